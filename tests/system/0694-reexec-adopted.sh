@@ -95,16 +95,20 @@ for b in $(backends); do
 			kill_agent
 			adopt
 			put "$next"
-			(
-				trap 'exit 0' TERM
-				while kill -USR2 "$agent" 2>/dev/null; do sleep 0.02; done
-			) &
+			# By a descriptor: once the agent is gone its pid may be anybody's.
+			python3 -c 'import os, signal, sys, time
+agent = os.pidfd_open(int(sys.argv[1]))
+try:
+    while True:
+        signal.pidfd_send_signal(agent, signal.SIGUSR2)
+        time.sleep(0.02)
+except ProcessLookupError:
+    pass' "$agent" &
 			storm=$!
 			eventually upgraded_more_than 0
 			rm -f "$tmpdir/stay"
 			wait "$agent"
 			code=$?
-			kill -TERM $storm 2>/dev/null
 			wait $storm
 			[ "$code $(codes)" = "12 [12, $(seq -s ', ' 1 12)]" ] ||
 				wrong="$wrong round $round: $code $(codes) $(tail -n 3 "$tmpdir/err")"
