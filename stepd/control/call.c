@@ -332,14 +332,14 @@ static bool find_method(struct control_call *call, const char *method)
 	return call->method != NULL;
 }
 
-static bool is_int_array(const json_t *value)
+static bool is_array_of(const json_t *value, json_type type)
 {
 	size_t i;
 
 	if (!json_is_array(value))
 		return false;
 	for (i = 0; i < json_array_size(value); i++) {
-		if (!json_is_integer(json_array_get(value, i)))
+		if (json_typeof(json_array_get(value, i)) != type)
 			return false;
 	}
 	return true;
@@ -357,7 +357,9 @@ static bool has_type(const json_t *value, enum control_type type)
 	case CONTROL_OBJECT:
 		return json_is_object(value);
 	case CONTROL_INT_ARRAY:
-		return is_int_array(value);
+		return is_array_of(value, JSON_INTEGER);
+	case CONTROL_OBJECT_ARRAY:
+		return is_array_of(value, JSON_OBJECT);
 	case CONTROL_TYPE_MAX:
 		break;
 	}

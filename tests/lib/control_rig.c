@@ -117,7 +117,7 @@ static const struct control_method methods[] = {
 		.access = CONTROL_OPERATOR,
 		.parameters = {{"b", CONTROL_BOOL, true}, {"i", CONTROL_INT, true},
 			{"s", CONTROL_STRING, true}, {"o", CONTROL_OBJECT, true},
-			{"a", CONTROL_INT_ARRAY, true}},
+			{"a", CONTROL_INT_ARRAY, true}, {"oa", CONTROL_OBJECT_ARRAY, true}},
 		.run = run_echo},
 	{.name = "Note",
 		.access = CONTROL_OPERATOR,

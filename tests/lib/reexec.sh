@@ -8,10 +8,12 @@
 #	                 its pid, its words go to $tmpdir/err, what tasks write to $tmpdir/out
 #	request_upgrade  sends SIGUSR2
 #	upgrade          puts $next there, requests it, and waits until the new program goes on
+#	upgrade_often MOST  does so while the agent runs, MOST times at most; $n is how often
 #	upgrades         how often one has
 #	refuses PROGRAM REGEX NAME  puts it there, requests it, and looks for the refusal in the log
 #	$until_gone      of a task's sh: waits until the test removes $tmpdir/stay
-#	fds              how many descriptors the agent has open
+#	fds              how many descriptors the agent has open; least_fds is the least of five looks
+#	fds_at_most N    whether these are so many
 
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
@@ -59,6 +61,25 @@ upgrade() {
 	eventually upgraded_more_than "$before"
 }
 
+agent_ended() {
+	! grep -q '^State:.[^Z]' "/proc/$agent/status" 2>/dev/null
+}
+
+upgraded_or_ended() { # BEFORE
+	upgraded_more_than "$1" || agent_ended
+}
+
+upgrade_often() { # MOST
+	n=0
+	while [ $n -lt "$1" ] && ! agent_ended; do
+		before=$(upgrades)
+		put "$next"
+		request_upgrade 2>/dev/null
+		eventually upgraded_or_ended "$before"
+		n=$((n + 1))
+	done
+}
+
 refusals() {
 	grep -c 'no upgrade, the agent goes on as it was' "$tmpdir/err"
 }
@@ -82,4 +103,14 @@ refuses() {
 
 fds() {
 	find "/proc/$agent/fd" -mindepth 1 | wc -l
+}
+
+# What the agent reads in this moment, of /proc or cgroups, is open for that long.
+least_fds() {
+	{
+		fds && sleep 0.02 && fds && sleep 0.02 && fds && sleep 0.02 && fds && sleep 0.02 && fds
+	} | sort -n | head -n 1
+}
+fds_at_most() {
+	[ "$(fds)" -le "$1" ]
 }

@@ -44,14 +44,16 @@ is "$("$stepctl" find $!)" "$! is in no step" "stepctl find does not find them i
 kill $!
 rm -r "$dir"
 
-if [ "$(id -u)" = 0 ] && [ ! -e /tmp/stepd-64999 ] && mkdir /tmp/stepd-64999; then
-	at_exit 'rm -rf /tmp/stepd-64999'
-	chown 64998 /tmp/stepd-64999
+uid=$((40000 + $$ % 20000)) # nobody's, and no other test's
+if [ "$(id -u)" = 0 ]; then
+	mkdir "/tmp/stepd-$uid" || bail "'/tmp/stepd-$uid' is there"
+	at_exit "rm -rf /tmp/stepd-$uid"
+	chown $((uid + 1)) "/tmp/stepd-$uid"
 	unset STEPD_RUNTIME_DIR XDG_RUNTIME_DIR
-	as_user() { setpriv --reuid 64999 --regid 64999 --clear-groups "$@"; }
+	as_user() { setpriv --reuid $uid --regid $uid --clear-groups "$@"; }
 	out=$(as_user "$stepctl" list 2>&1)
 	isnt $? 0 "a runtime directory in /tmp that another user made is refused by list"
-	like "$out" "/tmp/stepd-64999' belongs to uid 64998" \
+	like "$out" "/tmp/stepd-$uid' belongs to uid $((uid + 1))" \
 		"the refusal of another user's runtime directory names that user"
 	out=$(as_user "$stepd" run --chdir / -- true 2>&1)
 	is $? 125 "a runtime directory in /tmp that another user made is refused by run"

@@ -14,11 +14,7 @@ seq 1 60000 >"$tmpdir/wanted"
 start_step --proctrack "$tracker" -l -n 3 -- sh -c '
 	i=0
 	while [ $i -lt 60 ]; do seq $((i * 1000 + 1)) $((i * 1000 + 1000)); i=$((i + 1)); sleep 0.03; done'
-n=0
-while kill -0 "$agent" 2>/dev/null && [ $n -lt 12 ]; do
-	upgrade
-	n=$((n + 1))
-done
+upgrade_often 12
 ended 0 "a step with labels succeeds, upgraded $n times under load"
 for rank in 0 1 2; do
 	lines $rank "$tmpdir/out" >"$tmpdir/got"
@@ -78,11 +74,7 @@ put "$this"
 	fi >'$tmpdir/in'.\$SLURM_PROCID" 2>"$tmpdir/err" &
 eventually running 0
 agent=$(state_of 0 agent_pid)
-n=0
-while kill -0 "$agent" 2>/dev/null && [ $n -lt 10 ]; do
-	upgrade
-	n=$((n + 1))
-done
+upgrade_often 10
 wait $!
 diag "upgraded $n times while stdin was handed out"
 for rank in 0 1 2; do

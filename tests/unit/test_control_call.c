@@ -77,6 +77,8 @@ static const struct {
 	{"{" ECHO ",\"parameters\":{\"o\":[]}}", WRONG("o")},
 	{"{" ECHO ",\"parameters\":{\"a\":{}}}", WRONG("a")},
 	{"{" ECHO ",\"parameters\":{\"a\":[1,\"2\"]}}", WRONG("a")},
+	{"{" ECHO ",\"parameters\":{\"oa\":{}}}", WRONG("oa")},
+	{"{" ECHO ",\"parameters\":{\"oa\":[{},1]}}", WRONG("oa")},
 	{"{" ECHO ",\"parameters\":{\"uid\":0}}", WRONG("uid")},
 	{"{" ECHO ",\"parameters\":{\"\":0}}", WRONG("")},
 	{"{" NOTE "}", WRONG("text")},

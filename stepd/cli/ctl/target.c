@@ -172,30 +172,6 @@ static void request_report(struct ctl *ctl, const struct request *request, struc
 		ctl_report(ctl, target->label, error, target->entry);
 }
 
-/* Sends the request, or does without the agent. A failure is reported, and the connection closed.
- */
-static void request_send(
-	struct ctl *ctl, const struct request *request, const char *given, struct target *target)
-{
-	struct stepd_error error = {0};
-	int r = target_find(ctl, given, request->with_ranks, target, &error);
-
-	target->userdata = request->userdata;
-	if (r == 0)
-		r = target_connect(ctl, target, &error);
-	if (r == 0 && target->client) {
-		if (!request->in_turn)
-			client_split_calls(target->client);
-		r = request->run(ctl, target, &error);
-		if (r == -EAGAIN && !request->in_turn)
-			return;
-	} else if (r == 0) {
-		r = run_without_agent(ctl, request, target, &error);
-	}
-	request_report(ctl, request, target, r, &error);
-	target->client = stepd_disconnect(target->client);
-}
-
 /* A step whose agent went away without a reply may have ended all the same, or is ending. */
 static int request_again(struct ctl *ctl, const struct request *request, struct target *target,
 	struct stepd_error *error)
@@ -216,6 +192,32 @@ static int request_again(struct ctl *ctl, const struct request *request, struct 
 	if (again.code || target->client)
 		return error->code;
 	return run_without_agent(ctl, request, target, error);
+}
+
+/* Sends the request, or does without the agent. A failure is reported, and the connection closed.
+ */
+static void request_send(
+	struct ctl *ctl, const struct request *request, const char *given, struct target *target)
+{
+	struct stepd_error error = {0};
+	int r = target_find(ctl, given, request->with_ranks, target, &error);
+
+	target->userdata = request->userdata;
+	if (r == 0)
+		r = target_connect(ctl, target, &error);
+	if (r == 0 && target->client) {
+		if (!request->in_turn)
+			client_split_calls(target->client);
+		r = request->run(ctl, target, &error);
+		if (r == -EAGAIN && !request->in_turn)
+			return;
+		if (r == -ECONNRESET)
+			r = request_again(ctl, request, target, &error);
+	} else if (r == 0) {
+		r = run_without_agent(ctl, request, target, &error);
+	}
+	request_report(ctl, request, target, r, &error);
+	target->client = stepd_disconnect(target->client);
 }
 
 static void request_finish(
