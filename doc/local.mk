@@ -1,7 +1,11 @@
-dist_pkgdata_DATA = doc/stepctl.schema.json doc/stepd-doctor.schema.json doc/stepd-spec.schema.json
+dist_pkgdata_DATA = doc/jobd-simulation.schema.json doc/stepctl.schema.json doc/stepd-doctor.schema.json \
+	doc/stepd-spec.schema.json
 examplesdir = $(docdir)/examples
 dist_examples_DATA = doc/examples/batch.json doc/examples/extern.json doc/examples/mpmd.json \
 	doc/examples/normal.json doc/examples/stepd.conf
+simulationdir = $(examplesdir)/simulation
+dist_simulation_DATA = doc/examples/simulation/jobs doc/examples/simulation/requeue.conf \
+	doc/examples/simulation/slurm.conf
 
 dist_man_MANS += doc/stepctl.1 doc/steprun.1 doc/stepd.8 doc/stepd-spec.5 doc/stepd.conf.5 doc/mpi.7 doc/mpi_pmi2.7 doc/mpi_pmix.7 doc/proctrack.7 \
 	doc/stepd-binding.7 \
@@ -31,7 +35,7 @@ regenerate-docs: doc/generate/generate
 	done && rm doc/generated.tmp
 .PHONY: regenerate-docs
 
-dist_doc_DATA = doc/decisions.md doc/security.md
+dist_doc_DATA = doc/decisions.md doc/jobd-simulation.svg doc/security.md
 
 # libstepd: a page for each group of functions, and for each name one that leads there.
 dist_man_MANS += doc/libstepd.3 \

@@ -211,12 +211,15 @@ EXTRA_DIST += tests/bench/run-pmi
 bench-compare: all $(EXTRA_PROGRAMS) tests/lib/pmixclient
 	top_builddir='$(abs_top_builddir)' BASE='$(BASE)' $(SHELL) $(top_srcdir)/tests/bench/run-compare
 EXTRA_DIST += tests/bench/run-compare
+bench-jobs: all
+	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' $(SHELL) $(top_srcdir)/tests/bench/run-jobs
+EXTRA_DIST += tests/bench/run-jobs
 bench-fence: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-fence
 EXTRA_PROGRAMS += tests/bench/fencetask
 tests_bench_fencetask_SOURCES = tests/bench/fencetask.c
 EXTRA_DIST += tests/bench/run-fence
-.PHONY: bench bench-compare bench-fence bench-pmi bench-slurm
+.PHONY: bench bench-compare bench-fence bench-jobs bench-pmi bench-slurm
 
 SYSTEM_EDGE_TESTS = \
 	tests/system/0400-signals-at-the-edges.sh \

@@ -4,6 +4,7 @@
  * with nobody, and memory is not counted.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <stepd/select.h>
@@ -11,6 +12,11 @@
 STEPD_EXPORT const char plugin_type[] = "select/rotate";
 STEPD_EXPORT const char plugin_name[] = "Whole nodes, in turn";
 STEPD_EXPORT const uint32_t plugin_version = STEPD_API_VERSION;
+
+/* How often a job has begun: it is kept with the job, and shown by "jobctl show". */
+struct select_jobinfo {
+	uint32_t begun;
+};
 
 /* By the number of a node. */
 static struct seen {
@@ -78,6 +84,7 @@ int select_p_job_begin(job_record_t *job)
 	if (!job->job_resrcs)
 		return refuse(EINVAL);
 	set_job(job, job);
+	job->select_jobinfo->begun++;
 	return SLURM_SUCCESS;
 }
 
@@ -320,10 +327,12 @@ int select_p_get_info_from_plugin(
 	enum select_plugindata_info dinfo, job_record_t *job_ptr, void *data)
 {
 	(void)job_ptr;
-	if (dinfo == SELECT_CONFIG_INFO)
-		*(List *)data = list_create(NULL);
-	else
+	if (dinfo == SELECT_CONFIG_INFO) {
+		*(List *)data = list_create(free);
+		(void)list_append(*(List *)data, xstrdup("Order=LongestIdle"));
+	} else {
 		*(uint32_t *)data = 0;
+	}
 	return SLURM_SUCCESS;
 }
 
@@ -437,10 +446,6 @@ int select_p_step_finish(step_record_t *step_ptr, bool killing_step)
 	return SLURM_SUCCESS;
 }
 
-struct select_jobinfo {
-	char nothing;
-};
-
 select_jobinfo_t *select_p_select_jobinfo_alloc(void)
 {
 	return xmalloc(sizeof(select_jobinfo_t));
@@ -448,7 +453,11 @@ select_jobinfo_t *select_p_select_jobinfo_alloc(void)
 
 select_jobinfo_t *select_p_select_jobinfo_copy(select_jobinfo_t *jobinfo)
 {
-	return jobinfo ? select_p_select_jobinfo_alloc() : NULL;
+	select_jobinfo_t *copy = jobinfo ? select_p_select_jobinfo_alloc() : NULL;
+
+	if (copy)
+		*copy = *jobinfo;
+	return copy;
 }
 
 int select_p_select_jobinfo_free(select_jobinfo_t *jobinfo)
@@ -459,19 +468,20 @@ int select_p_select_jobinfo_free(select_jobinfo_t *jobinfo)
 
 int select_p_select_jobinfo_pack(select_jobinfo_t *jobinfo, Buf buffer, uint16_t protocol_version)
 {
-	(void)jobinfo;
-	(void)buffer;
 	(void)protocol_version;
+	pack32(jobinfo->begun, buffer);
 	return SLURM_SUCCESS;
 }
 
 int select_p_select_jobinfo_unpack(
 	select_jobinfo_t **jobinfo_pptr, Buf buffer, uint16_t protocol_version)
 {
-	(void)buffer;
 	(void)protocol_version;
 	*jobinfo_pptr = select_p_select_jobinfo_alloc();
-	return SLURM_SUCCESS;
+	if (unpack32(&(*jobinfo_pptr)->begun, buffer) == SLURM_SUCCESS)
+		return SLURM_SUCCESS;
+	xfree(*jobinfo_pptr);
+	return refuse(EBADMSG);
 }
 
 int select_p_select_jobinfo_get(
@@ -494,18 +504,18 @@ int select_p_select_jobinfo_set(
 
 char *select_p_select_jobinfo_sprint(select_jobinfo_t *jobinfo, char *buf, size_t size, int mode)
 {
-	(void)jobinfo;
 	(void)mode;
-	if (size > 0)
-		buf[0] = '\0';
-	return size > 0 ? buf : NULL;
+	if (size == 0)
+		return NULL;
+	(void)snprintf(buf, size, "Begun=%u", (unsigned)jobinfo->begun);
+	return buf;
 }
 
 char *select_p_select_jobinfo_xstrdup(select_jobinfo_t *jobinfo, int mode)
 {
-	(void)jobinfo;
-	(void)mode;
-	return xstrdup("");
+	char buf[32];
+
+	return xstrdup(select_p_select_jobinfo_sprint(jobinfo, buf, sizeof(buf), mode));
 }
 
 void select_p_ba_init(node_info_msg_t *node_info_ptr, bool sanity_check)

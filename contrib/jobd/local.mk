@@ -8,7 +8,8 @@ libjobd_la_SOURCES = \
 	contrib/jobd/conf/lines.c contrib/jobd/conf/lines.h \
 	contrib/jobd/engine/backfill.c contrib/jobd/engine/documents.c \
 	contrib/jobd/engine/engine.c contrib/jobd/engine/engine.h contrib/jobd/engine/engine_impl.h \
-	contrib/jobd/engine/gang.c contrib/jobd/engine/groups.c contrib/jobd/engine/jobs.c \
+	contrib/jobd/engine/gang.c contrib/jobd/engine/groups.c contrib/jobd/engine/het.c \
+	contrib/jobd/engine/jobs.c \
 	contrib/jobd/engine/nodes.c contrib/jobd/engine/pass.c contrib/jobd/engine/preempt.c \
 	contrib/jobd/engine/queue.c contrib/jobd/engine/request.c contrib/jobd/engine/request.h contrib/jobd/engine/job_array.c contrib/jobd/engine/job_array.h \
 	contrib/jobd/engine/reservations.c contrib/jobd/engine/submit.c contrib/jobd/engine/update.c \
@@ -63,7 +64,7 @@ contrib_jobd_preempt_preempt_qos_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
 if JOBD
 if CMOCKA
-JOBD_STORE_TESTS = tests/unit/test_jobd_job_array tests/unit/test_jobd_store
+JOBD_STORE_TESTS = tests/unit/test_jobd_job_array tests/unit/test_jobd_spec tests/unit/test_jobd_store
 check_PROGRAMS += $(JOBD_STORE_TESTS)
 TESTS += $(JOBD_STORE_TESTS)
 endif
@@ -72,6 +73,10 @@ endif
 tests_unit_test_jobd_job_array_SOURCES = tests/unit/test_jobd_job_array.c
 tests_unit_test_jobd_job_array_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_jobd_job_array_LDADD = libjobd.la $(CMOCKA_LIBS)
+tests_unit_test_jobd_spec_SOURCES = tests/unit/test_jobd_spec.c tests/lib/scratch.h
+tests_unit_test_jobd_spec_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_jobd_spec_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_unit_test_jobd_spec_LDADD = libjobd.la libagent.la $(CMOCKA_LIBS)
 tests_unit_test_jobd_store_SOURCES = tests/unit/test_jobd_store.c tests/lib/scratch.h
 tests_unit_test_jobd_store_CPPFLAGS = $(UNIT_CPPFLAGS) $(SQLITE_CFLAGS)
 tests_unit_test_jobd_store_LDADD = libjobd.la $(CMOCKA_LIBS) $(SQLITE_LIBS)
@@ -156,6 +161,19 @@ tests_fuzz_fuzz_jobdconf_CPPFLAGS = $(AM_CPPFLAGS)
 tests_fuzz_fuzz_jobdconf_LDADD = libbase.la
 tests_fuzz_fuzz_jobdconf_LDFLAGS = $(FUZZER_LINK)
 
+# tests/fuzz/fuzz_jobdtrace -max_len=4096 -max_total_time=300 CORPUS
+FUZZERS += tests/fuzz/fuzz_jobdtrace
+tests_fuzz_fuzz_jobdtrace_SOURCES = tests/fuzz/fuzz_jobdtrace.c \
+	contrib/jobd/cli/options.c contrib/jobd/cli/options.h \
+	contrib/jobd/cli/values.c contrib/jobd/cli/values.h \
+	contrib/jobd/engine/request.c contrib/jobd/engine/request.h \
+	contrib/jobd/engine/job_array.c contrib/jobd/engine/job_array.h \
+	contrib/jobd/sim/trace.c contrib/jobd/sim/trace.h \
+	stepd/cli/options.c stepd/cli/options.h stepd/cli/text.c stepd/cli/text.h $(FUZZER_MAIN)
+tests_fuzz_fuzz_jobdtrace_CPPFLAGS = $(AM_CPPFLAGS)
+tests_fuzz_fuzz_jobdtrace_LDADD = libnode.la libbase.la $(JANSSON_LIBS) -lm
+tests_fuzz_fuzz_jobdtrace_LDFLAGS = $(FUZZER_LINK)
+
 if JOBD
 dist_man_MANS += doc/jobctl.1 doc/jobd.8 doc/jobd.conf.5 doc/preempt.7 doc/select.7
 endif
@@ -214,7 +232,8 @@ tests_unit_test_jobd_request_LDADD = $(JOBD_CLI_LDADD) $(CMOCKA_LIBS)
 # The engine with a virtual clock. Programs that load plugins have the functions that these need.
 if JOBD
 if CMOCKA
-JOBD_SIM_TESTS = tests/unit/test_jobd_engine tests/unit/test_jobd_preempt tests/unit/test_jobd_replay
+JOBD_SIM_TESTS = tests/unit/test_jobd_engine tests/unit/test_jobd_metrics tests/unit/test_jobd_preempt \
+	tests/unit/test_jobd_replay tests/unit/test_jobd_trace
 check_PROGRAMS += $(JOBD_SIM_TESTS)
 TESTS += $(JOBD_SIM_TESTS)
 endif
@@ -229,11 +248,16 @@ tests_unit_test_jobd_preempt_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_jobd_preempt_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 tests_unit_test_jobd_preempt_LDADD = libjobd.la libagent.la $(CMOCKA_LIBS)
 
-# Replays of recorded cases: jobd --replay.
+# Replays of recorded cases, and simulations of traces: jobd --replay, jobd --simulate.
 if JOBD
 noinst_LTLIBRARIES += libjobdreplay.la
 endif
-libjobdreplay_la_SOURCES = contrib/jobd/sim/replay.c contrib/jobd/sim/replay.h
+libjobdreplay_la_SOURCES = contrib/jobd/sim/replay.c contrib/jobd/sim/replay.h \
+	contrib/jobd/sim/gantt.c contrib/jobd/sim/gantt.h \
+	contrib/jobd/sim/metrics.c contrib/jobd/sim/metrics.h \
+	contrib/jobd/sim/report.c contrib/jobd/sim/report.h \
+	contrib/jobd/sim/simulate.c contrib/jobd/sim/simulate.h \
+	contrib/jobd/sim/trace.c contrib/jobd/sim/trace.h
 libjobdreplay_la_CPPFLAGS = $(AM_CPPFLAGS)
 libjobdreplay_la_LIBADD = -lm
 JOBD_REPLAY_LDADD = libjobdreplay.la $(JOBD_CLI_LDADD)
@@ -241,6 +265,12 @@ tests_unit_test_jobd_replay_SOURCES = tests/unit/test_jobd_replay.c tests/lib/sc
 tests_unit_test_jobd_replay_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_jobd_replay_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 tests_unit_test_jobd_replay_LDADD = $(JOBD_REPLAY_LDADD) libagent.la $(CMOCKA_LIBS)
+tests_unit_test_jobd_metrics_SOURCES = tests/unit/test_jobd_metrics.c
+tests_unit_test_jobd_metrics_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_jobd_metrics_LDADD = $(JOBD_REPLAY_LDADD) $(CMOCKA_LIBS)
+tests_unit_test_jobd_trace_SOURCES = tests/unit/test_jobd_trace.c
+tests_unit_test_jobd_trace_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_jobd_trace_LDADD = $(JOBD_REPLAY_LDADD) $(CMOCKA_LIBS)
 EXTRA_DIST += tests/data/jobd/A1-guide-simple-constres-core.json \
 	tests/data/jobd/A1-guide-simple-linear.json tests/data/jobd/A2-guide-lowmedhi-linear.json \
 	tests/data/jobd/A3-guide-qos-force1.json tests/data/jobd/A4-future-constres-core.json \
@@ -255,6 +285,11 @@ EXTRA_DIST += tests/data/jobd/A1-guide-simple-constres-core.json \
 	tests/data/jobd/F4-het-mixed-requeue-cancel.json tests/data/jobd/G1-reservations.json \
 	tests/data/jobd/G2-backfill.json
 
+if JOBD
+TESTS += tests/system/0940-jobd-simulate.sh
+endif
+EXTRA_DIST += tests/system/0940-jobd-simulate.sh
+
 # tests/bench/jobpass: what a scheduling pass takes, and a simulated month.
 if JOBD
 EXTRA_PROGRAMS += tests/bench/jobpass
@@ -263,14 +298,21 @@ tests_bench_jobpass_SOURCES = tests/bench/jobpass.c $(JOBD_RIG)
 tests_bench_jobpass_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 tests_bench_jobpass_LDADD = libjobd.la libagent.la
 
+EXTRA_DIST += tests/bench/run-simulate
+bench-simulate: all tests/bench/jobtest
+	top_builddir='$(abs_top_builddir)' tests/bench/jobtest $(abs_top_builddir)/stepd/cli/plugins
+	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-simulate
+.PHONY: bench-simulate
 
 # Real jobs, by the daemon and jobctl.
 SYSTEM_JOBD_RUN_TESTS = tests/system/0931-jobd-run.sh tests/system/0937-jobd-killed.sh \
-	tests/system/0938-jobd-preempt.sh
+	tests/system/0938-jobd-preempt.sh tests/system/0939-jobd-lab.sh \
+	tests/system/0942-jobd-components.sh tests/system/0943-jobd-guide.sh \
+	tests/system/0944-jobd-cray.sh
 if JOBD
 TESTS += $(SYSTEM_JOBD_RUN_TESTS)
 endif
-EXTRA_DIST += $(SYSTEM_JOBD_RUN_TESTS) tests/lib/jobd.sh
+EXTRA_DIST += $(SYSTEM_JOBD_RUN_TESTS) tests/lib/jobd.sh tests/lib/jobd_lab.py
 
 
 # The daemon. What its select plugins need of the ABI is in the program itself, whether it uses that

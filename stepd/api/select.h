@@ -212,12 +212,14 @@ typedef struct job_record {
 	select_jobinfo_t *select_jobinfo; /* from _select_jobinfo_alloc() */
 } job_record_t;
 
+#define SLURM_BATCH_SCRIPT 0xfffffffbu /* the step_id of a script */
+
 typedef struct step_record {
 	job_record_t *job_ptr;
-	uint32_t step_id;
+	uint32_t step_id; /* SLURM_BATCH_SCRIPT */
 	bitstr_t *step_node_bitmap;
 	uint32_t cpu_count;
-	select_jobinfo_t *select_jobinfo;
+	select_jobinfo_t *select_jobinfo; /* as _step_pick_nodes() left it */
 	time_t start_time;
 } step_record_t;
 
@@ -291,6 +293,9 @@ uint16_t slurm_job_preempt_mode(const job_record_t *job_ptr);
 
 /* ---- enums of the functions ---------------------------------------------------------------- */
 
+/* Of what is packed and unpacked. */
+#define SELECT_PROTOCOL_VERSION 1
+
 #define SELECT_MODE_RUN_NOW   0x0000u
 #define SELECT_MODE_TEST_ONLY 0x0001u
 #define SELECT_MODE_WILL_RUN  0x0002u
@@ -342,6 +347,7 @@ STEPD_EXPORT int select_p_reconfigure(void);
 /* -- nodes -- */
 
 STEPD_EXPORT select_nodeinfo_t *select_p_select_nodeinfo_alloc(void);
+/* jobd does not call this and the next one: it gives clients the values of _nodeinfo_get(). */
 STEPD_EXPORT int select_p_select_nodeinfo_pack(
 	select_nodeinfo_t *nodeinfo, Buf buffer, uint16_t protocol_version);
 STEPD_EXPORT int select_p_select_nodeinfo_unpack(
@@ -357,21 +363,32 @@ STEPD_EXPORT int select_p_select_nodeinfo_get(select_nodeinfo_t *nodeinfo,
 /* The node of this number has other CPUs or memory than before. */
 STEPD_EXPORT int select_p_update_node_config(int index);
 
-/* May write node_rank. True: it has. Then jobd orders nodes by it, and calls _node_init() after. */
+/* At the start, before _node_init(). May write node_rank. True: it has. jobd orders its nodes by it
+ * then, equal ones as they are configured. */
 STEPD_EXPORT bool select_p_node_ranking(node_record_t *node_ptr, int node_cnt);
 STEPD_EXPORT int select_p_update_node_state(node_record_t *node_ptr);
 
 /* -- jobs -- */
 
+/* What the plugin has of a job, as job_record_t.select_jobinfo from its submission until it is
+ * forgotten; and of a step. jobd packs a job's at each change of it, and unpacks it before
+ * _job_init(); a step's is made anew. _xstrdup(), with SELECT_PRINT_MIXED, is what "jobctl show"
+ * has of a job. */
 STEPD_EXPORT select_jobinfo_t *select_p_select_jobinfo_alloc(void);
+/* jobd does not call it: no job is made from another one. */
 STEPD_EXPORT select_jobinfo_t *select_p_select_jobinfo_copy(select_jobinfo_t *jobinfo);
 STEPD_EXPORT int select_p_select_jobinfo_free(select_jobinfo_t *jobinfo);
 STEPD_EXPORT int select_p_select_jobinfo_pack(
 	select_jobinfo_t *jobinfo, Buf buffer, uint16_t protocol_version);
 STEPD_EXPORT int select_p_select_jobinfo_unpack(
 	select_jobinfo_t **jobinfo_pptr, Buf buffer, uint16_t protocol_version);
+
+/* SELECT_JOBDATA_CLEANING: jobd asks when the processes of a job have ended, and again each second
+ * as long as it is 1: the job is completing, and its nodes belong to it. SLURM_ERROR with errno
+ * EINVAL: there is no such thing here. Another errno: it has failed; the nodes are drained. */
 STEPD_EXPORT int select_p_select_jobinfo_get(
 	select_jobinfo_t *jobinfo, enum select_jobdata_type data_type, void *data);
+/* This and the next one are for the plugin's own use: jobd does not call them. */
 STEPD_EXPORT int select_p_select_jobinfo_set(
 	select_jobinfo_t *jobinfo, enum select_jobdata_type data_type, void *data);
 STEPD_EXPORT char *select_p_select_jobinfo_sprint(
@@ -401,7 +418,8 @@ STEPD_EXPORT int select_p_job_begin(job_record_t *job_ptr);
  * is queued again, after _job_fini(). */
 STEPD_EXPORT int select_p_job_ready(job_record_t *job_ptr);
 
-/* Its end begins: what it has is free again. */
+/* Its end begins: what it has is free again. Called once more for a job whose end was under way
+ * when jobd was started. */
 STEPD_EXPORT int select_p_job_fini(job_record_t *job_ptr);
 
 STEPD_EXPORT int select_p_job_signal(job_record_t *job_ptr, int signal);
@@ -420,9 +438,11 @@ STEPD_EXPORT int select_p_job_resized(job_record_t *job_ptr, node_record_t *node
 
 /* -- steps -- */
 
-/* NULL: jobd chooses among the job's nodes. */
+/* jobd starts one step of a job, on all of its nodes; what a script starts inside is not told. It
+ * has to be on all nodes of the job, or NULL: jobd's choice, which is the same. */
 STEPD_EXPORT bitstr_t *select_p_step_pick_nodes(
 	job_record_t *job_ptr, select_jobinfo_t *step_jobinfo, uint32_t node_count);
+/* killing_step: it gets SIGKILL; else its processes have ended. */
 STEPD_EXPORT int select_p_step_finish(step_record_t *step_ptr, bool killing_step);
 
 /* -- reservations -- */

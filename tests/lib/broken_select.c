@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * select/broken: the example plugin, and one breach of its contract that BROKEN_SELECT names.
+ * select/broken: the example plugin, and one breach of its contract, or of what may happen without
+ * one, that BROKEN_SELECT names. The calls for steps are in BROKEN_SELECT_STEPS.
  */
 #include <stepd/select.h>
 
@@ -15,6 +16,10 @@
 #define select_p_select_nodeinfo_alloc example_nodeinfo_alloc
 #define select_p_step_pick_nodes       example_step_pick_nodes
 #define select_p_resv_test             example_resv_test
+#define select_p_select_jobinfo_alloc  example_jobinfo_alloc
+#define select_p_select_jobinfo_get    example_jobinfo_get
+#define select_p_node_ranking          example_node_ranking
+#define select_p_step_finish           example_step_finish
 #include "contrib/example-select/select_rotate.c"
 #pragma GCC diagnostic pop
 #undef plugin_type
@@ -25,6 +30,10 @@
 #undef select_p_select_nodeinfo_alloc
 #undef select_p_step_pick_nodes
 #undef select_p_resv_test
+#undef select_p_select_jobinfo_alloc
+#undef select_p_select_jobinfo_get
+#undef select_p_node_ranking
+#undef select_p_step_finish
 
 #include <string.h>
 
@@ -121,6 +130,8 @@ STEPD_EXPORT int select_p_job_begin(job_record_t *job)
 
 STEPD_EXPORT int select_p_job_ready(job_record_t *job)
 {
+	if (is_broken("unready"))
+		return refuse(EIO);
 	return is_broken("ready") ? 2 : example_job_ready(job);
 }
 
@@ -134,11 +145,68 @@ STEPD_EXPORT select_nodeinfo_t *select_p_select_nodeinfo_alloc(void)
 	return is_broken("nodeinfo") ? NULL : example_nodeinfo_alloc();
 }
 
+STEPD_EXPORT select_jobinfo_t *select_p_select_jobinfo_alloc(void)
+{
+	return is_broken("jobinfo") ? NULL : example_jobinfo_alloc();
+}
+
+/* The first three times it is busy. */
+static int clean(uint16_t *ret_cleaning)
+{
+	static int calls;
+
+	*ret_cleaning = calls++ < 3;
+	if (*ret_cleaning)
+		return SLURM_SUCCESS;
+	calls = 0;
+	return is_broken("unclean") ? refuse(EIO) : SLURM_SUCCESS;
+}
+
+STEPD_EXPORT int select_p_select_jobinfo_get(
+	select_jobinfo_t *info, enum select_jobdata_type type, void *data)
+{
+	if (type == SELECT_JOBDATA_CLEANING &&
+		(is_broken("cleaning") || is_broken("unclean") || is_broken("unready")))
+		return clean(data);
+	return example_jobinfo_get(info, type, data);
+}
+
+/* The last one first, but for pairs that stay together as they are. */
+STEPD_EXPORT bool select_p_node_ranking(node_record_t *nodes_ptr, int count)
+{
+	int i;
+
+	for (i = 0; i < count; i++)
+		nodes_ptr[i].node_rank = (uint32_t)(count - i / 2);
+	return is_broken("rank");
+}
+
+static void note_step(const char *what, const job_record_t *job)
+{
+	const char *before = getenv("BROKEN_SELECT_STEPS");
+	char text[256];
+
+	(void)snprintf(text, sizeof(text), "%s%s %u;", before ? before : "", what, job->job_id);
+	(void)setenv("BROKEN_SELECT_STEPS", text, 1);
+}
+
+STEPD_EXPORT int select_p_step_finish(step_record_t *step, bool killing_step)
+{
+	const bool same = step->step_id == SLURM_BATCH_SCRIPT &&
+		step->select_jobinfo->begun == 77 &&
+		bit_equal(step->step_node_bitmap, step->job_ptr->node_bitmap);
+
+	note_step(!same ? "wrong" : killing_step ? "kill" : "end", step->job_ptr);
+	return SLURM_SUCCESS;
+}
+
 STEPD_EXPORT bitstr_t *select_p_step_pick_nodes(
 	job_record_t *job, select_jobinfo_t *info, uint32_t node_count)
 {
 	bitstr_t *picked;
 
+	note_step("begin", job);
+	info->begun = 77; /* to be seen at the end */
 	if (!is_broken("step"))
 		return example_step_pick_nodes(job, info, node_count);
 	picked = bit_copy(job->node_bitmap);

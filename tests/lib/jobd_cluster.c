@@ -58,6 +58,8 @@ static void fill_parts(struct cluster *c)
 	}
 }
 
+static struct select *plugin; /* of the one cluster */
+
 void cluster_make(
 	struct cluster *c, const char *conf_text, const char *plugin_dir, const struct log *log)
 {
@@ -87,6 +89,7 @@ void cluster_make(
 			0 ||
 		select_begin(c->select, NULL, &e) < 0)
 		errx(99, "%s", e.text);
+	plugin = c->select;
 }
 
 void cluster_clear(struct cluster *c)
@@ -95,9 +98,9 @@ void cluster_clear(struct cluster *c)
 
 	for (i = 0; i < c->conf->nodes_count; i++)
 		free(c->nodes[i].select_nodeinfo);
-	c->select = select_close(c->select);
 	while (!list_is_empty(job_list))
 		cluster_free_job(list_peek(job_list));
+	c->select = plugin = select_close(c->select);
 	FREE_NULL_LIST(job_list);
 	FREE_NULL_LIST(part_list);
 	free(c->nodes);
@@ -125,6 +128,7 @@ job_record_t *cluster_add_job(struct cluster *c, part_record_t *part)
 	job->part_ptr = part;
 	job->partition = part->name;
 	job->job_state = JOB_PENDING;
+	job->select_jobinfo = select_jobinfo_new(c->select);
 	return list_append(job_list, job);
 }
 
@@ -137,6 +141,7 @@ void cluster_free_job(job_record_t *job)
 {
 	(void)list_delete_all(job_list, is_same, job);
 	use_resources_free(job->job_resrcs);
+	select_jobinfo_free(plugin, job->select_jobinfo);
 	bit_free(job->details->req_node_bitmap);
 	bit_free(job->details->exc_node_bitmap);
 	free(job->details);

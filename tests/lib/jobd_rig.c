@@ -179,6 +179,8 @@ struct conf *rig_conf(const char *conf_text)
 	return conf;
 }
 
+const char *rig_plugins;
+
 void rig_make_at(struct rig *rig, const char *conf_text, uint32_t now_s)
 {
 	static const struct log log = {
@@ -201,7 +203,8 @@ void rig_make_at(struct rig *rig, const char *conf_text, uint32_t now_s)
 		.reservations = have(json_object())};
 	if (!builddir)
 		errx(99, "top_builddir is not set");
-	(void)snprintf(dir, sizeof(dir), "%s/stepd/cli/plugins", builddir);
+	(void)snprintf(dir, sizeof(dir), "%s/%s", builddir,
+		rig_plugins ? rig_plugins : "stepd/cli/plugins");
 	if (sim_new(&options, &rig->sim, &e) < 0)
 		errx(99, "%s", e.text);
 	rig->e = sim_get_engine(rig->sim);
@@ -245,6 +248,7 @@ static void fill(const struct rig *rig, const struct rig_job *job, struct job_re
 	q->nodelist = copy(job->nodelist);
 	q->exclude = copy(job->exclude);
 	q->features = copy(job->features);
+	q->script = copy(job->script);
 	q->array = copy(job->array);
 	q->reservation = copy(job->reservation);
 	q->qos = copy(job->qos);
@@ -282,6 +286,23 @@ int rig_try(struct rig *rig, const struct rig_job *job, uint32_t *ret_id, struct
 
 	fill(rig, job, &q);
 	return engine_submit(rig->e, &q, job->uid, job->uid, ret_id, e);
+}
+
+int rig_try_components(
+	struct rig *rig, const struct rig_job *jobs, size_t n, uint32_t *ret_id, struct err *e)
+{
+	struct job_request q[8] = {{.name = NULL}};
+	size_t i;
+	int r;
+
+	if (n > 8)
+		errx(99, "too many components");
+	for (i = 0; i < n; i++)
+		fill(rig, &jobs[i], &q[i]);
+	r = engine_submit_components(rig->e, q, n, jobs->uid, jobs->uid, ret_id, e);
+	for (i = 0; i < n; i++)
+		request_clear(&q[i]);
+	return r;
 }
 
 int rig_test(

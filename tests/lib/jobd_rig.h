@@ -29,6 +29,7 @@ struct rig {
 /* A job, as far as it is not one of one node that runs until it is cancelled. */
 struct rig_job {
 	const char *name, *partition, *nodelist, *exclude, *features, *array, *reservation, *qos;
+	const char *script; /* NULL: it has none, and so no step */
 	uint32_t nodes, max_nodes, tasks, cpus_per_task, minutes, priority, run_s;
 	uint32_t term_s;          /* to its end after SIGTERM; NO_VAL: it ignores it */
 	int exit_status, begin_s; /* begin_s: from now on */
@@ -41,6 +42,9 @@ struct rig_job {
 	uid_t uid;
 	const char *fault; /* "node=2", "start", "suspend", "resume" */
 };
+
+/* The directory of plugins, in that of the build; NULL: the product's. */
+extern const char *rig_plugins;
 
 /* now_s: since RIG_BEGIN_S. The engine has begun. */
 void rig_make(struct rig *rig, const char *conf_text);
@@ -57,6 +61,10 @@ int rig_try(struct rig *rig, const struct rig_job *job, uint32_t *ret_id, struct
 /* Likewise engine_will_run(). */
 int rig_test(struct rig *rig, const struct rig_job *job, struct engine_start *ret_start,
 	struct err *err);
+
+/* Likewise engine_submit_components(), of at most 8. */
+int rig_try_components(
+	struct rig *rig, const struct rig_job *jobs, size_t n, uint32_t *ret_id, struct err *err);
 
 /* One that is accepted, and what follows at once. */
 struct job *rig_add(struct rig *rig, struct rig_job job);

@@ -35,7 +35,7 @@ static void on_end(struct ev_loop *loop, ev_timer *timer, int revents)
 
 	(void)revents;
 	ev_timer_stop(loop, timer);
-	engine_job_ended(run->engine, fake->job, fake->status); /* which forgets it */
+	engine_job_ended(run->engine, fake->job, fake->status, false); /* which forgets it */
 	run->options.on_report(run->options.userdata);
 }
 

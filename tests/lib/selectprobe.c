@@ -24,7 +24,8 @@ static void run_job(struct cluster *c)
 		errx(1, "%s", e.text);
 	job->job_state = JOB_RUNNING;
 	(void)printf("%s\n", c->nodes[bit_ffs(q.nodes)].name);
-	select_job_fini(c->select, job);
+	if (select_job_fini(c->select, job, &e) < 0)
+		errx(1, "%s", e.text);
 	bit_free(q.nodes);
 	cluster_free_job(job);
 }

@@ -40,6 +40,19 @@ is "$out" "select/rotate
 n1
 n2
 n3" "a plugin that was built outside the tree places jobs on nodes in turn"
+if command -v c++ >/dev/null; then
+	wrong=
+	for header in "$(dirname "$(find "$stage" -name select.h -path '*/stepd/*')")"/*.h; do
+		printf '#include <stepd/%s>\nint main() { return 0; }\n' "$(basename "$header")" >"$tmpdir/one.cc"
+		# shellcheck disable=SC2046 # words
+		c++ -std=c++17 -pedantic -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags stepd) \
+			"$tmpdir/one.cc" >>"$tmpdir/cc.log" 2>&1 || wrong="$wrong $(basename "$header")"
+	done
+	is "$wrong" "" "each installed header can be read by a C++ compiler, by itself"
+	diag "$(cat "$tmpdir/cc.log")"
+else
+	skip 1 "needs a C++ compiler"
+fi
 make -s -C "$tmpdir/example" clean
 ok "make clean leaves no plugin" test ! -e "$tmpdir/example/select_rotate.so"
 done_testing

@@ -13,6 +13,20 @@ cpu_ticks() { # FILE that holds a pid
 print(open("/proc/%s/stat" % open(sys.argv[1]).read().strip()).read().rpartition(")")[2].split()[11])' "$work/$1"
 }
 
+# The pids of this user's processes whose environment has such a text.
+hears() { # TEXT UID
+	python3 - "$@" <<'P'
+import os, sys
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        if os.stat("/proc/" + pid).st_uid == int(sys.argv[2]) and \
+           sys.argv[1].encode() in open("/proc/%s/environ" % pid, "rb").read():
+            print(pid, open("/proc/%s/cmdline" % pid).read().replace("\0", " "))
+    except OSError:
+        pass
+P
+}
+
 # ---- twenty jobs
 
 begin_jobd
@@ -61,8 +75,23 @@ aside 65534" "a job runs, and its output is opened, as its user"
 	id=$(cd "$work" && setpriv --reuid 65534 --regid 65534 --clear-groups "$jobctl" submit --parsable -o "$tmpdir/private/x" where)
 	ends_as "$id" FAILED "a user's job can't write where the user can't"
 	is "$(ls "$tmpdir/private")" "" "no file is made in root's name"
+	# What a user's environment says is for the user's processes.
+	script waits <<'S'
+echo up >"$1"
+until [ -e "$1.end" ]; do sleep 0.05; done
+S
+	mkdir "$tmpdir/hostile"
+	id=$(cd "$work" && LD_PRELOAD=$tmpdir/hostile/none.so STEPD_PLUGIN_DIR=$tmpdir/hostile \
+		STEPD_CGROUP_ROOT=$tmpdir/hostile STEPD_PROCTRACK=pgid JOBD_CRAY_CONF=$tmpdir/hostile \
+		setpriv --reuid 65534 --regid 65534 --clear-groups "$jobctl" submit --parsable waits hostile \
+		2>/dev/null)
+	eventually wrote hostile
+	like "$(hears "$tmpdir/hostile" 65534)" . "a user's environment comes to the user's script"
+	is "$(hears "$tmpdir/hostile" 0)" "" "no process of root has anything of a user's environment"
+	touch "$work/hostile.end"
+	ends_as "$id" COMPLETED "a job with such an environment comes to its end"
 else
-	skip 3 "needs setpriv"
+	skip 6 "needs setpriv"
 fi
 
 # ---- steps in a script
@@ -119,7 +148,7 @@ is "$(doc_of "$id" '["job_state"]') $(doc_of "$id" '["exit_code"]')" "FAILED 9" 
 "$jobctl" alloc --no-shell -J empty
 id=$("$jobctl" queue -h -n empty -o %i)
 is "$("$jobctl" cancel --batch -s USR1 "$id" 2>&1)" \
-	"jobctl cancel: error: job $id: job $id has no batch script: signal its steps, without --batch" \
+	"jobctl cancel: error: job $id has no batch script: signal its steps, without --batch" \
 	"a signal to the batch script of a job without one is refused"
 "$jobctl" cancel "$id"
 
@@ -282,6 +311,26 @@ rm "$tmpdir/hold"
 eventually test -S "$run/n2_$id.extern/socket"
 begin_jobd
 ends_as "$id" CANCELLED "a job that was cancelled before its script began ends when jobd returns"
+
+# The same, and jobd is back before that agent listens.
+kill_jobd
+rm -f "$tmpdir/held"
+begin_jobd --stepd "$tmpdir/bin/stepd"
+touch "$tmpdir/hold"
+id=$(submit -N 2 -w 'n[1-2]' sleeps)
+eventually test -s "$tmpdir/held"
+kill_jobd
+begin_jobd
+"$jobctl" cancel "$id"
+switches() {
+	awk '/^voluntary_ctxt_switches/ { print $2 }' "/proc/$jobd_pid/status"
+}
+before=$(switches)
+sleep 2
+# A look each 20 ms would be 100; what else there is to do takes some ten.
+ok "jobd does not poll while it waits for an agent that starts" [ $(($(switches) - before)) -lt 50 ]
+rm "$tmpdir/hold"
+ends_as "$id" CANCELLED "a job whose agent listens later is ended then"
 
 # ---- other hosts, which a launcher of the site reaches
 

@@ -20,7 +20,7 @@
 
 #define CONF "NodeName=n[1-6] CPUs=2 RealMemory=1000\nPartitionName=p Nodes=ALL\n"
 
-static char logged[1024];
+static char logged[1024], ended_with[1024];
 static int lines;
 
 static int take_line(const struct log *log, enum log_level level, const char *text)
@@ -33,15 +33,23 @@ static int take_line(const struct log *log, enum log_level level, const char *te
 }
 
 static const struct log to_us = {.send = take_line, .fd = -1, .most = LOG_LEVEL_WARNING};
+static const struct log all_to_us = {.send = take_line, .fd = -1, .most = LOG_LEVEL_INFO};
 
-static void make_cluster(struct cluster *c, const char *plugin, const char *how)
+static void make_cluster_with(
+	struct cluster *c, const char *plugin, const char *how, const struct log *log)
 {
 	char text[512], dir[512];
 
 	(void)snprintf(text, sizeof(text), "SelectType=select/%s\n%s", plugin, CONF);
 	(void)snprintf(dir, sizeof(dir), "%s/tests/lib/plugins", getenv("top_builddir"));
 	assert_int_equal(how ? setenv("BROKEN_SELECT", how, 1) : unsetenv("BROKEN_SELECT"), 0);
-	cluster_make(c, text, dir, &to_us);
+	logged[0] = '\0';
+	cluster_make(c, text, dir, log);
+}
+
+static void make_cluster(struct cluster *c, const char *plugin, const char *how)
+{
+	make_cluster_with(c, plugin, how, &to_us);
 	logged[0] = '\0';
 	lines = 0;
 }
@@ -147,7 +155,10 @@ static job_record_t *start_job(struct cluster *c)
 
 static void end_job(struct cluster *c, job_record_t *job)
 {
-	select_job_fini(c->select, job);
+	struct err err = ERR_INIT;
+
+	if (select_job_fini(c->select, job, &err) < 0)
+		(void)snprintf(ended_with, sizeof(ended_with), "%s", err.text);
 	bit_free(job->node_bitmap);
 	cluster_free_job(job);
 }
@@ -195,6 +206,7 @@ static void test_later_functions(void **state)
 	struct cluster c;
 	struct err err = ERR_INIT;
 	job_record_t *job;
+	select_jobinfo_t *info;
 
 	(void)state;
 	make_cluster(&c, "broken", "ready");
@@ -205,14 +217,29 @@ static void test_later_functions(void **state)
 	cluster_clear(&c);
 	make_cluster(&c, "broken", "fini");
 	end_job(&c, start_job(&c));
-	assert_int_equal(lines, 2); /* and that the end goes on */
-	assert_non_null(strstr(logged, "ignoring"));
+	assert_non_null(strstr(ended_with, "select_p_job_fini()"));
 	cluster_clear(&c);
 	make_cluster(&c, "broken", "step");
 	job = start_job(&c);
-	assert_null(select_step_pick_nodes(c.select, job, 1));
-	assert_non_null(strstr(logged, "step_pick_nodes(): it takes nodes that the job does not"));
+	info = select_step_begin(c.select, job);
+	assert_non_null(info); /* the step starts all the same */
+	assert_non_null(strstr(logged, "step_pick_nodes(): it takes other nodes than those"));
+	select_jobinfo_free(c.select, info);
 	end_job(&c, job);
+	cluster_clear(&c);
+	make_cluster(&c, "broken", "jobinfo");
+	assert_null(select_jobinfo_new(c.select));
+	assert_non_null(strstr(logged, "select_jobinfo_alloc(): it returns NULL"));
+	cluster_clear(&c);
+}
+
+static void test_settings(void **state)
+{
+	struct cluster c;
+
+	(void)state;
+	make_cluster_with(&c, "rotate", NULL, &all_to_us);
+	assert_string_equal(logged, "plugin select/rotate: Order=LongestIdle");
 	cluster_clear(&c);
 }
 
@@ -301,6 +328,7 @@ int main(void)
 		cmocka_unit_test(test_given_twice),
 		cmocka_unit_test(test_job_begin),
 		cmocka_unit_test(test_later_functions),
+		cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_reservation),
 		cmocka_unit_test(test_nodeinfo),
 		cmocka_unit_test(test_example),

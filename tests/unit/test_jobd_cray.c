@@ -123,7 +123,7 @@ static void test_no_programs(void **state)
 	job = start_job(&c);
 	assert_int_equal(select_job_ready(c.select, job, &err), 1);
 	assert_int_equal(count_used(&c), 4);
-	select_job_fini(c.select, job);
+	assert_int_equal(select_job_fini(c.select, job, &err), 0);
 	assert_int_equal(count_used(&c), 0);
 	cluster_clear(&c);
 }
@@ -149,7 +149,7 @@ static void test_programs(void **state)
 	assert_int_equal(wait_ready(&c, job, &err), 1);
 	assert_int_equal(select_job_ready(c.select, job, &err), 1);
 	wait_file("begun", "1 7 p n[1-2]\n");
-	select_job_fini(c.select, job);
+	assert_int_equal(select_job_fini(c.select, job, &err), 0);
 	assert_int_equal(count_used(&c), 0);
 	wait_file("ended", "1\n");
 	cluster_clear(&c);
@@ -179,7 +179,7 @@ static void test_failures(void **state)
 		job = start_job(&c);
 		assert_int_equal(wait_ready(&c, job, &err), rows[i].error);
 		assert_non_null(strstr(err.text, "select/cray_aries"));
-		select_job_fini(c.select, job);
+		assert_int_equal(select_job_fini(c.select, job, &err), 0);
 		assert_int_equal(count_used(&c), 0);
 		cluster_clear(&c);
 	}
@@ -206,13 +206,65 @@ static void test_killed(void **state)
 		assert_int_equal(select_job_ready(c.select, job, &err), 0);
 		assert_int_equal(fs_read(AT_FDCWD, path, 64, &text, NULL), 0);
 		if (end)
-			select_job_fini(c.select, job);
+			assert_int_equal(select_job_fini(c.select, job, &err), 0);
 		cluster_clear(&c);
 		assert_int_equal(kill((pid_t)atoi(text), 0), -1);
 		assert_int_equal(errno, ESRCH);
 		free(text);
 		text = NULL;
 	}
+}
+
+/* What the plugin says of its end until it is over. */
+static int wait_clean(struct cluster *c, job_record_t *job, struct err *err)
+{
+	int r;
+
+	while ((r = select_job_is_cleaning(c->select, job, err)) > 0)
+		(void)poll(NULL, 0, 10);
+	return r;
+}
+
+static void test_end(void **state)
+{
+	static const struct {
+		const char *script, *conf;
+		int error;
+	} rows[] = {
+		{"exit 0", "end_program=%s/end", 0},
+		{"exit 3", "end_program=%s/end", -ECANCELED},
+		{"kill -9 $$", "end_program=%s/end", -ECANCELED},
+		{"sleep 1000 & wait", "end_program=%s/end time_limit=1", -ETIMEDOUT},
+	};
+	_cleanup_free_ char *path = scratch_path(dir, "end");
+	struct cluster c;
+	job_record_t *job;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct err err = ERR_INIT;
+
+		write_script("end", rows[i].script, 0755);
+		write_conf(rows[i].conf, 0644);
+		cluster_make(&c, CONF, NULL, NULL);
+		job = start_job(&c);
+		assert_int_equal(select_job_is_cleaning(c.select, job, &err), 0);
+		assert_int_equal(select_job_fini(c.select, job, &err), 0);
+		assert_int_equal(wait_clean(&c, job, &err), rows[i].error);
+		assert_int_equal(select_job_is_cleaning(c.select, job, &err), 0);
+		cluster_clear(&c);
+	}
+	cluster_make(&c, CONF, NULL, NULL);
+	job = start_job(&c);
+	assert_int_equal(unlink(path), 0);
+	{
+		struct err err = ERR_INIT;
+
+		assert_int_equal(select_job_fini(c.select, job, &err), -ENOENT);
+		assert_int_equal(count_used(&c), 0);
+	}
+	cluster_clear(&c);
 }
 
 static void refuses(const char *what)
@@ -262,6 +314,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_programs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_failures, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_killed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
 	};
 

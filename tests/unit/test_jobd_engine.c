@@ -1758,6 +1758,247 @@ static void test_restore_states(void **state)
 	rig_clear(&second);
 }
 
+/* ---- the plugin's part in a job -----------------------------------------------------------------
+ */
+
+#define PLUGIN                                                                                     \
+	"ClusterName=test\nSelectType=select/broken\nKillWait=10\nMinJobAge=1000000\n"             \
+	"NodeName=n[1-5] CPUs=2\n"                                                                 \
+	"PartitionName=p Nodes=ALL Default=YES\nPartitionName=q Nodes=n[1,4]\n"
+
+static int use_broken(void **state)
+{
+	(void)state;
+	rig_plugins = "tests/lib/plugins";
+	(void)unsetenv("BROKEN_SELECT_STEPS");
+	return unsetenv("BROKEN_SELECT");
+}
+
+static int use_sound(void **state)
+{
+	(void)state;
+	rig_plugins = NULL;
+	return unsetenv("BROKEN_SELECT");
+}
+
+static void assert_info(const struct rig *rig, const struct job *job, const char *text)
+{
+	json_auto_t *json = job_to_json(rig->e, job);
+
+	assert_string_equal(json_get_text(json, "select_jobinfo", ""), text);
+}
+
+static void test_jobinfo(void **state)
+{
+	struct rig rig, again;
+	struct job *job, *waits;
+	struct err err = ERR_INIT;
+	uint32_t id, id_waits;
+
+	(void)state;
+	rig_make(&rig, PLUGIN);
+	job = rig_submit(&rig, .nodes = 4);
+	waits = rig_submit(&rig, .nodes = 4);
+	assert_info(&rig, job, "Begun=1");
+	assert_info(&rig, waits, "Begun=0");
+	assert_ok(engine_requeue(rig.e, job, &err));
+	rig_run(&rig, 500);
+	id = job->record.job_id;
+	id_waits = waits->record.job_id;
+	assert_state(waits, "R");
+	assert_ok(engine_cancel(rig.e, waits, &err));
+	rig_run(&rig, 600);
+	assert_info(&rig, job, "Begun=2");
+	rig_restore(&rig, &again, PLUGIN);
+	assert_info(&again, engine_find_job(again.e, id), "Begun=2");
+	assert_info(&again, engine_find_job(again.e, id_waits), "Begun=1");
+	json_object_set_new(
+		json_object_get(again.store.jobs, "1"), "select_state", json_string("1:AA=="));
+	rig_restore(&again, &rig, PLUGIN); /* a warning, and it is as new */
+	assert_info(&rig, engine_find_job(rig.e, id), "Begun=0");
+	rig_clear(&rig);
+}
+
+/* A script that goes on after the kernel has killed one of its processes. */
+static void test_out_of_memory(void **state)
+{
+	struct job *job, *after, *not_after;
+	struct err err = ERR_INIT;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .nodes = 1);
+	after = rig_submit(&rig, .nodes = 1, .kind = DEPENDS_AFTER_OK, .after = 1);
+	not_after = rig_submit(&rig, .nodes = 1, .kind = DEPENDS_AFTER_NOT_OK, .after = 1);
+	engine_job_ended(rig.e, job, 0, true);
+	rig_run(&rig, 1);
+	assert_state(job, "OOM");
+	assert_reason(&rig, after, "DependencyNeverSatisfied");
+	assert_state(not_after, "R");
+	job = rig_submit(&rig, .nodes = 1);
+	assert_ok(engine_cancel(rig.e, job, &err));
+	engine_job_ended(rig.e, job, 9, true);
+	assert_state(job, "CA"); /* why it ended */
+	rig_clear(&rig);
+}
+
+static void assert_steps(const char *wanted)
+{
+	const char *steps = getenv("BROKEN_SELECT_STEPS");
+
+	assert_string_equal(steps ? steps : "", wanted);
+	(void)unsetenv("BROKEN_SELECT_STEPS");
+}
+
+static void test_steps(void **state)
+{
+	struct rig rig, again;
+	struct job *job;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, PLUGIN);
+	(void)rig_submit(&rig, .nodes = 1, .run_s = 5); /* without a script */
+	rig_run(&rig, 10);
+	assert_steps("");
+	(void)rig_submit(&rig, .nodes = 2, .run_s = 5, .script = "#!/bin/sh\n");
+	assert_steps("begin 2;");
+	rig_run(&rig, 20);
+	assert_steps("end 2;");
+	job = rig_submit(&rig, .nodes = 2, .term_s = NO_VAL, .script = "#!/bin/sh\n");
+	assert_ok(engine_cancel(rig.e, job, &err));
+	rig_run(&rig, 29);
+	assert_steps("begin 3;");
+	rig_run(&rig, 100);
+	assert_steps("kill 3;end 3;");
+	(void)rig_submit(&rig, .nodes = 2, .script = "#!/bin/sh\n", .fault = "start");
+	rig_run(&rig, 101);
+	assert_steps("begin 4;end 4;");
+	job = rig_submit(&rig, .nodes = 1, .run_s = 50, .script = "#!/bin/sh\n");
+	assert_state(job, "R");
+	rig_restore(&rig, &again, PLUGIN);
+	assert_steps("begin 5;");
+	job = engine_find_job(again.e, 5);
+	assert_int_equal(node_record_table_ptr[bit_ffs(job->record.node_bitmap)].node_state &
+			NODE_STATE_BASE,
+		NODE_STATE_ALLOCATED);
+	rig_clear(&again);
+}
+
+/* The job is completing, and has its nodes, until the plugin is done with its end. */
+static void test_cleaning(void **state)
+{
+	struct rig rig, again;
+	struct job *job, *other;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(setenv("BROKEN_SELECT", "cleaning", 1), 0);
+	rig_make(&rig, PLUGIN);
+	job = rig_submit(&rig, .nodes = 5, .run_s = 10, .exit_status = 0);
+	other = rig_submit(&rig, .nodes = 1, .run_s = 10);
+	rig_run(&rig, 10);
+	assert_state(job, "CG");
+	assert_true(node_record_table_ptr[0].node_state & NODE_STATE_COMPLETING);
+	assert_state(other, "PD");
+	rig_run(&rig, 12);
+	assert_state(job, "CG");
+	assert_ok(engine_cancel(rig.e, job, &err)); /* it is over, and stays so */
+	rig_run(&rig, 14);
+	assert_state(job, "CD");
+	assert_time(job->record.end_time, 10);
+	assert_false(node_record_table_ptr[0].node_state & NODE_STATE_COMPLETING);
+	assert_state(other, "R");
+	rig_run(&rig, 25);
+	assert_state(other, "CG");
+	rig_restore(&rig, &again, PLUGIN); /* in the middle: it ends all the same */
+	rig_run(&again, 60);
+	assert_state(engine_find_job(again.e, 2), "CD");
+	assert_int_equal(engine_get_stats(again.e)->failed, 0);
+	rig_clear(&again);
+}
+
+/* A job that the plugin can't prepare is not begun again before the plugin is done with it. */
+static void test_begin_fails(void **state)
+{
+	struct job *job, *other;
+	struct rig rig;
+
+	(void)state;
+	assert_int_equal(setenv("BROKEN_SELECT", "unready", 1), 0);
+	rig_make(&rig, PLUGIN);
+	job = rig_submit(&rig, .nodes = 5, .run_s = 10);
+	other = rig_submit(&rig, .nodes = 1, .run_s = 10);
+	rig_run(&rig, 1);
+	assert_state(job, "CG");
+	assert_state(other, "PD");
+	assert_int_equal(setenv("BROKEN_SELECT", "cleaning", 1), 0);
+	rig_run(&rig, 5);
+	assert_state(job, "PD");
+	assert_reason(&rig, job, "BeginFailed");
+	assert_int_equal(job->restarts, 0);
+	assert_state(other, "R");
+	rig_run(&rig, 68);
+	assert_state(job, "R");
+	rig_clear(&rig);
+}
+
+static void test_unclean(void **state)
+{
+	struct rig rig;
+	struct job *job;
+
+	(void)state;
+	assert_int_equal(setenv("BROKEN_SELECT", "unclean", 1), 0);
+	rig_make(&rig, PLUGIN);
+	job = rig_submit(&rig, .nodes = 2, .run_s = 10);
+	rig_run(&rig, 30);
+	assert_state(job, "CD");
+	assert_true(node_record_table_ptr[1].node_state & NODE_STATE_DRAIN);
+	assert_false(node_record_table_ptr[2].node_state & NODE_STATE_DRAIN);
+	assert_non_null(strstr(engine_get_node_reason(rig.e, &node_record_table_ptr[0]),
+		"select_p_select_jobinfo_get()"));
+	rig_clear(&rig);
+	assert_int_equal(setenv("BROKEN_SELECT", "fini", 1), 0);
+	rig_make(&rig, PLUGIN);
+	job = rig_submit(&rig, .nodes = 1, .run_s = 10);
+	rig_run(&rig, 30);
+	assert_state(job, "CD");
+	assert_true(node_record_table_ptr[0].node_state & NODE_STATE_DRAIN);
+	rig_clear(&rig);
+}
+
+/* n5, then n3 and n4, then n1 and n2: as the plugin ranks them. */
+static void test_ranks(void **state)
+{
+	struct rig rig;
+	struct job *job;
+	struct err err = ERR_INIT;
+	char *restarts = NULL;
+
+	(void)state;
+	assert_int_equal(setenv("BROKEN_SELECT", "rank", 1), 0);
+	rig_make(&rig, PLUGIN);
+	assert_string_equal(node_record_table_ptr[0].name, "n5");
+	assert_string_equal(node_record_table_ptr[1].name, "n3");
+	assert_string_equal(node_record_table_ptr[2].name, "n4");
+	assert_string_equal(node_record_table_ptr[4].name, "n2");
+	assert_int_equal(node_record_table_ptr[4].index, 4);
+	assert_int_equal(node_record_table_ptr[4].core_offset, 8);
+	job = rig_submit(&rig, .nodes = 2, .run_s = 10, .partition = "q");
+	assert_nodes(job, "n[4,1]");
+	assert_true(bit_test(job->record.node_bitmap, 2));
+	assert_true(bit_test(job->record.node_bitmap, 3));
+	assert_ok(engine_reconfigure(rig.e, rig_conf(PLUGIN), &restarts, &err));
+	assert_null(restarts);
+	assert_string_equal(node_record_table_ptr[0].name, "n5");
+	rig_run(&rig, 20);
+	job = rig_submit(&rig, .nodes = 2, .run_s = 10, .partition = "q");
+	assert_nodes(job, "n[4,1]");
+	rig_clear(&rig);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -1808,6 +2049,13 @@ int main(void)
 		cmocka_unit_test(test_restore_backfill),
 		cmocka_unit_test(test_restore_kill_wait),
 		cmocka_unit_test(test_restore_states),
+		cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test_setup_teardown(test_jobinfo, use_broken, use_sound),
+		cmocka_unit_test_setup_teardown(test_steps, use_broken, use_sound),
+		cmocka_unit_test_setup_teardown(test_cleaning, use_broken, use_sound),
+		cmocka_unit_test_setup_teardown(test_begin_fails, use_broken, use_sound),
+		cmocka_unit_test_setup_teardown(test_unclean, use_broken, use_sound),
+		cmocka_unit_test_setup_teardown(test_ranks, use_broken, use_sound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -411,6 +411,63 @@ static void test_export(void **state)
 	}
 }
 
+/* ---- components --------------------------------------------------------------------------------
+ */
+
+static void test_components(void **state)
+{
+	char *const env[] = {(char *)"SBATCH_QOS=low", NULL};
+	_cleanup_fixture_ struct fixture f = parse(OPTIONS_SBATCH,
+		"sbatch -n 4 -p a : -N2 -Jx : s.sh : -N 9", env,
+		"#!/bin/sh\n#SBATCH -c 2\n#SBATCH hetjob\n#SBATCH -c 3 -N1\n#SBATCH  packjob \n"
+		"#SBATCH -t 5\n#SBATCH hetjob\nls\n#SBATCH hetjob\n");
+	const struct job_request *q = f.options.components;
+
+	(void)state;
+	if (f.r < 0)
+		fail_msg("%s", f.err.text);
+	assert_int_equal(f.options.components_count, 3);
+	assert_int_equal(f.options.request.ntasks, 4);
+	assert_int_equal(f.options.request.cpus_per_task, 2);
+	assert_int_equal(q[0].cpus_per_task, 3);
+	assert_int_equal(q[0].min_nodes, 2); /* the command line counts */
+	assert_int_equal(q[0].ntasks, NO_VAL);
+	assert_string_equal(q[0].name, "x");
+	assert_null(q[0].partition);
+	assert_string_equal(q[0].qos, "low");
+	assert_int_equal(q[1].time_limit_min, 5);
+	assert_null(q[1].name);
+	assert_string_equal(q[2].qos, "low");
+	assert_int_equal(f.options.rest.n, 4); /* the script has a ":" of its own */
+	assert_string_equal(f.options.rest.v[1], ":");
+}
+
+static void test_component_words(void **state)
+{
+	static const struct {
+		const char *line, *why;
+		size_t components;
+	} rows[] = {
+		{"sbatch --wrap x : -N2", NULL, 1},
+		{"sbatch : -N2 --wrap=x", NULL, 1},
+		{"sbatch -N1 : s.sh x", NULL, 1},
+		{"sbatch -N1 : --nodes=x s.sh", "component 1: ", 0},
+		{"sbatch -N1 : -N1 --wrap x s.sh", "--wrap is in place of a script", 0},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_fixture_ struct fixture f = sbatch(rows[i].line);
+
+		assert_int_equal(f.r < 0, rows[i].why != NULL);
+		if (f.r < 0)
+			assert_non_null(strstr(f.err.text, rows[i].why));
+		else
+			assert_int_equal(f.options.components_count, rows[i].components);
+	}
+}
+
 /* Each row can be printed, and two rows of a command share no letter. */
 static void test_table(void **state)
 {
@@ -454,6 +511,8 @@ int main(void)
 		cmocka_unit_test(test_begin),
 		cmocka_unit_test(test_export),
 		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_components),
+		cmocka_unit_test(test_component_words),
 	};
 
 	if (setenv("TZ", "UTC", 1) < 0)

@@ -21,9 +21,10 @@
 #define PARTS(sharing)                                                                             \
 	"PartitionName=lo Nodes=ALL Default=YES PriorityTier=1 OverSubscribe=" sharing "\n"        \
 	"PartitionName=hi Nodes=ALL PriorityTier=2 OverSubscribe=" sharing "\n"
-#define LINEAR  "SelectType=select/linear\n"
-#define CORES   "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n"
-#define SUSPEND "PreemptMode=SUSPEND,GANG\n"
+#define LINEAR       "SelectType=select/linear\n"
+#define CORES        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n"
+#define CORES_MEMORY "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\n"
+#define SUSPEND      "PreemptMode=SUSPEND,GANG\n"
 
 #define GRACE                                                                                      \
 	NODES LINEAR "PreemptMode=CANCEL\nPartitionName=lo Nodes=ALL Default=YES PriorityTier=1 "  \
@@ -239,6 +240,422 @@ static void test_requeued(void **state)
 	rig_clear(&rig);
 }
 
+/* ---- heterogeneous jobs ------------------------------------------------------------------------
+ */
+
+#define COMPONENTS(mode, mode2)                                                                    \
+	"ClusterName=test\nKillWait=10\nMinJobAge=1000000\nSchedulerTimeSlice=10\n"                \
+	"PreemptType=preempt/partition_prio\nNodeName=n[1-3] CPUs=1 RealMemory=4000\n" LINEAR      \
+	"PartitionName=lo Nodes=ALL Default=YES PriorityTier=1 GraceTime=5 " mode "\n"             \
+	"PartitionName=lo2 Nodes=ALL PriorityTier=1 GraceTime=20 " mode2 "\n"                      \
+	"PartitionName=hi Nodes=ALL PriorityTier=2 OverSubscribe=FORCE:1\n"
+
+/* Two components of a node each; ret_jobs: both. */
+static void add_components(
+	struct rig *rig, struct rig_job first, struct rig_job second, struct job **ret_jobs)
+{
+	const struct rig_job jobs[] = {first, second};
+	struct err err = ERR_INIT;
+	uint32_t id = 0;
+
+	if (rig_try_components(rig, jobs, 2, &id, &err) < 0)
+		fail_msg("%s", err.text);
+	rig_run(rig, rig_now(rig));
+	ret_jobs[0] = engine_find_job(rig->e, id);
+	ret_jobs[1] = engine_get_component(ret_jobs[0], 1);
+	assert_int_equal(id_of(ret_jobs[1]), id + 1);
+}
+
+#define TWO(...)                                                                                   \
+	(struct rig_job){__VA_ARGS__}, (struct rig_job)                                            \
+	{                                                                                          \
+		.partition = "lo2"                                                                 \
+	}
+
+/* They start together on nodes of their own, and end with the first one's script. */
+static void test_components(void **state)
+{
+	struct job *het[2], *low, *next;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		COMPONENTS("PreemptMode=CANCEL", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n");
+	low = rig_submit(&rig, .nodes = 2, .run_s = 20);
+	add_components(&rig, TWO(.run_s = 100, .exit_status = 256), het);
+	assert_int_equal(engine_count_components(het[1]), 2);
+	assert_ptr_equal(engine_get_component(het[1], 0), het[0]);
+	assert_state(het[0], "PD"); /* n3 is free, for one of them */
+	assert_state(het[1], "PD");
+	assert_int_equal(engine_get_reason(rig.e, het[1]), JOB_REASON_RESOURCES);
+	next = rig_submit(&rig, .nodes = 1, .run_s = 20);
+	assert_state(next, "PD");
+	rig_run(&rig, 20);
+	assert_state(low, "CD");
+	assert_state(het[0], "R");
+	assert_state(het[1], "R");
+	assert_nodes(het[0], "n1");
+	assert_nodes(het[1], "n2");
+	assert_nodes(next, "n3");
+	assert_time(het[0]->record.start_time, 20);
+	assert_time(het[1]->record.start_time, 20);
+	rig_run(&rig, 119);
+	assert_state(het[1], "R");
+	rig_run(&rig, 120);
+	assert_state(het[0], "F");
+	assert_state(het[1], "F");
+	assert_int_equal(het[1]->exit_status, 256);
+	rig_clear(&rig);
+}
+
+static void test_components_cancelled(void **state)
+{
+	struct job *het[2], *waits[2];
+	struct err err = ERR_INIT;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		COMPONENTS("PreemptMode=CANCEL", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n");
+	add_components(&rig, TWO(.nodes = 2, .run_s = 100), het);
+	add_components(&rig, TWO(.nodes = 1, .run_s = 100), waits);
+	assert_state(het[1], "R");
+	assert_int_equal(engine_hold(rig.e, waits[1], true, &err), 0);
+	assert_int_equal(engine_get_reason(rig.e, waits[0]), JOB_REASON_HELD_USER);
+	assert_int_equal(engine_release(rig.e, waits[1], true, &err), 0);
+	assert_int_equal(engine_suspend(rig.e, het[1], &err), 0);
+	rig_run(&rig, 1);
+	assert_state(het[0], "S");
+	assert_state(het[1], "S");
+	assert_int_equal(engine_resume(rig.e, het[0], &err), 0);
+	rig_run(&rig, 2);
+	assert_state(het[1], "R");
+	assert_int_equal(engine_cancel(rig.e, het[1], &err), 0); /* whichever is named */
+	rig_run(&rig, 3);
+	assert_state(het[0], "CA");
+	assert_state(het[1], "CA");
+	assert_state(waits[0], "R");
+	assert_int_equal(engine_requeue(rig.e, waits[1], &err), 0);
+	rig_run(&rig, 4);
+	assert_state(waits[0], "PD");
+	assert_state(waits[1], "PD");
+	assert_int_equal(waits[1]->restarts, 1);
+	rig_run(&rig, 130);
+	assert_state(waits[0], "R");
+	assert_state(waits[1], "R");
+	assert_int_equal(engine_requeue(rig.e, waits[0], &err), 0);
+	rig_run(&rig, 131);
+	assert_int_equal(engine_cancel(rig.e, waits[1], &err), 0); /* while it waits */
+	assert_state(waits[0], "CA");
+	assert_state(waits[1], "CA");
+	assert_int_equal(engine_cancel(rig.e, waits[0], &err), -EINVAL);
+	rig_clear(&rig);
+}
+
+static void test_components_refused(void **state)
+{
+	static const struct {
+		struct rig_job jobs[2];
+		const char *why;
+	} rows[] = {
+		{{{.nodes = 2}, {.nodes = 2}}, "each component of a heterogeneous job has nodes"},
+		{{{.nodelist = "n1"}, {.nodelist = "n1"}}, "has nodes of its own"},
+		{{{.array = "0-1"}, {.nodes = 1}}, "is no array"},
+		{{{.nodes = 1}, {.array = "0-1"}}, "component 1: a heterogeneous job is no array"},
+		{{{.nodes = 1}, {.hold = true}}, "to the first component, for all"},
+		{{{.nodes = 1}, {.partition = "x"}}, "component 1: there is no partition x"},
+		{{{.nodes = 1}, {.nodes = 4}}, "component 1: Requested node configuration"},
+	};
+	uint32_t id = 0;
+	struct rig rig;
+	size_t i;
+
+	(void)state;
+	rig_make(&rig,
+		COMPONENTS("PreemptMode=CANCEL", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n");
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct err err = ERR_INIT;
+
+		assert_true(rig_try_components(&rig, rows[i].jobs, 2, &id, &err) < 0);
+		if (!strstr(err.text, rows[i].why))
+			fail_msg("row %zu: %s", i, err.text);
+	}
+	rig_run(&rig, 1);
+	assert_int_equal(rig.starts, 0);
+	assert_int_equal(json_object_size(rig.store.jobs), 0);
+	rig_clear(&rig);
+}
+
+/* The one that has the fewest nodes to choose from chooses first; backfill has them, too. */
+static void test_components_placed(void **state)
+{
+	struct job *het[2], *low, *small;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		COMPONENTS("PreemptMode=CANCEL", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n");
+	add_components(&rig, (struct rig_job){.run_s = 10},
+		(struct rig_job){.exclude = "n[2-3]", .partition = "lo2"}, het);
+	assert_nodes(het[0], "n2");
+	assert_nodes(het[1], "n1");
+	rig_run(&rig, 11);
+	low = rig_submit(&rig, .nodelist = "n1", .run_s = 590, .minutes = 10);
+	add_components(&rig, (struct rig_job){.run_s = 10, .minutes = 5},
+		(struct rig_job){.nodelist = "n1", .partition = "lo2", .minutes = 5}, het);
+	small = rig_submit(&rig, .run_s = 60, .minutes = 2);
+	rig_run(&rig, 100);
+	assert_state(small, "CD"); /* beside them, on a node that they do not need yet */
+	assert_time(het[0]->planned_start, 611);
+	assert_time(het[1]->planned_start, 611);
+	small = rig_submit(&rig, .nodes = 2, .run_s = 590, .minutes = 10);
+	rig_run(&rig, 600);
+	assert_state(small, "PD"); /* it would delay them */
+	rig_run(&rig, 602);
+	assert_state(low, "CD");
+	assert_state(het[0], "R");
+	assert_state(het[1], "R");
+	rig_clear(&rig);
+}
+
+/* Oracle F1: all of them go, where one is needed; but each when its own grace time is over. */
+static void test_components_grace(void **state)
+{
+	struct job *het[2], *high;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		COMPONENTS("PreemptMode=CANCEL", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n");
+	add_components(&rig, (struct rig_job){.partition = "lo2", .run_s = 1000, .term_s = 1},
+		(struct rig_job){.partition = "lo", .term_s = 1}, het);
+	high = rig_submit(&rig, .partition = "hi", .nodelist = "n2", .run_s = 500);
+	assert_time(het[0]->record.end_time, 20);
+	assert_time(het[1]->record.end_time, 5);
+	rig_run(&rig, 7);
+	assert_state(het[0], "R"); /* it has more time */
+	assert_state(het[1], "PR");
+	assert_state(high, "R");
+	rig_run(&rig, 22);
+	assert_state(het[0], "PR");
+	/* the script's end is that of all */
+	add_components(&rig, (struct rig_job){.run_s = 1000, .term_s = 1},
+		(struct rig_job){.partition = "lo2", .term_s = NO_VAL}, het);
+	assert_state(het[1], "R");
+	high = rig_submit(&rig, .partition = "hi", .nodes = 1, .run_s = 500);
+	rig_run(&rig, 27);
+	assert_state(het[0], "CG");
+	rig_run(&rig, 28);
+	assert_state(het[0], "PR");
+	assert_state(het[1], "PR");
+	assert_state(high, "R");
+	rig_clear(&rig);
+}
+
+/* Of two modes the higher one is that of all (oracle F2, F4), and one that can't be preempted
+ * protects all (F5). */
+static void test_components_modes(void **state)
+{
+	static const struct {
+		const char *conf, *code, *high;
+	} rows[] = {
+		{COMPONENTS("PreemptMode=REQUEUE", "PreemptMode=REQUEUE") "PreemptMode=CANCEL\n",
+			"PD", "R"},
+		{COMPONENTS("PreemptMode=CANCEL", "PreemptMode=REQUEUE") "PreemptMode=CANCEL\n",
+			"PD", "R"},
+		{COMPONENTS("PreemptMode=REQUEUE", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n",
+			"PD", "R"},
+		{COMPONENTS("PreemptMode=CANCEL", "PreemptMode=OFF") "PreemptMode=CANCEL\n", "R",
+			"PD"},
+		{COMPONENTS("PreemptMode=OFF", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n", "R",
+			"PD"},
+		{COMPONENTS(
+			 "PreemptMode=CANCEL", "PreemptMode=SUSPEND") "PreemptMode=SUSPEND,GANG\n",
+			"S", "R"},
+		{COMPONENTS(
+			 "PreemptMode=SUSPEND", "PreemptMode=REQUEUE") "PreemptMode=SUSPEND,GANG\n",
+			"S", "R"},
+	};
+	struct job *het[2], *high;
+	struct rig rig;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_make(&rig, rows[i].conf);
+		add_components(&rig, TWO(.run_s = 1000), het);
+		rig_run(&rig, 1);
+		high = rig_submit(&rig, .partition = "hi", .nodelist = "n2", .run_s = 50);
+		rig_run(&rig, 25);
+		if (strcmp(state_of(het[0]), rows[i].code) != 0 ||
+			strcmp(state_of(het[1]), rows[i].code) != 0 ||
+			strcmp(state_of(high), rows[i].high) != 0)
+			fail_msg("row %zu: %s %s, %s", i, state_of(het[0]), state_of(het[1]),
+				state_of(high));
+		rig_run(&rig, 400);
+		assert_state(high, i == 3 || i == 4 ? "PD" : "CD");
+		assert_state(het[0], "R"); /* again */
+		assert_state(het[1], "R");
+		rig_clear(&rig);
+	}
+}
+
+/* Oracle F3 has it otherwise: there nothing is suspended, and two jobs run on one core. By the
+ * guide all components are. The nodes that they leave are others' meanwhile. */
+static void test_components_suspended(void **state)
+{
+	struct job *het[2], *high, *low;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		COMPONENTS("OverSubscribe=FORCE:2",
+			"OverSubscribe=FORCE:1") "PreemptMode=SUSPEND,GANG\n");
+	add_components(&rig, (struct rig_job){.nodelist = "n1", .run_s = 100},
+		(struct rig_job){.partition = "lo2", .nodelist = "n2"}, het);
+	low = rig_submit(&rig, .nodelist = "n1", .run_s = 10);
+	assert_state(low, "S");
+	rig_run(&rig, 1);
+	high = rig_submit(&rig, .partition = "hi", .nodelist = "n2", .run_s = 50);
+	assert_state(het[0], "S");
+	assert_state(het[1], "S");
+	assert_state(low, "R");
+	rig_run(&rig, 50);
+	assert_state(low, "CD");
+	assert_state(het[0], "S");
+	rig_run(&rig, 51);
+	assert_state(high, "CD");
+	assert_state(het[0], "R");
+	assert_state(het[1], "R");
+	assert_int_equal(het[0]->record.tot_sus_time, 50);
+	rig_run(&rig, 150);
+	assert_state(het[0], "CD");
+	rig_clear(&rig);
+}
+
+/* Where one can't be suspended the others go on, too. */
+static void test_components_not_suspended(void **state)
+{
+	struct job *het[2], *high;
+	struct err err = ERR_INIT;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, COMPONENTS("", "") "PreemptMode=SUSPEND,GANG\n");
+	add_components(&rig, (struct rig_job){.nodelist = "n1", .run_s = 1000},
+		(struct rig_job){.partition = "lo2", .nodelist = "n2", .fault = "suspend"}, het);
+	high = rig_submit(&rig, .partition = "hi", .nodelist = "n1", .run_s = 50);
+	rig_run(&rig, 1);
+	assert_state(het[0], "R");
+	assert_state(het[1], "R");
+	assert_state(high, "CF");
+	rig_run(&rig, 35); /* in each slice it is tried again */
+	assert_state(het[0], "R");
+	assert_state(high, "CF");
+	assert_int_equal(engine_cancel(rig.e, high, &err), 0);
+	assert_int_equal(engine_suspend(rig.e, het[0], &err), 0);
+	rig_run(&rig, 36);
+	assert_state(het[0], "R");
+	assert_state(het[1], "R");
+	rig_clear(&rig);
+}
+
+/* It preempts for all of its components at once. */
+static void test_components_preempt(void **state)
+{
+	struct job *het[2], *low[3];
+	struct rig rig;
+	uint32_t i;
+
+	(void)state;
+	rig_make(&rig, NODES LINEAR "PreemptMode=CANCEL\n" PARTS("NO"));
+	for (i = 0; i < 3; i++)
+		low[i] = rig_submit(&rig, .run_s = 1000, .term_s = 3);
+	add_components(&rig, (struct rig_job){.nodes = 2, .partition = "hi", .run_s = 5},
+		(struct rig_job){.partition = "hi"}, het);
+	rig_run(&rig, 2);
+	assert_state(low[0], "CG");
+	assert_state(low[1], "CG");
+	assert_state(low[2], "R");
+	assert_state(het[0], "PD");
+	assert_state(het[1], "PD");
+	rig_run(&rig, 4);
+	assert_state(het[0], "R");
+	assert_state(het[1], "R");
+	rig_run(&rig, 9);
+	assert_state(het[1], "CD");
+	assert_state(low[2], "R");
+	rig_clear(&rig);
+}
+
+static void test_components_killed(void **state)
+{
+	const char *conf =
+		COMPONENTS("PreemptMode=REQUEUE", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n";
+	struct job *het[2], *waits[2];
+	struct rig first, rig, last;
+	uint32_t a, b, i;
+
+	(void)state;
+	rig_make(&first, conf);
+	add_components(&first, TWO(.run_s = 100), het);
+	add_components(&first, TWO(.run_s = 100), waits);
+	a = id_of(het[0]);
+	b = id_of(waits[0]);
+	rig_run(&first, 10);
+	rig_restore(&first, &rig, conf);
+	for (i = 0; i < 2; i++) {
+		assert_state(job_again(&rig, a + i), "R");
+		assert_state(job_again(&rig, b + i), "PD");
+		assert_int_equal(job_again(&rig, a + i)->record.het_job_id, a);
+		assert_int_equal(job_again(&rig, a + i)->record.het_job_offset, i);
+	}
+	(void)rig_submit(&rig, .partition = "hi", .nodes = 3, .run_s = 300);
+	rig_run(&rig, 16); /* the script's grace time is over, and so the job */
+	assert_state(job_again(&rig, a), "PD");
+	assert_state(job_again(&rig, a + 1), "PD");
+	rig_restore(&rig, &last, conf);
+	rig_run(&last, 700);
+	for (i = 0; i < 2; i++) {
+		assert_state(job_again(&last, a + i), "CD");
+		assert_state(job_again(&last, b + i), "CD");
+	}
+	rig_clear(&last);
+}
+
+/* A component whose start was stored, and that of the first one was not. */
+static void test_half_a_start(void **state)
+{
+	const char *conf =
+		COMPONENTS("PreemptMode=CANCEL", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n";
+	struct job *het[2];
+	struct rig first, rig;
+	struct err err = ERR_INIT;
+	json_t *pending;
+	char key[16];
+	uint32_t a;
+
+	(void)state;
+	rig_make(&first, conf);
+	add_components(&first, TWO(.hold = true, .run_s = 100), het);
+	a = id_of(het[0]);
+	(void)snprintf(key, sizeof(key), "%u", a);
+	pending = json_deep_copy(json_object_get(first.store.jobs, key));
+	(void)json_object_set_new(pending, "priority", json_integer(1));
+	assert_int_equal(engine_release(first.e, het[0], true, &err), 0);
+	rig_run(&first, 1);
+	assert_state(het[1], "R");
+	assert_int_equal(json_object_set_new(first.store.jobs, key, pending), 0);
+	rig_restore(&first, &rig, conf);
+	rig_run(&rig, 12); /* KillWait */
+	assert_state(job_again(&rig, a), "PD");
+	assert_state(job_again(&rig, a + 1), "PD");
+	rig_run(&rig, 140);
+	assert_state(job_again(&rig, a), "R");
+	assert_state(job_again(&rig, a + 1), "R");
+	rig_clear(&rig);
+}
+
 /* ---- a program that is killed ------------------------------------------------------------------
  */
 
@@ -306,6 +723,99 @@ static void test_killed_while_standing(void **state)
 	rig_clear(&rig);
 }
 
+/* ---- as few as possible ------------------------------------------------------------------------
+ */
+
+/* "Future Ideas" of the guide: the job goes to n[3-5], and two of the three run on. */
+static void check_least(const char *conf, const char *nodes, const char *states)
+{
+	struct job *low[3], *high;
+	char got[8] = "";
+	struct rig rig;
+	uint32_t i;
+
+	rig_make(&rig, conf);
+	for (i = 0; i < 3; i++) {
+		low[i] = rig_submit(&rig, .nodes = 1, .tasks = 2, .run_s = 600);
+		rig_run(&rig, rig_now(&rig) + 1);
+	}
+	assert_nodes(low[2], "n3");
+	rig_run(&rig, 16);
+	high = rig_submit(&rig, .nodes = 3, .tasks = 6, .partition = "hi", .run_s = 20);
+	assert_state(high, "R");
+	assert_nodes(high, nodes);
+	snprintf(got, sizeof(got), "%s%s%s", state_of(low[0]), state_of(low[1]), state_of(low[2]));
+	assert_string_equal(got, states);
+	rig_clear(&rig);
+}
+
+#define FIVE                                                                                       \
+	"ClusterName=test\nMinJobAge=1000000\nPreemptType=preempt/partition_prio\n"                \
+	"NodeName=n[1-5] CPUs=2\n" PARTS("FORCE:1") SUSPEND
+#define LEAST_LINEAR LINEAR "SelectTypeParameters=CR_Least_Preempt\n"
+#define LEAST_CORES  "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core,CR_Least_Preempt\n"
+
+static void test_least(void **state)
+{
+	(void)state;
+	check_least(FIVE CORES, "n[1-3]", "SSS"); /* as the guide prints it */
+	check_least(FIVE LEAST_CORES, "n[3-5]", "RRS");
+	check_least(FIVE LINEAR, "n[1,4-5]", "SRR");
+	check_least(FIVE LEAST_LINEAR, "n[3-5]", "RRS");
+}
+
+/* With QOS it shares cores with as few as possible. */
+static void test_least_with_qos(void **state)
+{
+	static const char *const confs[] = {CORES, LEAST_CORES},
+				 *const nodes[] = {"n[1-3]", "n[3-5]"};
+	struct job *high;
+	struct rig rig;
+	char conf[1024];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(confs); i++) {
+		(void)snprintf(conf, sizeof(conf),
+			"ClusterName=test\nPreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG\n"
+			"NodeName=n[1-5] CPUs=2\n%sPartitionName=normal Nodes=ALL Default=YES "
+			"OverSubscribe=FORCE:1\nQOSName=low\nQOSName=high Priority=2 Preempt=low\n",
+			confs[i]);
+		rig_make(&rig, conf);
+		(void)rig_submit(&rig, .tasks = 2, .nodes = 1, .qos = "low");
+		(void)rig_submit(&rig, .tasks = 2, .nodes = 1, .qos = "low");
+		rig_run(&rig, 5);
+		(void)rig_submit(&rig, .tasks = 2, .nodes = 1, .qos = "low");
+		rig_run(&rig, 10);
+		high = rig_submit(&rig, .tasks = 6, .nodes = 3, .qos = "high");
+		assert_nodes(high, nodes[i]);
+		rig_clear(&rig);
+	}
+}
+
+/* One of 6 nodes in place of two of 4, oracle's pattern P5. */
+static void test_least_of_sizes(void **state)
+{
+	struct job *low[3], *high;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		"ClusterName=test\nMinJobAge=1000000\nPreemptMode=CANCEL\n"
+		"PreemptType=preempt/partition_prio\nNodeName=n[1-14] CPUs=1\n" PARTS("NO")
+			LEAST_LINEAR);
+	low[0] = rig_submit(&rig, .nodes = 4);
+	low[1] = rig_submit(&rig, .nodes = 4);
+	low[2] = rig_submit(&rig, .nodes = 6);
+	rig_run(&rig, 10);
+	high = rig_submit(&rig, .nodes = 5, .partition = "hi");
+	assert_state(low[0], "R");
+	assert_state(low[1], "R");
+	assert_state(low[2], "PR");
+	assert_nodes(high, "n[9-13]");
+	rig_clear(&rig);
+}
+
 /* ---- random workloads --------------------------------------------------------------------------
  */
 
@@ -314,6 +824,11 @@ static uint32_t draw(uint64_t *seed, uint32_t below)
 {
 	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(*seed >> 33) % below;
+}
+
+static bool job_is_waiting(const struct job *job)
+{
+	return job->record.job_state == JOB_PENDING && job->victims == 0;
 }
 
 static bool runs(const struct job *job)
@@ -344,6 +859,47 @@ static void check_cores(const struct engine *e)
 	bit_free(used);
 }
 
+/* What jobs on a node have, suspended ones included, is never more than it has. */
+static void check_memory(const struct engine *e)
+{
+	uint64_t used[8] = {0};
+	bitoff_t node;
+	uint32_t k;
+	size_t i;
+
+	if (!(slurm_conf.select_type_param & CR_MEMORY))
+		return;
+	for (i = 0; i < engine_count_jobs(e); i++) {
+		const struct job *job = engine_get_job(e, i);
+		const job_resources_t *r = job ? job->record.job_resrcs : NULL;
+
+		if (!r || job->record.job_state == JOB_PENDING ||
+			(job->record.job_state & JOB_STATE_BASE) >= JOB_COMPLETE)
+			continue;
+		for (node = 0, k = 0; (node = bit_ffs_from_bit(r->node_bitmap, node)) >= 0;
+			node++, k++)
+			used[node] += r->memory_allocated[k];
+	}
+	for (node = 0; node < node_record_count; node++)
+		assert_true(used[node] <= node_record_table_ptr[node].real_memory);
+}
+
+/* It has waited, run and stood still, and nothing else: its processes ran as long as they wanted.
+ */
+static void check_account(const struct job *job)
+{
+	const job_record_t *r = &job->record;
+	unsigned int run_s = 0;
+
+	assert_int_equal(sscanf(job->request.comment, "run=%u", &run_s), 1);
+	assert_true(r->submit_time <= r->start_time && r->start_time <= r->end_time);
+	assert_true(r->tot_sus_time >= 0);
+	if (r->job_state == JOB_COMPLETE)
+		assert_int_equal(r->end_time - r->start_time - r->tot_sus_time, run_s);
+	else
+		assert_true(r->end_time - r->start_time - r->tot_sus_time <= (time_t)run_s);
+}
+
 static void run_workload(const char *conf, uint64_t seed)
 {
 	static const char *const parts[] = {"lo", "lo", "hi"};
@@ -354,23 +910,191 @@ static void run_workload(const char *conf, uint64_t seed)
 	for (i = 0; i < jobs; i++) {
 		(void)rig_submit(&rig, .partition = parts[draw(&seed, 3)],
 			.nodes = 1 + draw(&seed, 4), .run_s = 1 + draw(&seed, 200),
-			.term_s = draw(&seed, 3) * 4, .no_requeue = draw(&seed, 2));
+			.term_s = draw(&seed, 3) * 4, .no_requeue = draw(&seed, 2),
+			.memory_mb = 500 + 500 * draw(&seed, 6));
 		rig_run(&rig, rig_now(&rig) + draw(&seed, 20));
 		check_cores(rig.e);
+		check_memory(rig.e);
 	}
 	for (i = 0; i < 100; i++) {
 		rig_run(&rig, rig_now(&rig) + 7);
 		check_cores(rig.e);
+		check_memory(rig.e);
 	}
 	rig_run(&rig, rig_now(&rig) + 20000); /* nobody is starved, or left standing still */
-	for (i = 0; i < engine_count_jobs(rig.e); i++)
+	for (i = 0; i < engine_count_jobs(rig.e); i++) {
 		ended += (engine_get_job(rig.e, i)->record.job_state & JOB_STATE_BASE) >=
 			JOB_COMPLETE;
+		check_account(engine_get_job(rig.e, i));
+	}
 	assert_int_equal(ended, jobs);
 	rig_clear(&rig);
 }
 
-#define WORKLOADS 1700
+/* What one preemptor costs others: jobs that ran and do not now, and their nodes' time. */
+struct cost {
+	uint32_t jobs;
+	uint64_t node_s;
+	bool fits;
+};
+
+/* Nodes for so many tasks, of 4 CPUs each. */
+static uint32_t draw_nodes(uint64_t *seed, uint32_t tasks)
+{
+	uint32_t least = (tasks + 3) / 4, most = tasks < 6 ? tasks : 6;
+
+	return least + draw(seed, most - least + 1);
+}
+
+static struct cost find_cost(const char *conf, uint64_t seed)
+{
+	static const char *const low_parts[] = {"lo", "back"};
+	struct job *low[24], *high;
+	bool ran[24];
+	struct cost cost = {.jobs = 0};
+	uint32_t n = 2 + draw(&seed, 22), i, tasks, nodes, part;
+	struct rig rig;
+
+	rig_make(&rig, conf);
+	for (i = 0; i < n; i++) {
+		tasks = 1 + draw(&seed, 8);
+		nodes = draw_nodes(&seed, tasks);
+		part = draw(&seed, 2);
+		low[i] = rig_submit(&rig, .partition = low_parts[part], .nodes = nodes,
+			.tasks = tasks, .run_s = 10000, .qos = "low");
+		rig_run(&rig, rig_now(&rig) + draw(&seed, 5));
+	}
+	for (i = 0; i < n; i++)
+		ran[i] = runs(low[i]);
+	tasks = 1 + draw(&seed, 12);
+	high = rig_submit(&rig, .partition = "hi", .nodes = draw_nodes(&seed, tasks),
+		.tasks = tasks, .qos = "high");
+	for (i = 0; i < n; i++) {
+		if (!ran[i] || runs(low[i]))
+			continue;
+		cost.jobs++;
+		cost.node_s += (uint64_t)(engine_get_time(rig.e) - low[i]->last_start_time) *
+			low[i]->details.min_nodes;
+	}
+	cost.fits = !job_is_waiting(high);
+	rig_clear(&rig);
+	return cost;
+}
+
+#define SIX                                                                                        \
+	"ClusterName=test\nMinJobAge=1000000\nSchedulerParameters=bf_interval=3600\n"              \
+	"NodeName=n[1-6] CPUs=4 CoresPerSocket=4\n"
+#define SIX_PARTS(sharing, mode)                                                                   \
+	"PreemptType=preempt/partition_prio\nPreemptMode=" mode                                    \
+	"\nPartitionName=lo Nodes=ALL Default=YES PriorityTier=1 OverSubscribe=" sharing           \
+	"\nPartitionName=back Nodes=ALL PriorityTier=1 OverSubscribe=" sharing                     \
+	"\nPartitionName=hi Nodes=ALL PriorityTier=2 OverSubscribe=" sharing                       \
+	"\nQOSName=low\nQOSName=high\n"
+
+/* The same workload with and without. */
+static void test_never_more(void **state)
+{
+	static const struct {
+		const char *usual, *least;
+	} rows[] = {
+		{SIX LINEAR SIX_PARTS("NO", "CANCEL"), SIX LEAST_LINEAR SIX_PARTS("NO", "CANCEL")},
+		{SIX LINEAR SIX_PARTS("NO", "REQUEUE"),
+			SIX LEAST_LINEAR SIX_PARTS("NO", "REQUEUE")},
+		{SIX LINEAR SIX_PARTS("FORCE:1", "SUSPEND,GANG"),
+			SIX LEAST_LINEAR SIX_PARTS("FORCE:1", "SUSPEND,GANG")},
+		{SIX CORES SIX_PARTS("NO", "CANCEL"), SIX LEAST_CORES SIX_PARTS("NO", "CANCEL")},
+		{SIX CORES SIX_PARTS("FORCE:1", "SUSPEND,GANG"),
+			SIX LEAST_CORES SIX_PARTS("FORCE:1", "SUSPEND,GANG")},
+	};
+	uint32_t fewer;
+	uint64_t seed;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		fewer = 0;
+		for (seed = 1; seed <= 300; seed++) {
+			struct cost usual = find_cost(rows[i].usual, seed * 77 + i);
+			struct cost least = find_cost(rows[i].least, seed * 77 + i);
+
+			if (usual.fits != least.fits || least.jobs > usual.jobs ||
+				least.node_s > usual.node_s)
+				fail_msg("row %zu, seed %llu: %u jobs, %llu s; usually %u, %llu s",
+					i, (unsigned long long)seed, least.jobs,
+					(unsigned long long)least.node_s, usual.jobs,
+					(unsigned long long)usual.node_s);
+			fewer += least.jobs < usual.jobs;
+		}
+		assert_true(fewer > 0); /* else it does nothing */
+	}
+}
+
+/* Of equals nobody has had more than one time slice more than another. */
+static void check_equals(const char *conf, uint32_t count)
+{
+	time_t least, most, ran;
+	struct job *jobs[8];
+	struct rig rig;
+	uint32_t i, t;
+
+	rig_make(&rig, conf);
+	for (i = 0; i < count; i++)
+		jobs[i] = rig_submit(&rig, .nodes = 4, .tasks = 8, .run_s = 10000);
+	for (t = 1; t < 400; t++) {
+		rig_run(&rig, t);
+		least = most = -1;
+		for (i = 0; i < count; i++) {
+			const job_record_t *r = &jobs[i]->record;
+
+			ran = (r->job_state == JOB_SUSPENDED ? r->suspend_time
+							     : (time_t)t + RIG_BEGIN_S) -
+				r->start_time - r->tot_sus_time;
+			least = least < 0 || ran < least ? ran : least;
+			most = ran > most ? ran : most;
+		}
+		assert_true(most - least <= 10);
+	}
+	rig_clear(&rig);
+}
+
+static void test_equals(void **state)
+{
+	(void)state;
+	check_equals(SLICES, 2);
+	check_equals(
+		NODES LINEAR "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS("FORCE:5"), 5);
+	check_equals(
+		NODES CORES "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS("FORCE:3"), 3);
+}
+
+/* A job of whole nodes that takes turns with two small ones of these nodes: it has as many. */
+static void test_unequal_sizes(void **state)
+{
+	struct job *one, *two, *all;
+	struct rig rig;
+
+	(void)state;
+	rig_make(
+		&rig, NODES LINEAR "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS("FORCE:2"));
+	one = rig_submit(&rig, .nodes = 2, .nodelist = "n[1-2]", .run_s = 1000);
+	two = rig_submit(&rig, .nodes = 2, .nodelist = "n[3-4]", .run_s = 1000);
+	all = rig_submit(&rig, .nodes = 4, .run_s = 1000);
+	rig_run(&rig, 5);
+	assert_state(one, "R");
+	assert_state(two, "R");
+	assert_state(all, "S");
+	rig_run(&rig, 15);
+	assert_state(one, "S");
+	assert_state(two, "S");
+	assert_state(all, "R");
+	rig_run(&rig, 25);
+	assert_state(one, "R");
+	assert_state(two, "R");
+	assert_state(all, "S");
+	rig_clear(&rig);
+}
+
+#define WORKLOADS 1200
 
 static void test_workloads(void **state)
 {
@@ -378,7 +1102,10 @@ static void test_workloads(void **state)
 		NODES LINEAR SUSPEND PARTS("FORCE:1"),
 		NODES CORES SUSPEND PARTS("FORCE:1"),
 		NODES CORES SUSPEND PARTS("FORCE:2"),
+		NODES CORES_MEMORY SUSPEND PARTS("FORCE:2"),
+		NODES LEAST_CORES SUSPEND PARTS("FORCE:1"),
 		NODES LINEAR "PreemptMode=CANCEL\n" PARTS("NO"),
+		NODES LEAST_LINEAR "PreemptMode=CANCEL\n" PARTS("NO"),
 		NODES CORES "PreemptMode=REQUEUE\n" PARTS("NO"),
 		GRACE,
 	};
@@ -403,9 +1130,26 @@ int main(void)
 		cmocka_unit_test(test_grace),
 		cmocka_unit_test(test_no_more_than_needed),
 		cmocka_unit_test(test_requeued),
+		cmocka_unit_test(test_components),
+		cmocka_unit_test(test_components_cancelled),
+		cmocka_unit_test(test_components_refused),
+		cmocka_unit_test(test_components_placed),
+		cmocka_unit_test(test_components_grace),
+		cmocka_unit_test(test_components_modes),
+		cmocka_unit_test(test_components_suspended),
+		cmocka_unit_test(test_components_not_suspended),
+		cmocka_unit_test(test_components_preempt),
+		cmocka_unit_test(test_components_killed),
+		cmocka_unit_test(test_half_a_start),
 		cmocka_unit_test(test_killed_in_grace),
 		cmocka_unit_test(test_killed_in_slice),
 		cmocka_unit_test(test_killed_while_standing),
+		cmocka_unit_test(test_least),
+		cmocka_unit_test(test_least_with_qos),
+		cmocka_unit_test(test_least_of_sizes),
+		cmocka_unit_test(test_equals),
+		cmocka_unit_test(test_unequal_sizes),
+		cmocka_unit_test(test_never_more),
 		cmocka_unit_test(test_workloads),
 	};
 

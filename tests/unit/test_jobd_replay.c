@@ -19,7 +19,6 @@
 	"nodecnt=2 corecnt=2,3 gave Slurm's reservation 15 cores of 6 nodes, a plain bug; here "   \
 	"it has 2 and 3 cores of 2 nodes, and what follows of that"
 #define NOT_PLACED "jobd does not place by this option, and says so to who gives it"
-#define LAST_NODE  "the guide leaves open which of the nodes gets the larger part"
 
 #define STARTS_LATE "a real job starts 1 to 3 s after its submission at times, here at once"
 #define ENDS_LATE                                                                                  \
@@ -48,9 +47,6 @@ static const struct {
 	{"E14-cores-constres-LLN", "plane=2", 1, NOT_PLACED},
 	{"E14-cores-constres-LLN", "--spread-job", 2, NOT_PLACED},
 	{"E14-cores-constres-LLN", "--use-min-nodes", 2, NOT_PLACED},
-	{"E18-cores-constres-Socket", "request -N2 -n5", 1, LAST_NODE},
-	{"E18-cores-constres-Socket", "request -N3 -n4", 1, LAST_NODE},
-	{"E18-cores-constres-Socket", "-n4 -N2 -m cyclic", 1, LAST_NODE},
 	{"E18-cores-constres-Socket", "-n4 -c5", 3, "as in E10"},
 	{"E18-cores-constres-Socket", "--ntasks-per-socket", 3, NOT_PLACED},
 	{"E18-cores-constres-Socket", "plane=2", 2, NOT_PLACED},
@@ -200,6 +196,13 @@ static void test_gang(void **state)
 	check_case("D4-core-force2-mixed", 26);
 	check_case("D6-corememory-fit", 19);
 	check_case("D7-suspend-memory", 20);
+}
+
+static void test_components(void **state)
+{
+	(void)state;
+	check_case("F1-het-cancel", 23);
+	check_case("F4-het-mixed-requeue-cancel", 27);
 }
 
 /* ---- cases that say what is not so -------------------------------------------------------------
@@ -354,6 +357,7 @@ int main(void)
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_candidates),
 		cmocka_unit_test(test_gang),
+		cmocka_unit_test(test_components),
 		cmocka_unit_test(test_differences),
 		cmocka_unit_test(test_timeline),
 		cmocka_unit_test(test_unreadable),

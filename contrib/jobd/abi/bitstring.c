@@ -230,15 +230,40 @@ bitoff_t bit_nffs(const bitstr_t *b, int32_t n)
 /* ---- counting ----------------------------------------------------------------------------------
  */
 
-int32_t bit_set_count(const bitstr_t *b)
+/* Of words, as far as others has the same bits; NULL: all of them. */
+__attribute__((always_inline)) static inline int32_t count_each(
+	const uint64_t *words, const uint64_t *others, size_t n)
 {
-	int32_t n = 0;
+	int32_t count = 0;
 	size_t i;
 
+	for (i = 0; i < n; i++)
+		count += __builtin_popcountll(others ? words[i] & others[i] : words[i]);
+	return count;
+}
+
+/* By the processor's instruction, where it has it: in a tenth of the time. */
+#if defined(__x86_64__)
+__attribute__((target("popcnt"))) static int32_t count_fast(
+	const uint64_t *words, const uint64_t *others, size_t n)
+{
+	return count_each(words, others, n);
+}
+#endif
+
+static int32_t count_words(const uint64_t *words, const uint64_t *others, size_t n)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("popcnt"))
+		return count_fast(words, others, n);
+#endif
+	return count_each(words, others, n);
+}
+
+int32_t bit_set_count(const bitstr_t *b)
+{
 	(void)bit_size(b); /* there is one */
-	for (i = 0; i < words_of(b); i++)
-		n += __builtin_popcountll(b->words[i]);
-	return n;
+	return count_words(b->words, NULL, words_of(b));
 }
 
 int32_t bit_clear_count(const bitstr_t *b)
@@ -272,28 +297,31 @@ int32_t bit_set_count_range(const bitstr_t *b, bitoff_t start, bitoff_t end)
 
 void bit_and(bitstr_t *b1, const bitstr_t *b2)
 {
-	size_t i;
+	size_t i, n;
 
 	check_sizes(b1, b2, "bit_and");
-	for (i = 0; i < words_of(b1); i++)
+	n = words_of(b1);
+	for (i = 0; i < n; i++)
 		b1->words[i] &= b2->words[i];
 }
 
 void bit_or(bitstr_t *b1, const bitstr_t *b2)
 {
-	size_t i;
+	size_t i, n;
 
 	check_sizes(b1, b2, "bit_or");
-	for (i = 0; i < words_of(b1); i++)
+	n = words_of(b1);
+	for (i = 0; i < n; i++)
 		b1->words[i] |= b2->words[i];
 }
 
 void bit_and_not(bitstr_t *b1, const bitstr_t *b2)
 {
-	size_t i;
+	size_t i, n;
 
 	check_sizes(b1, b2, "bit_and_not");
-	for (i = 0; i < words_of(b1); i++)
+	n = words_of(b1);
+	for (i = 0; i < n; i++)
 		b1->words[i] &= ~b2->words[i];
 }
 
@@ -321,10 +349,11 @@ bool bit_equal(const bitstr_t *b1, const bitstr_t *b2)
 
 bool bit_super_set(const bitstr_t *b1, const bitstr_t *b2)
 {
-	size_t i;
+	size_t i, n;
 
 	check_sizes(b1, b2, "bit_super_set");
-	for (i = 0; i < words_of(b1); i++) {
+	n = words_of(b1);
+	for (i = 0; i < n; i++) {
 		if (b1->words[i] & ~b2->words[i])
 			return false;
 	}
@@ -333,21 +362,17 @@ bool bit_super_set(const bitstr_t *b1, const bitstr_t *b2)
 
 int32_t bit_overlap(const bitstr_t *b1, const bitstr_t *b2)
 {
-	int32_t n = 0;
-	size_t i;
-
 	check_sizes(b1, b2, "bit_overlap");
-	for (i = 0; i < words_of(b1); i++)
-		n += __builtin_popcountll(b1->words[i] & b2->words[i]);
-	return n;
+	return count_words(b1->words, b2->words, words_of(b1));
 }
 
 bool bit_overlap_any(const bitstr_t *b1, const bitstr_t *b2)
 {
-	size_t i;
+	size_t i, n;
 
 	check_sizes(b1, b2, "bit_overlap_any");
-	for (i = 0; i < words_of(b1); i++) {
+	n = words_of(b1);
+	for (i = 0; i < n; i++) {
 		if (b1->words[i] & b2->words[i])
 			return true;
 	}

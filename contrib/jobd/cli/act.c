@@ -43,7 +43,11 @@ static bool is_refusal(int r)
 
 static void print_failure(const char *name, const char *job, const struct err *err)
 {
-	(void)fprintf(stderr, "%s: error: job %s: %s\n", name, job, err->text);
+	/* jobd names the job itself. */
+	if (strncmp(err->text, "job ", 4) == 0)
+		(void)fprintf(stderr, "%s: error: %s\n", name, err->text);
+	else
+		(void)fprintf(stderr, "%s: error: job %s: %s\n", name, job, err->text);
 }
 
 /* ---- a method for each job of the command line -------------------------------------------------

@@ -11,6 +11,7 @@
 #include "contrib/jobd/conf/conf.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/hostlist.h"
+#include "stepd/base/json.h"
 
 #define WIDTH_MAX     4096
 #define NAMED_WIDTH   20 /* without a width of its own */
@@ -406,7 +407,7 @@ int rows_sort(const struct column_table *table, const char *keys, column_number_
 /* ---- texts ------------------------------------------------------------------------------------
  */
 
-static _printf_(1, 2) char *format_text(const char *fmt, ...)
+char *text_printf(const char *fmt, ...)
 {
 	char *text = NULL;
 	va_list args;
@@ -418,6 +419,24 @@ static _printf_(1, 2) char *format_text(const char *fmt, ...)
 	return r < 0 ? NULL : text;
 }
 
+char *column_constant(const struct column *column, const void *row)
+{
+	(void)row;
+	return strdup(column->missing);
+}
+
+bool has_state_flag(const json_t *record, const char *flag)
+{
+	const json_t *value;
+	size_t i;
+
+	json_array_foreach (json_get_array(record, "state_flags"), i, value) {
+		if (json_is_string(value) && strcmp(json_string_value(value), flag) == 0)
+			return true;
+	}
+	return false;
+}
+
 char *text_of_seconds(int64_t seconds)
 {
 	const long long days = seconds / 86400, hours = seconds / 3600 % 24,
@@ -426,10 +445,10 @@ char *text_of_seconds(int64_t seconds)
 	if (seconds < 0)
 		return strdup("INVALID");
 	if (days)
-		return format_text("%lld-%02lld:%02lld:%02lld", days, hours, minutes, rest);
+		return text_printf("%lld-%02lld:%02lld:%02lld", days, hours, minutes, rest);
 	if (hours)
-		return format_text("%lld:%02lld:%02lld", hours, minutes, rest);
-	return format_text("%lld:%02lld", minutes, rest);
+		return text_printf("%lld:%02lld:%02lld", hours, minutes, rest);
+	return text_printf("%lld:%02lld", minutes, rest);
 }
 
 char *text_of_limit(int64_t minutes, const char *unlimited)
@@ -462,22 +481,22 @@ char *text_of_size(uint64_t n, char unit)
 		i++;
 	}
 	if (n == 0 || !units[i])
-		return format_text("%llu", (unsigned long long)n);
-	return format_text("%llu%c", (unsigned long long)n, units[i]);
+		return text_printf("%llu", (unsigned long long)n);
+	return text_printf("%llu%c", (unsigned long long)n, units[i]);
 }
 
 char *text_of_user(int64_t uid)
 {
 	const struct passwd *pw = uid < 0 ? NULL : getpwuid((uid_t)uid);
 
-	return pw ? strdup(pw->pw_name) : format_text("%lld", (long long)uid);
+	return pw ? strdup(pw->pw_name) : text_printf("%lld", (long long)uid);
 }
 
 char *text_of_group(int64_t gid)
 {
 	const struct group *group = gid < 0 ? NULL : getgrgid((gid_t)gid);
 
-	return group ? strdup(group->gr_name) : format_text("%lld", (long long)gid);
+	return group ? strdup(group->gr_name) : text_printf("%lld", (long long)gid);
 }
 
 bool list_has(const char *list, const char *text)

@@ -82,6 +82,15 @@ int rows_sort(const struct column_table *table, const char *keys, column_number_
 /* ---- texts ------------------------------------------------------------------------------------
  */
 
+/* free(); NULL: no memory. */
+char *text_printf(const char *fmt, ...) _printf_(1, 2);
+
+/* A cell with the column's `missing`. */
+char *column_constant(const struct column *column, const void *row);
+
+/* Whether a job or a node has it among its state_flags. */
+bool has_state_flag(const json_t *record, const char *flag);
+
 /* "1-02:03:04", "2:03:04", "3:04"; "INVALID" below 0. */
 char *text_of_seconds(int64_t seconds);
 

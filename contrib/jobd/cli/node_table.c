@@ -2,7 +2,6 @@
 #include "contrib/jobd/cli/node_table.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <string.h>
 #include <strings.h>
 
@@ -32,18 +31,6 @@ struct group {
 /* ---- states -----------------------------------------------------------------------------------
  */
 
-static bool has_flag(const json_t *node, const char *flag)
-{
-	const json_t *value;
-	size_t i;
-
-	json_array_foreach (json_get_array(node, "state_flags"), i, value) {
-		if (json_is_string(value) && strcmp(json_string_value(value), flag) == 0)
-			return true;
-	}
-	return false;
-}
-
 static const char *base_state(const json_t *node)
 {
 	return json_get_text(node, "state", "UNKNOWN");
@@ -54,12 +41,12 @@ static bool is_busy(const json_t *node)
 	const char *state = base_state(node);
 
 	return strcmp(state, "ALLOCATED") == 0 || strcmp(state, "MIXED") == 0 ||
-		has_flag(node, "COMPLETING");
+		has_state_flag(node, "COMPLETING");
 }
 
 static bool is_out(const json_t *node)
 {
-	return has_flag(node, "DRAIN") || strcmp(base_state(node), "DOWN") == 0;
+	return has_state_flag(node, "DRAIN") || strcmp(base_state(node), "DOWN") == 0;
 }
 
 static const struct {
@@ -81,19 +68,20 @@ static const struct {
 const char *node_state(const json_t *node, bool in_long)
 {
 	const char *base = base_state(node);
-	const bool completing = has_flag(node, "COMPLETING"), idle = strcmp(base, "IDLE") == 0;
+	const bool completing = has_state_flag(node, "COMPLETING"),
+		   idle = strcmp(base, "IDLE") == 0;
 	size_t i;
 
-	if (has_flag(node, "DRAIN")) {
+	if (has_state_flag(node, "DRAIN")) {
 		if (is_busy(node))
 			return in_long ? "draining" : "drng";
 		return in_long ? "drained" : "drain";
 	}
-	if (idle && has_flag(node, "MAINT"))
+	if (idle && has_state_flag(node, "MAINT"))
 		return "maint";
 	if (completing && idle)
 		return in_long ? "completing" : "comp";
-	if (idle && has_flag(node, "RESERVED"))
+	if (idle && has_state_flag(node, "RESERVED"))
 		return in_long ? "reserved" : "resv";
 	for (i = 0; i < ARRAY_SIZE(states); i++) {
 		if (strcmp(states[i].base, base) == 0)
@@ -112,24 +100,12 @@ static double state_order(const json_t *node)
 			order = states[i].order;
 	}
 	for (i = 0; i < ARRAY_SIZE(flags); i++)
-		order |= has_flag(node, flags[i].flag) ? flags[i].order : 0;
+		order |= has_state_flag(node, flags[i].flag) ? flags[i].order : 0;
 	return order;
 }
 
 /* ---- cells ------------------------------------------------------------------------------------
  */
-
-static _printf_(1, 2) char *format_text(const char *fmt, ...)
-{
-	char *text = NULL;
-	va_list args;
-	int r;
-
-	va_start(args, fmt);
-	r = vasprintf(&text, fmt, args);
-	va_end(args);
-	return r < 0 ? NULL : text;
-}
 
 static const json_t *part_of(const void *row)
 {
@@ -151,12 +127,6 @@ static size_t count_nodes(const struct group *group)
 	return node_of(group) ? group->n : 0;
 }
 
-static char *cell_constant(const struct column *column, const void *row)
-{
-	(void)row;
-	return strdup(column->missing);
-}
-
 static char *cell_node_text(const struct column *column, const void *row)
 {
 	return strdup(json_get_text(node_of(row), column->member, column->missing));
@@ -169,7 +139,7 @@ static char *cell_part_text(const struct column *column, const void *row)
 
 static char *cell_part_number(const struct column *column, const void *row)
 {
-	return format_text("%lld", (long long)json_get_int(part_of(row), column->member, 0));
+	return text_printf("%lld", (long long)json_get_int(part_of(row), column->member, 0));
 }
 
 static double number_part(const struct column *column, const void *row)
@@ -204,7 +174,7 @@ static char *cell_range(const struct column *column, const void *row)
 	bool more;
 	const int64_t n = range_of(column, row, &more);
 
-	return format_text("%lld%s", (long long)n, more ? "+" : "");
+	return text_printf("%lld%s", (long long)n, more ? "+" : "");
 }
 
 static char *cell_cpus(const struct column *column, const void *row)
@@ -212,7 +182,7 @@ static char *cell_cpus(const struct column *column, const void *row)
 	bool more;
 	_cleanup_free_ char *text = text_of_size((uint64_t)range_of(column, row, &more), 0);
 
-	return text ? format_text("%s%s", text, more ? "+" : "") : NULL;
+	return text ? text_printf("%s%s", text, more ? "+" : "") : NULL;
 }
 
 static double number_range(const struct column *column, const void *row)
@@ -230,13 +200,13 @@ static char *cell_sct(const struct column *column, const void *row)
 			    *t = cell_range(&threads, row);
 
 	(void)column;
-	return s && c && t ? format_text("%s:%s:%s", s, c, t) : NULL;
+	return s && c && t ? text_printf("%s:%s:%s", s, c, t) : NULL;
 }
 
 static char *cell_count(const struct column *column, const void *row)
 {
 	(void)column;
-	return format_text("%zu", count_nodes(row));
+	return text_printf("%zu", count_nodes(row));
 }
 
 static double number_count(const struct column *column, const void *row)
@@ -264,7 +234,7 @@ static char *cell_nodes_ai(const struct column *column, const void *row)
 
 	(void)column;
 	count_states(row, counts);
-	return format_text("%zu/%zu", counts[0], counts[1]);
+	return text_printf("%zu/%zu", counts[0], counts[1]);
 }
 
 static char *cell_nodes_aiot(const struct column *column, const void *row)
@@ -273,7 +243,7 @@ static char *cell_nodes_aiot(const struct column *column, const void *row)
 
 	(void)column;
 	count_states(row, counts);
-	return format_text("%zu/%zu/%zu/%zu", counts[0], counts[1], counts[2], count_nodes(row));
+	return text_printf("%zu/%zu/%zu/%zu", counts[0], counts[1], counts[2], count_nodes(row));
 }
 
 static char *cell_cpus_aiot(const struct column *column, const void *row)
@@ -291,7 +261,7 @@ static char *cell_cpus_aiot(const struct column *column, const void *row)
 		busy += taken;
 		out += is_out(group->entries[i].node) ? n - taken : 0;
 	}
-	return format_text("%lld/%lld/%lld/%lld", busy, total - busy - out, out, total);
+	return text_printf("%lld/%lld/%lld/%lld", busy, total - busy - out, out, total);
 }
 
 static char *cell_nodelist(const struct column *column, const void *row)
@@ -351,7 +321,7 @@ static double number_state(const struct column *column, const void *row)
 
 static char *cell_partition(const struct column *column, const void *row)
 {
-	return format_text("%s%s", json_get_text(part_of(row), column->member, ""),
+	return text_printf("%s%s", json_get_text(part_of(row), column->member, ""),
 		json_get_bool(part_of(row), "is_default", false) ? "*" : "");
 }
 
@@ -382,8 +352,8 @@ static char *cell_job_size(const struct column *column, const void *row)
 	(void)column;
 	least = least < 1 ? 1 : least;
 	if (most < 0)
-		return format_text("%lld-infinite", least);
-	return most == least ? format_text("%lld", least) : format_text("%lld-%lld", least, most);
+		return text_printf("%lld-infinite", least);
+	return most == least ? text_printf("%lld", least) : text_printf("%lld-%lld", least, most);
 }
 
 static char *cell_yes_no(const struct column *column, const void *row)
@@ -434,14 +404,14 @@ static char *cell_user_long(const struct column *column, const void *row)
 
 	if (!uid)
 		return strdup(column->missing);
-	return name ? format_text("%s(%lld)", name, (long long)json_integer_value(uid)) : NULL;
+	return name ? text_printf("%s(%lld)", name, (long long)json_integer_value(uid)) : NULL;
 }
 
 /* ---- the columns ------------------------------------------------------------------------------
  */
 
 /* clang-format off */
-#define NONE(letter, name, title, missing) {letter, name, title, cell_constant, NULL, NULL, missing, 0, 0}
+#define NONE(letter, name, title, missing) {letter, name, title, column_constant, NULL, NULL, missing, 0, 0}
 #define NODE(letter, name, title, member, missing) {letter, name, title, cell_node_text, NULL, member, missing, 0, KEY}
 #define PART(letter, name, title, member, missing) {letter, name, title, cell_part_text, NULL, member, missing, 0, KEY}
 #define PART_NUMBER(letter, name, title, member) \
@@ -540,7 +510,7 @@ static bool is_listed_state(const char *list, const json_t *node)
 	while (copy && (word = strsep(&rest, ","))) {
 		if (strcasecmp(word, code) == 0 || strcasecmp(word, name) == 0 ||
 			strcasecmp(word, "all") == 0 ||
-			(strcasecmp(word, "drain") == 0 && has_flag(node, "DRAIN")))
+			(strcasecmp(word, "drain") == 0 && has_state_flag(node, "DRAIN")))
 			return true;
 	}
 	return !list;

@@ -469,24 +469,43 @@ static int parse_directive(struct build *build, enum options_command command, co
 	return r < 0 ? err_prefix(err, "line %u of the script", number) : 0;
 }
 
-static int parse_script(
-	struct build *build, enum options_command command, const char *script, struct err *err)
+/* "#SBATCH hetjob": what comes is another component's. "packjob" is Slurm's older word. */
+static bool is_component_line(const char *line, size_t size)
+{
+	size_t blanks = strspn(line, " \t");
+
+	line += blanks;
+	size -= blanks;
+	while (size > 0 && isspace((unsigned char)line[size - 1]))
+		size--;
+	return (size == 6 && strncmp(line, "hetjob", size) == 0) ||
+		(size == 7 && strncmp(line, "packjob", size) == 0);
+}
+
+/* The lines of this component; the number of the last one that the script has is *ret_last. */
+static int parse_script(struct build *build, enum options_command command, const char *script,
+	size_t component, size_t *ret_last, struct err *err)
 {
 	static const char mark[] = "#SBATCH";
 	const size_t mark_size = sizeof(mark) - 1;
 	unsigned number = 1;
-	size_t size;
+	size_t size, at = 0;
 	int r = 0;
 
 	for (; r == 0 && *script; script += size + (script[size] == '\n'), number++) {
 		size = strcspn(script, "\n");
 		if (ends_directives(script, size))
 			break;
-		if (size > mark_size && strncmp(script, mark, mark_size) == 0 &&
-			isblank((unsigned char)script[mark_size]))
+		if (size <= mark_size || strncmp(script, mark, mark_size) != 0 ||
+			!isblank((unsigned char)script[mark_size]))
+			continue;
+		if (is_component_line(script + mark_size, size - mark_size))
+			at++;
+		else if (at == component)
 			r = parse_directive(
 				build, command, script + mark_size, size - mark_size, number, err);
 	}
+	*ret_last = at;
 	return r;
 }
 
@@ -566,20 +585,97 @@ static int parse_variables(
 		     : 0;
 }
 
-static int parse_command_line(
-	struct build *build, const struct options_input *input, struct err *err)
+/* Whether the script, or the command, stands before this word: then all behind it is for that. */
+static bool has_rest_before(const struct options_input *input, int first, int word)
 {
-	int i, rest = 0;
-	int r = parse_words(build, input->command, input->argc, input->argv, &rest, err);
+	struct build build = {.now = input->now};
+	struct err ignored = ERR_INIT;
+	int rest = 0, r;
 
-	for (i = rest; r == 0 && i < input->argc; i++) {
+	request_init(&build.options.request);
+	r = parse_words(&build, input->command, word - first, input->argv + first, &rest, &ignored);
+	options_clear(&build.options);
+	return r == 0 && rest < word - first;
+}
+
+/* Where the words of a component end that begin behind first: at a ":", or with the last. */
+static int component_end(const struct options_input *input, int first)
+{
+	int i;
+
+	for (i = first + 1; i < input->argc; i++) {
+		if (strcmp(input->argv[i], ":") == 0)
+			return has_rest_before(input, first, i) ? input->argc : i;
+	}
+	return input->argc;
+}
+
+/* Those behind *first, which is then where the next component's begin. */
+static int parse_command_line(
+	struct build *build, const struct options_input *input, int *first, struct err *err)
+{
+	int end = component_end(input, *first), i, rest = 0;
+	int r = parse_words(build, input->command, end - *first, input->argv + *first, &rest, err);
+
+	for (i = *first + rest; r == 0 && i < end; i++) {
 		if (strv_add(&build->options.rest, input->argv[i]) < 0)
 			r = err_set(err, -ENOMEM, "read the command line");
 	}
-	if (r == 0 && build->options.wrap && build->options.rest.n)
-		r = err_set_text(err, -EINVAL,
-			"--wrap is in place of a script: '%.200s' is one argument too many",
-			build->options.rest.v[0]);
+	*first = end;
+	return r;
+}
+
+static int parse_component(struct build *build, const struct options_input *input, size_t component,
+	int *first, size_t *ret_last, struct err *err)
+{
+	int r = input->script
+		? parse_script(build, input->command, input->script, component, ret_last, err)
+		: 0;
+
+	if (r == 0)
+		r = parse_variables(build, input->command, input->env, err);
+	if (r == 0 && *first < input->argc)
+		r = parse_command_line(build, input, first, err);
+	return r;
+}
+
+/* The request is the next component's, and another one begins. */
+static int add_component(struct options *options, struct err *err)
+{
+	struct job_request *grown =
+		reallocarray(options->components, options->components_count + 1, sizeof(*grown));
+
+	if (!grown)
+		return err_set(err, -ENOMEM, "read the options");
+	options->components = grown;
+	grown[options->components_count++] = options->request;
+	request_init(&options->request);
+	return 0;
+}
+
+/* The first of all was added like the others. */
+static void take_first(struct options *options)
+{
+	request_clear(&options->request);
+	options->request = options->components[0];
+	options->components_count--;
+	memmove(options->components, options->components + 1,
+		options->components_count * sizeof(*options->components));
+}
+
+static int parse_components(struct build *build, const struct options_input *input, struct err *err)
+{
+	size_t last = 0, component = 0;
+	int first = 0, r;
+
+	do {
+		r = parse_component(build, input, component++, &first, &last, err);
+		if (r < 0)
+			return component > 1 ? err_prefix(err, "component %zu", component - 1) : r;
+		r = add_component(&build->options, err);
+	} while (r == 0 && (first < input->argc || component <= last));
+	if (r == 0)
+		take_first(&build->options);
 	return r;
 }
 
@@ -589,11 +685,11 @@ int options_parse(struct options *out, const struct options_input *input, struct
 	int r;
 
 	request_init(&build.options.request);
-	r = input->script ? parse_script(&build, input->command, input->script, err) : 0;
-	if (r == 0)
-		r = parse_variables(&build, input->command, input->env, err);
-	if (r == 0)
-		r = parse_command_line(&build, input, err);
+	r = parse_components(&build, input, err);
+	if (r == 0 && build.options.wrap && build.options.rest.n)
+		r = err_set_text(err, -EINVAL,
+			"--wrap is in place of a script: '%.200s' is one argument too many",
+			build.options.rest.v[0]);
 	if (r < 0)
 		options_clear(&build.options);
 	else
@@ -603,6 +699,11 @@ int options_parse(struct options *out, const struct options_input *input, struct
 
 void options_clear(struct options *options)
 {
+	size_t i;
+
+	for (i = 0; i < options->components_count; i++)
+		request_clear(&options->components[i]);
+	free(options->components);
 	request_clear(&options->request);
 	free(options->wrap);
 	free(options->export_names);

@@ -2,7 +2,8 @@
  *
  * The options of sbatch and salloc, from three sources that become one request: the "#SBATCH" lines
  * at the head of a script, variables of the environment (SBATCH_PARTITION), and the command line.
- * Of two values the later one counts, in this order.
+ * Of two values the later one counts, in this order. A word ":" of a command line, and a line
+ * "#SBATCH hetjob", begin another component of a heterogeneous job.
  *
  * An option of Slurm's without which a job runs as well is ignored with a note; one that asks for
  * what jobd hasn't, such as a GPU, is an error, as is one that there is not.
@@ -36,6 +37,8 @@ struct options {
 	/* Without script, argv, env and work_dir (but for --chdir), which are the caller's to add.
 	 */
 	struct job_request request;
+	struct job_request *components; /* of a heterogeneous job, from the second on */
+	size_t components_count;
 	bool quiet, parsable, test_only, no_shell, wait, help, version;
 	char *wrap;         /* NULL: not given */
 	char *export_names; /* of --export; NULL: not given */

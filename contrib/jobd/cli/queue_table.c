@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <pwd.h>
-#include <stdarg.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/wait.h>
@@ -56,23 +55,11 @@ static bool has_state(const json_t *job, const char *state)
 	return strcmp(base_state(job), state) == 0;
 }
 
-static bool has_flag(const json_t *job, const char *flag)
-{
-	const json_t *value;
-	size_t i;
-
-	json_array_foreach (json_get_array(job, "state_flags"), i, value) {
-		if (json_is_string(value) && strcmp(json_string_value(value), flag) == 0)
-			return true;
-	}
-	return false;
-}
-
 const char *queue_state(const json_t *job)
 {
-	if (has_flag(job, "COMPLETING"))
+	if (has_state_flag(job, "COMPLETING"))
 		return "COMPLETING";
-	return has_flag(job, "CONFIGURING") ? "CONFIGURING" : base_state(job);
+	return has_state_flag(job, "CONFIGURING") ? "CONFIGURING" : base_state(job);
 }
 
 const char *queue_state_code(const json_t *job)
@@ -105,27 +92,9 @@ int64_t queue_run_time(const json_t *job, time_t now)
 /* ---- cells ------------------------------------------------------------------------------------
  */
 
-static _printf_(1, 2) char *format_text(const char *fmt, ...)
-{
-	char *text = NULL;
-	va_list args;
-	int r;
-
-	va_start(args, fmt);
-	r = vasprintf(&text, fmt, args);
-	va_end(args);
-	return r < 0 ? NULL : text;
-}
-
 static const json_t *job_of(const void *row)
 {
 	return ((const struct queue_row *)row)->job;
-}
-
-static char *cell_constant(const struct column *column, const void *row)
-{
-	(void)row;
-	return strdup(column->missing);
 }
 
 static char *cell_text(const struct column *column, const void *row)
@@ -137,7 +106,7 @@ static char *cell_number(const struct column *column, const void *row)
 {
 	const json_t *value = json_object_get(job_of(row), column->member);
 
-	return json_is_integer(value) ? format_text("%lld", (long long)json_integer_value(value))
+	return json_is_integer(value) ? text_printf("%lld", (long long)json_integer_value(value))
 				      : strdup(column->missing);
 }
 
@@ -182,7 +151,7 @@ static char *cell_cpus(const struct column *column, const void *row)
 /* With CPUs given, it is the larger of both. */
 static char *cell_min_cpus(const struct column *column, const void *row)
 {
-	return format_text("%lld", (long long)json_get_int(job_of(row), column->member, 1));
+	return text_printf("%lld", (long long)json_get_int(job_of(row), column->member, 1));
 }
 
 static int64_t memory_of(const json_t *job)
@@ -267,12 +236,12 @@ static char *cell_pending_time(const struct column *column, const void *row)
 							: json_get_int(job, "start_time", 0);
 
 	(void)column;
-	return format_text("%lld", (long long)(until - json_get_int(job, "submit_time", 0)));
+	return text_printf("%lld", (long long)(until - json_get_int(job, "submit_time", 0)));
 }
 
 static char *cell_priority(const struct column *column, const void *row)
 {
-	return format_text(
+	return text_printf(
 		"%16.14f", (double)json_get_int(job_of(row), column->member, 0) / 4294967296.0);
 }
 
@@ -300,7 +269,7 @@ static char *cell_exit(const struct column *column, const void *row)
 {
 	const int status = (int)json_get_int(job_of(row), column->member, 0);
 
-	return format_text("%d:%d", WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+	return text_printf("%d:%d", WIFEXITED(status) ? WEXITSTATUS(status) : 0,
 		WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
@@ -333,12 +302,12 @@ char *queue_job_name(const json_t *job)
 	const int64_t het = json_get_int(job, "het_job_id", 0);
 
 	if (array > 0)
-		return format_text("%lld_%lld", (long long)array,
+		return text_printf("%lld_%lld", (long long)array,
 			(long long)json_get_int(job, "array_task_id", 0));
 	if (het > 0)
-		return format_text("%lld+%lld", (long long)het,
+		return text_printf("%lld+%lld", (long long)het,
 			(long long)json_get_int(job, "het_job_offset", 0));
-	return format_text("%lld", (long long)json_get_int(job, "job_id", 0));
+	return text_printf("%lld", (long long)json_get_int(job, "job_id", 0));
 }
 
 /* Writes "3-9,12%2" as bit_fmt() has ranges, and cuts it where squeue does. */
@@ -366,10 +335,10 @@ static char *tasks_text(const struct queue_row *row)
 		for (i = TASKS_SHOWN - 4; i > 0 && text[i] != ','; i--)
 			;
 		text[i] = '\0';
-		return most > 0 ? format_text("%s,...%%%lld", text, (long long)most)
-				: format_text("%s,...", text);
+		return most > 0 ? text_printf("%s,...%%%lld", text, (long long)most)
+				: text_printf("%s,...", text);
 	}
-	return most > 0 ? format_text("%s%%%lld", text, (long long)most) : strdup(text);
+	return most > 0 ? text_printf("%s%%%lld", text, (long long)most) : strdup(text);
 }
 
 static char *cell_job_id(const struct column *column, const void *row)
@@ -381,7 +350,7 @@ static char *cell_job_id(const struct column *column, const void *row)
 	if (!r->joined)
 		return queue_job_name(r->job);
 	tasks = tasks_text(r);
-	return tasks ? format_text("%lld_[%s]", (long long)json_get_int(r->job, "array_job_id", 0),
+	return tasks ? text_printf("%lld_[%s]", (long long)json_get_int(r->job, "array_job_id", 0),
 			       tasks)
 		     : NULL;
 }
@@ -400,7 +369,7 @@ static char *cell_array_job(const struct column *column, const void *row)
 	const json_t *job = job_of(row);
 
 	(void)column;
-	return format_text("%lld",
+	return text_printf("%lld",
 		(long long)json_get_int(job, "array_job_id", json_get_int(job, "job_id", 0)));
 }
 
@@ -440,7 +409,7 @@ static bool shows_reason(const json_t *job)
 {
 	static const char *const ends[] = {"PENDING", "FAILED", "TIMEOUT", "OUT_OF_MEMORY"};
 
-	return !has_flag(job, "COMPLETING") &&
+	return !has_state_flag(job, "COMPLETING") &&
 		strv_index(ends, ARRAY_SIZE(ends), base_state(job)) >= 0;
 }
 
@@ -452,14 +421,14 @@ static char *cell_nodes_or_reason(const struct column *column, const void *row)
 	if (!shows_reason(job))
 		return strdup(json_get_text(job, "nodes", ""));
 	reason = cell_reason(column, row);
-	return reason ? format_text("(%s)", reason) : NULL;
+	return reason ? text_printf("(%s)", reason) : NULL;
 }
 
 /* ---- the columns ------------------------------------------------------------------------------
  */
 
 /* clang-format off */
-#define NONE(letter, name, title, missing)         {letter, name, title, cell_constant, NULL, NULL, missing, 0, 0}
+#define NONE(letter, name, title, missing)         {letter, name, title, column_constant, NULL, NULL, missing, 0, 0}
 #define TEXT(letter, name, title, member, missing) {letter, name, title, cell_text, NULL, member, missing, 0, 0}
 #define NUMBER(letter, name, title, member, missing) \
 	{letter, name, title, cell_number, number_of, member, missing, 0, 0}
@@ -605,7 +574,7 @@ static int check_job(const char *word, struct err *err)
 
 	if (digits == 0 ||
 		(word[digits] &&
-			(word[digits] != '_' || !word[digits + 1] ||
+			((word[digits] != '_' && word[digits] != '+') || !word[digits + 1] ||
 				word[digits + 1 + strspn(word + digits + 1, "0123456789")])))
 		return err_set_text(err, -EINVAL, "Invalid job id: %.100s", word);
 	return 0;
@@ -668,12 +637,13 @@ static bool has_wanted_state(const char *list, const json_t *job)
 	return false;
 }
 
-/* "12" is a job, or all tasks of an array; "12_3" is a task; a task has a number of its own, too.
- */
+/* "12" is a job, all tasks of an array or all components of a job; "12_3" is a task, "12+1" a
+ * component; these have numbers of their own, too. */
 static bool has_job(const char *list, const json_t *job)
 {
 	_cleanup_free_ char *name = list ? queue_job_name(job) : NULL;
 	const int64_t array = json_get_int(job, "array_job_id", 0);
+	const int64_t het = json_get_int(job, "het_job_id", 0);
 	char number[24];
 
 	if (!list || (name && list_has(list, name)))
@@ -681,8 +651,8 @@ static bool has_job(const char *list, const json_t *job)
 	(void)snprintf(number, sizeof(number), "%lld", (long long)json_get_int(job, "job_id", 0));
 	if (list_has(list, number))
 		return true;
-	(void)snprintf(number, sizeof(number), "%lld", (long long)array);
-	return array > 0 && list_has(list, number);
+	(void)snprintf(number, sizeof(number), "%lld", (long long)(het > 0 ? het : array));
+	return (het > 0 || array > 0) && list_has(list, number);
 }
 
 static bool is_wanted(const struct queue_view *view, const json_t *job)
@@ -724,7 +694,7 @@ int queue_choose(
 static bool is_joinable(const json_t *job)
 {
 	return json_get_int(job, "array_job_id", 0) > 0 && has_state(job, "PENDING") &&
-		!has_flag(job, "COMPLETING") && json_get_int(job, "restart_cnt", 0) == 0;
+		!has_state_flag(job, "COMPLETING") && json_get_int(job, "restart_cnt", 0) == 0;
 }
 
 static int add_task(struct queue_row *row, const json_t *job)

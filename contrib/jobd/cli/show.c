@@ -100,6 +100,8 @@ static int print_job(json_t *job, int64_t now, bool details, struct err *err)
 	if (!alone)
 		return err_set(err, -ENOMEM, "print a job");
 	r = queue_print(&view, alone, (time_t)now, stdout, err);
+	if (r == 0 && json_get_text(job, "select_jobinfo", NULL))
+		(void)printf("   SelectJobInfo=%s\n", json_get_text(job, "select_jobinfo", ""));
 	if (r == 0 && details)
 		print_allocation(job);
 	(void)putchar('\n');

@@ -184,16 +184,59 @@ static int set_arguments(struct options *options, struct err *err)
 	return 0;
 }
 
+static int copy_text(char **into, const char *text)
+{
+	if (!*into && text && !(*into = strdup(text)))
+		return -ENOMEM;
+	return 0;
+}
+
+/* Their name is the first one's, and its directory, unless they have others. */
+static int set_components(struct options *options, struct err *err)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < options->components_count; i++) {
+		struct job_request *one = &options->components[i];
+
+		r = copy_text(&one->name, options->request.name);
+		if (r < 0)
+			return err_set(err, r, "name the job");
+		if (one->work_dir)
+			r = set_work_dir(one, err);
+		else if (copy_text(&one->work_dir, options->request.work_dir) < 0)
+			r = err_set(err, -ENOMEM, "name the working directory");
+	}
+	return r;
+}
+
+/* NULL: there are none, or there is no memory. */
+static json_t *components_json(const struct options *options)
+{
+	json_t *array = options->components_count ? json_array() : NULL;
+	size_t i;
+
+	for (i = 0; array && i < options->components_count; i++) {
+		if (json_array_append_new(array, request_to_json(&options->components[i])) < 0) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
 static int call_submit(struct jobd_client *client, const struct options *options,
 	json_t **ret_reply, struct err *err)
 {
 	json_auto_t *request = request_to_json(&options->request);
+	json_auto_t *components = components_json(options);
 
-	if (!request)
+	if (!request || (options->components_count && !components))
 		return err_set(err, -ENOMEM, "submit the job");
 	return jobd_call_take(client, "Submit",
-		json_pack("{s:O, s:o*}", "request", request, "test_only",
-			options->test_only ? json_true() : NULL),
+		json_pack("{s:O, s:O*, s:o*}", "request", request, "components", components,
+			"test_only", options->test_only ? json_true() : NULL),
 		JOBD_TIMEOUT_MS, ret_reply, err);
 }
 
@@ -224,6 +267,8 @@ static int complete(struct options *options, const char *fallback_name, struct e
 
 	if (r == 0)
 		r = set_work_dir(&options->request, err);
+	if (r == 0)
+		r = set_components(options, err);
 	return r < 0 ? r : set_env(options, err);
 }
 
@@ -380,31 +425,68 @@ static int wait_for_start(struct jobd_client *client, const char *job, int signa
 		json_get_text(*ret_job, "job_state", ""));
 }
 
-static int set_number(const char *variable, const json_t *job, const char *member)
+/* Of a job, or behind each name with suffix: of one component. */
+static int set_variables(const json_t *job, const char *suffix)
 {
-	const json_t *value = json_object_get(job, member);
-	char text[24];
+	static const struct {
+		const char *name, *member;
+		bool of_component; /* it has one with the suffix, too */
+	} variables[] = {
+		{"SLURM_JOB_ID", "job_id", true},
+		{"SLURM_JOBID", "job_id", false},
+		{"SLURM_JOB_NODELIST", "nodes", true},
+		{"SLURM_NODELIST", "nodes", false},
+		{"SLURM_JOB_PARTITION", "partition", true},
+		{"SLURM_JOB_NUM_NODES", "node_count", true},
+		{"SLURM_NNODES", "node_count", false},
+		{"SLURM_NTASKS", "tasks", true},
+		{"SLURM_CPUS_PER_TASK", "cpus_per_task", true},
+	};
+	char name[96], number[24];
+	size_t i;
 
-	if (!json_is_integer(value))
-		return 0;
-	(void)snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(value));
-	return setenv(variable, text, 1);
+	for (i = 0; i < ARRAY_SIZE(variables); i++) {
+		const json_t *value = json_object_get(job, variables[i].member);
+		const char *text = json_is_string(value) ? json_string_value(value) : number;
+
+		if (!value || (*suffix && !variables[i].of_component))
+			continue;
+		(void)snprintf(name, sizeof(name), "%s%s", variables[i].name, suffix);
+		(void)snprintf(
+			number, sizeof(number), "%lld", (long long)json_integer_value(value));
+		if (setenv(name, text, 1) < 0)
+			return -errno;
+	}
+	return 0;
 }
 
-static int set_variables(const json_t *job, const char *id)
+/* Those of the first component, and of each with its number. */
+static int set_all_variables(const json_t *jobs)
 {
-	const char *nodes = json_get_text(job, "nodes", "");
+	const size_t n = json_array_size(jobs);
+	char text[40];
+	size_t i;
+	int r = set_variables(json_array_get(jobs, 0), "");
 
-	if (setenv("SLURM_JOB_ID", id, 1) < 0 || setenv("SLURM_JOBID", id, 1) < 0 ||
-		setenv("SLURM_JOB_NODELIST", nodes, 1) < 0 ||
-		setenv("SLURM_NODELIST", nodes, 1) < 0 ||
-		setenv("SLURM_JOB_PARTITION", json_get_text(job, "partition", ""), 1) < 0 ||
-		set_number("SLURM_JOB_NUM_NODES", job, "node_count") < 0 ||
-		set_number("SLURM_NNODES", job, "node_count") < 0 ||
-		set_number("SLURM_NTASKS", job, "tasks") < 0 ||
-		set_number("SLURM_CPUS_PER_TASK", job, "cpus_per_task") < 0)
-		return -errno;
-	return 0;
+	(void)snprintf(text, sizeof(text), "%zu", n);
+	if (r == 0 && n > 1 && setenv("SLURM_HET_SIZE", text, 1) < 0)
+		r = -errno;
+	for (i = 0; r == 0 && n > 1 && i < n; i++) {
+		(void)snprintf(text, sizeof(text), "_HET_GROUP_%zu", i);
+		r = set_variables(json_array_get(jobs, i), text);
+	}
+	return r;
+}
+
+/* Of all components. */
+static int call_list(const char *job, json_t **ret_reply, struct err *err)
+{
+	_cleanup_jobd_client_ struct jobd_client *client = NULL;
+	int r = jobd_connect(&client, err);
+
+	return r < 0 ? r
+		     : jobd_call_take(client, "ListJobs", json_pack("{s:s}", "job", job),
+			       JOBD_TIMEOUT_MS, ret_reply, err);
 }
 
 static _noreturn_ void exec_command(const struct options *options, const sigset_t *before)
@@ -451,7 +533,7 @@ static void report(
 static int hold_allocation(const char *name, struct jobd_client *client,
 	const struct options *options, const char *job, struct err *err)
 {
-	json_auto_t *document = NULL;
+	json_auto_t *document = NULL, *reply = NULL;
 	sigset_t before;
 	_cleanup_close_ int signal_fd = watch_signals(&before, err);
 	int r = signal_fd < 0 ? signal_fd : wait_for_start(client, job, signal_fd, &document, err);
@@ -464,7 +546,15 @@ static int hold_allocation(const char *name, struct jobd_client *client,
 	report(name, options, "Granted", job);
 	if (options->no_shell)
 		return 0;
-	r = set_variables(document, job);
+	if (options->components_count)
+		r = call_list(job, &reply, err);
+	else
+		reply = json_pack("{s:[O]}", "jobs", document);
+	if (r < 0) {
+		(void)cancel(job, &ignored);
+		return r;
+	}
+	r = reply ? set_all_variables(json_get_array(reply, "jobs")) : -ENOMEM;
 	r = r < 0 ? err_set(err, r, "set the allocation's variables")
 		  : run_command(options, &before, err);
 	report(name, options, "Relinquishing", job);

@@ -1770,6 +1770,30 @@ int conf_keep(struct conf *old, struct conf *now, char **ret_needs_restart, stru
 	return 0;
 }
 
+int conf_order_nodes(struct conf *conf, const uint32_t *order)
+{
+	struct conf_node *nodes = reallocarray(NULL, conf->nodes_count + 1, sizeof(*nodes));
+	size_t i, k;
+
+	if (!nodes)
+		return -ENOMEM;
+	for (i = 0; i < conf->nodes_count; i++)
+		nodes[i] = conf->nodes[order[i]];
+	free(conf->nodes);
+	conf->nodes = nodes;
+	for (k = 0; k < conf->parts_count; k++) {
+		bitstr_t *ordered = bit_alloc((bitoff_t)conf->nodes_count);
+
+		for (i = 0; i < conf->nodes_count; i++) {
+			if (bit_test(conf->parts[k].nodes, (bitoff_t)order[i]))
+				bit_set(ordered, (bitoff_t)i);
+		}
+		bit_free(conf->parts[k].nodes);
+		conf->parts[k].nodes = ordered;
+	}
+	return 0;
+}
+
 struct conf *conf_free(struct conf *conf)
 {
 	size_t i;

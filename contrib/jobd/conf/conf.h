@@ -113,6 +113,10 @@ int conf_read_trusted(const char *file, const char *qos_file, struct conf **ret_
 int conf_keep(
 	struct conf *old, struct conf *now, char **ret_needs_restart, struct err *err) _must_check_;
 
+/* The nodes in another order, and in the partitions' bitmaps: order[i] is the number that the i-th
+ * one has had. */
+int conf_order_nodes(struct conf *conf, const uint32_t *order) _must_check_;
+
 /* NULL is fine. Returns NULL. */
 struct conf *conf_free(struct conf *conf);
 DEFINE_CLEANUP(struct conf *, conf_free);

@@ -568,15 +568,122 @@ static void take_started(struct plan *p, const struct job *job)
 	bit_free(nodes);
 }
 
-/* True: it has left the queue. */
-static bool plan_job(struct plan *p, struct job *job)
+/* ---- heterogeneous jobs -------------------------------------------------------------------------
+ */
+
+struct het_search {
+	struct plan *p;
+	time_t from, latest; /* the latest start of a component that begins from then on */
+};
+
+static int plan_component(struct job *one, bitstr_t *nodes, bitstr_t *exc_cores, void *userdata)
 {
-	bitstr_t *nodes = bit_alloc(node_record_count);
+	struct het_search *h = userdata;
+	bitstr_t *possible = bit_copy(nodes);
+	struct search s = {.p = h->p,
+		.job = one,
+		.possible = possible,
+		.nodes = nodes,
+		.least = least_nodes(h->p, one, possible),
+		.duration = duration_of(one),
+		.no_start = true};
+	time_t start = 0;
+	bool found = search_slots(&s, split_at(h->p, h->from), &start);
+
+	(void)exc_cores;
+	bit_free(possible);
+	if (found && start > h->latest)
+		h->latest = start;
+	return found ? 0 : -EBUSY;
+}
+
+/* The first time at which all components have nodes: each later start of one is tried for all. */
+static bool find_het_start(
+	struct plan *p, const struct job *job, struct het_nodes *n, time_t *ret_start)
+{
+	struct het_search h = {.p = p, .latest = engine_now(p->e)};
+	int r;
+
+	do {
+		h.from = h.latest;
+		het_nodes_make(n, p->e, job, NULL);
+		r = het_choose(n, job, plan_component, &h);
+		if (r < 0 || h.latest != h.from)
+			het_nodes_clear(n);
+	} while (r == 0 && h.latest != h.from);
+	*ret_start = h.latest;
+	return r == 0;
+}
+
+static bool start_het_now(const struct plan *p, struct job *job)
+{
+	struct engine *e = p->e;
+	time_t now = engine_now(e);
+	struct het_nodes n;
+	bool started;
+	uint32_t i;
+
+	het_nodes_make(&n, e, job, NULL);
+	for (i = 0; i < n.count; i++) {
+		const struct job *one = engine_get_component(job, i);
+
+		plan_keep(p, now, now + duration_of(one), n.nodes[i]);
+		bit_and_not(n.nodes[i], e->completing_nodes);
+		(void)reservations_apply(e, one, now, n.nodes[i], &n.exc_cores[i]);
+	}
+	started = het_try(e, job, &n, NULL) == 0;
+	het_nodes_clear(&n);
+	e->stats.backfilled += started;
+	return started;
+}
+
+static void forget_plan(struct job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		struct job *one = engine_get_component(job, i);
+
+		one->planned_start = 0;
+		FREE_NULL_BITMAP(one->planned_nodes);
+	}
+}
+
+static void plan_het(struct plan *p, struct job *job)
+{
+	struct het_nodes n;
+	time_t start = 0;
+	uint32_t i;
+
+	if (start_het_now(p, job)) {
+		for (i = 0; i < engine_count_components(job); i++)
+			take_started(p, engine_get_component(job, i));
+		return;
+	}
+	if (!find_het_start(p, job, &n, &start))
+		return;
+	for (i = 0; i < n.count; i++) {
+		struct job *one = engine_get_component(job, i);
+
+		one->planned_start = start;
+		one->planned_nodes = bit_copy(n.nodes[i]);
+		plan_take(p, start, start + duration_of(one), n.nodes[i]);
+	}
+	het_nodes_clear(&n);
+}
+
+static void plan_job(struct plan *p, struct job *job)
+{
+	bitstr_t *nodes;
 	bool started = false;
 	time_t start = 0;
 
-	job->planned_start = 0;
-	FREE_NULL_BITMAP(job->planned_nodes);
+	forget_plan(job);
+	if (job->het) {
+		plan_het(p, job);
+		return;
+	}
+	nodes = bit_alloc(node_record_count);
 	if (find_start(p, job, nodes, &start, &started) && !started) {
 		job->planned_start = start;
 		job->planned_nodes = bit_copy(nodes);
@@ -585,7 +692,6 @@ static bool plan_job(struct plan *p, struct job *job)
 	if (started)
 		take_started(p, job);
 	bit_free(nodes);
-	return started;
 }
 
 /* ---- all of them --------------------------------------------------------------------------------
@@ -642,33 +748,82 @@ static struct job *next_job(const struct engine *e, size_t *at, size_t *ret_part
 	return best;
 }
 
-void backfill_run(struct engine *e)
+/* The jobs of a cycle, in their order. */
+struct cycle {
+	struct job **jobs;
+	uint32_t *least; /* nodes that the job or any behind it needs */
+	size_t count;
+};
+
+static size_t count_queued(const struct engine *e)
+{
+	size_t n = 0, i;
+
+	for (i = 0; i < e->parts_count; i++)
+		n += e->queues[i].count;
+	return n;
+}
+
+static bool cycle_list(struct cycle *c, const struct engine *e)
 {
 	const struct conf_scheduler *s = &e->conf->scheduler;
 	size_t *at = calloc(e->parts_count + 1, sizeof(*at)), users = 0, part = 0;
+	size_t most = count_queued(e);
 	struct user_count *counts = NULL;
-	struct plan plan;
 	struct job *job;
-	uint32_t tested = 0;
 
-	if (!at || !plan_begin(&plan, e, (time_t)s->bf_window_min * 60)) {
-		free(at);
+	most = most < s->bf_max_job_test ? most : s->bf_max_job_test;
+	*c = (struct cycle){.jobs = calloc(most + 1, sizeof(struct job *)),
+		.least = calloc(most + 1, sizeof(*c->least))};
+	while (at && c->jobs && c->count < most && (job = next_job(e, at, &part))) {
+		at[part]++;
+		if (!is_over_limit(&counts, &users, job->record.user_id, s->bf_max_job_user))
+			c->jobs[c->count++] = job;
+	}
+	free(at);
+	free(counts);
+	return at && c->jobs && c->least;
+}
+
+static void cycle_clear(struct cycle *c)
+{
+	free(c->jobs);
+	free(c->least);
+}
+
+static void cycle_fill_least(struct cycle *c, const struct plan *p)
+{
+	size_t i;
+
+	for (i = c->count; i > 0; i--) {
+		uint32_t n = least_nodes(p, c->jobs[i - 1], NULL);
+
+		c->least[i - 1] = i < c->count && c->least[i] < n ? c->least[i] : n;
+	}
+}
+
+void backfill_run(struct engine *e)
+{
+	struct cycle cycle;
+	struct plan plan;
+	size_t i;
+
+	if (!cycle_list(&cycle, e) ||
+		!plan_begin(&plan, e, (time_t)e->conf->scheduler.bf_window_min * 60)) {
+		cycle_clear(&cycle);
 		return; /* the next cycle comes */
 	}
-	while (tested < s->bf_max_job_test && (job = next_job(e, at, &part))) {
-		if (is_over_limit(&counts, &users, job->record.user_id, s->bf_max_job_user)) {
-			at[part]++;
-			continue;
-		}
-		tested++;
-		if (!plan_job(&plan, job))
-			at[part]++;
+	cycle_fill_least(&cycle, &plan);
+	for (i = 0; i < cycle.count; i++) {
+		/* none behind it finds enough nodes now */
+		if (e->options.no_plans && plan.slots[0].free < cycle.least[i])
+			break;
+		plan_job(&plan, cycle.jobs[i]);
 	}
 	e->stats.backfill_cycles++;
-	e->stats.last_backfill_jobs = tested;
+	e->stats.last_backfill_jobs = i;
 	plan_end(&plan);
-	free(counts);
-	free(at);
+	cycle_clear(&cycle);
 }
 
 /* ---- one that is in no queue --------------------------------------------------------------------
@@ -682,22 +837,31 @@ static bool is_before(const struct job *a, const struct job *b)
 	return tier != other ? tier > other : a->record.priority >= b->record.priority;
 }
 
+static void take_plan(struct plan *p, const struct job *job)
+{
+	time_t start = job->planned_start, now = engine_now(p->e);
+
+	if (!start)
+		return;
+	if (start < now)
+		start = now;
+	plan_take(p, start, start + duration_of(job), job->planned_nodes);
+}
+
 /* What the last cycle has planned for those that come before the job. */
 static void take_planned(struct plan *p, const struct job *job)
 {
 	const struct engine *e = p->e;
 	size_t i, k;
+	uint32_t n;
 
 	for (i = 0; i < e->parts_count; i++) {
 		for (k = 0; k < e->queues[i].count; k++) {
 			const struct job *other = e->queues[i].jobs[k];
-			time_t start = other->planned_start;
 
-			if (!start || !is_before(other, job))
-				continue;
-			if (start < engine_now(e))
-				start = engine_now(e);
-			plan_take(p, start, start + duration_of(other), other->planned_nodes);
+			for (n = 0; is_before(other, job) && n < engine_count_components(other);
+				n++)
+				take_plan(p, engine_get_component(other, n));
 		}
 	}
 }

@@ -10,6 +10,7 @@
 #include "contrib/jobd/select/use.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/json.h"
+#include "stepd/base/log.h"
 
 #define COMMAND_MAX 1024u /* bytes of it in a document */
 
@@ -133,6 +134,14 @@ static void put_array(json_t *json, const struct job *job)
 	put_int(json, "array_job_id", job->record.array_job_id);
 	put_int(json, "array_task_id", job->record.array_task_id);
 	put_int(json, "array_max_tasks", job->array->most_active);
+}
+
+static void put_het(json_t *json, const struct job *job)
+{
+	if (!job->het)
+		return;
+	put_int(json, "het_job_id", job->record.het_job_id);
+	put_int(json, "het_job_offset", job->record.het_job_offset);
 }
 
 static uint32_t sum_cpus(const struct job *job)
@@ -275,6 +284,14 @@ static void put_texts(json_t *json, const struct job *job)
 	put_text(json, "standard_error", q->stderr_file);
 }
 
+/* NULL: nothing. Takes text over. */
+static void put_plugin_text(json_t *json, const char *name, char *text)
+{
+	if (text)
+		put_text(json, name, text);
+	free(text);
+}
+
 json_t *job_to_json(const struct engine *e, const struct job *job)
 {
 	json_t *json = json_object();
@@ -284,6 +301,7 @@ json_t *job_to_json(const struct engine *e, const struct job *job)
 		return NULL;
 	put_int(json, "job_id", r->job_id);
 	put_array(json, job);
+	put_het(json, job);
 	put_texts(json, job);
 	put_state(json, e, job);
 	put_int(json, "user_id", r->user_id);
@@ -301,6 +319,8 @@ json_t *job_to_json(const struct engine *e, const struct job *job)
 		put_int(json, "exit_code", job->exit_status);
 	if (r->job_resrcs)
 		(void)json_object_set_new(json, "allocated_nodes", allocated_json(r->job_resrcs));
+	put_plugin_text(
+		json, "select_jobinfo", select_jobinfo_describe(e->select, r->select_jobinfo));
 	return json;
 }
 
@@ -315,10 +335,12 @@ json_t *job_to_stored_json(const struct engine *e, const struct job *job)
 	put_nodes(json, "failed_nodes", job->failed_nodes);
 	if (job->preempted)
 		put_int(json, "preemptor_id", job->preemptor_id);
-	if (job_base_state(job) == JOB_SUSPENDED) {
+	if (job_base_state(job) == JOB_SUSPENDED)
 		(void)json_object_set_new(json, "gang_stopped", json_boolean(job->gang_stopped));
+	if (job_base_state(job) == JOB_SUSPENDED || job_is_completing(job))
 		(void)json_object_set_new(json, "launched", json_boolean(job->launched));
-	}
+	put_plugin_text(
+		json, "select_state", select_jobinfo_pack(e->select, job->record.select_jobinfo));
 	put_time(json, "start_time", job->record.start_time);
 	put_time(json, "end_time", job->record.end_time);
 	if (res) {
@@ -589,6 +611,15 @@ static int restore_array(struct engine *e, struct job *job, const json_t *json)
 	return 0;
 }
 
+static int restore_het(struct engine *e, struct job *job, const json_t *json)
+{
+	int64_t id = json_get_int(json, "het_job_id", 0);
+
+	return id == 0
+		? 0
+		: het_add(e, job, (uint32_t)id, (uint32_t)json_get_int(json, "het_job_offset", 0));
+}
+
 /* Its timer and lists, as its state has it. */
 static void restore_place(struct engine *e, struct job *job)
 {
@@ -610,6 +641,21 @@ static void restore_place(struct engine *e, struct job *job)
 	}
 }
 
+static int restore_jobinfo(struct engine *e, struct job *job, const json_t *json)
+{
+	const char *text = json_get_text(json, "select_state", NULL);
+
+	if (text)
+		job->record.select_jobinfo = select_jobinfo_unpack(e->select, text);
+	if (text && !job->record.select_jobinfo)
+		log_warning(e->log,
+			"job %u: the select plugin can't read what it has kept of it, ignoring",
+			job->record.job_id);
+	if (!job->record.select_jobinfo)
+		job->record.select_jobinfo = select_jobinfo_new(e->select);
+	return job->record.select_jobinfo ? 0 : -ENOMEM;
+}
+
 static int restore_job(struct engine *e, struct job *job, const json_t *json, struct err *err)
 {
 	job_record_t *r = &job->record;
@@ -623,7 +669,8 @@ static int restore_job(struct engine *e, struct job *job, const json_t *json, st
 	if (ret < 0)
 		return ret;
 	/* before anything points to its texts */
-	if (request_share(&job->request) < 0 || restore_array(e, job, json) < 0)
+	if (request_share(&job->request) < 0 || restore_array(e, job, json) < 0 ||
+		restore_het(e, job, json) < 0 || restore_jobinfo(e, job, json) < 0)
 		return err_set(err, -ENOMEM, "restore job %u", r->job_id);
 	r->user_id = (uid_t)json_get_int(json, "user_id", 0);
 	r->group_id = (gid_t)json_get_int(json, "group_id", 0);
@@ -672,6 +719,7 @@ int engine_restore_job(struct engine *e, const json_t *json, struct err *err)
 	job->gang_stopped = json_get_bool(json, "gang_stopped", false);
 	job->launched = job->record.job_resrcs && !(job->record.job_state & JOB_CONFIGURING) &&
 		!job_has_ended(job) && json_get_bool(json, "launched", true);
+	job->cleaning = job_is_completing(job) && !job->launched;
 	restore_place(e, job);
 	return 0;
 }

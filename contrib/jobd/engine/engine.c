@@ -240,11 +240,19 @@ int engine_begin(struct engine *e, char *state_dir, struct err *err)
 
 	if (r < 0)
 		return r;
+	nodes_set_states(e);
 	for (i = 0; i < e->jobs_count; i++) {
-		if (e->jobs[i] && job_is_pending(e->jobs[i]))
-			queue_place(e, e->jobs[i]);
+		struct job *job = e->jobs[i];
+
+		if (job && job_is_pending(job))
+			queue_place(e, job);
+		if (job && job->launched)
+			job->step_info = select_jobinfo_new(e->select);
+		if (job && job_is_completing(job) && job->record.job_resrcs)
+			job_fini_plugin(e, job); /* once more */
 	}
 	preempt_restore(e);
+	het_restore(e);
 	gang_restore(e);
 	engine_want_pass(e);
 	return 0;

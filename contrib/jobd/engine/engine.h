@@ -65,6 +65,7 @@ struct job {
 	job_details_t details;
 	struct job_request request; /* as it was submitted; jobctl update changes it */
 	struct job_array *array;    /* what its tasks share; NULL: it is of none */
+	struct het_job *het;        /* whose component it is; NULL: of none */
 	enum job_reason reason;
 	bool held_by_admin, may_requeue;
 	bool launched; /* the runner has it */
@@ -82,7 +83,11 @@ struct job {
 	void *runner_data;      /* the runner's */
 
 	/* the engine's own */
-	uint64_t due_ms; /* of its timer */
+	select_jobinfo_t *step_info; /* the plugin's, of the step that runs; NULL: none does */
+	bool step_killed;
+	bool begin_failed; /* the plugin could not prepare its nodes: it is queued again */
+	bool cleaning;     /* its processes are gone, the plugin is still busy with its end */
+	uint64_t due_ms;   /* of its timer */
 	size_t timer_index;
 	bool queued, waits; /* in its partition's queue; among those that wait for others */
 	bool counted;       /* for its array's limit */
@@ -95,6 +100,7 @@ struct job {
 	bool gang_stopped; /* suspended by that, or about to be, not by hand */
 	bool gang_waits;   /* starts when those that stand still for it do */
 	bool gang_refused; /* could not be suspended or resumed in this time slice */
+	bool gang_held;    /* another component has no turn */
 	enum {
 		JOB_STEADY,
 		JOB_SUSPENDING,
@@ -154,6 +160,8 @@ struct engine_options {
 	void *store_data;
 	const struct log *log;
 	uint32_t next_job_id; /* as the store has it; 0: FirstJobId of conf */
+	bool no_plans; /* nobody is told when a job that waits will start: a backfill cycle ends
+			* when no job is left that could start at once */
 	uint64_t now_ms;
 };
 
@@ -189,6 +197,17 @@ time_t engine_get_time(const struct engine *e);
 int engine_submit(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
 	uint32_t *ret_job_id, struct err *err) _must_check_;
 
+/* A heterogeneous job: its components have requests of their own, start together, each on other
+ * nodes, and end together. The first one has script, arguments and environment; its begin time,
+ * dependencies, hold and priority are those of all. Their numbers follow each other. */
+#define ENGINE_COMPONENTS_MAX 128u
+int engine_submit_components(struct engine *e, const struct job_request *requests, size_t n,
+	uid_t uid, gid_t gid, uint32_t *ret_job_id, struct err *err) _must_check_;
+
+/* Of a job that is not heterogeneous: 1, and itself. NULL: that component is forgotten. */
+uint32_t engine_count_components(const struct job *job);
+struct job *engine_get_component(const struct job *job, uint32_t offset);
+
 /* When and where a job would start: an array's first task. */
 struct engine_start {
 	time_t start_time;
@@ -204,7 +223,8 @@ struct engine_start {
 int engine_will_run(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
 	struct engine_start *ret_start, struct err *err) _must_check_;
 
-/* Who asks is checked by the caller: the job's owner, or root (by_admin). */
+/* Who asks is checked by the caller: the job's owner, or root (by_admin). All but a signal and an
+ * update are for all components of a heterogeneous job, whichever is named. */
 int engine_cancel(struct engine *e, struct job *job, struct err *err) _must_check_;
 int engine_signal(struct engine *e, struct job *job, int signal, enum job_signal_target target,
 	struct err *err) _must_check_;
@@ -373,8 +393,9 @@ const struct conf *engine_get_conf(const struct engine *e);
 /* ---- what the runner reports --------------------------------------------------------------------
  */
 
-/* All its processes are gone; exit_status as wait(2) has it, of the batch script. */
-void engine_job_ended(struct engine *e, struct job *job, int exit_status);
+/* All its processes are gone; exit_status as wait(2) has it, of the batch script; out_of_memory:
+ * the kernel has killed a process of the script's step for want of memory. */
+void engine_job_ended(struct engine *e, struct job *job, int exit_status, bool out_of_memory);
 
 /* r: 0, or -errno: it is as before. */
 void engine_job_suspended(struct engine *e, struct job *job, int r);
@@ -383,10 +404,5 @@ void engine_job_resumed(struct engine *e, struct job *job, int r);
 /* The agent of a node can't be started, or is lost: the node is drained, the job queued again, and
  * held if that happens once more. */
 void engine_node_failed(struct engine *e, struct job *job, uint32_t node, const char *why);
-
-/* Steps inside of jobs: which nodes, where the plugin chooses (NULL: it leaves that to jobd), and
- * their end. */
-bitstr_t *engine_step_begin(struct engine *e, struct job *job, uint32_t step_id, uint32_t nodes);
-void engine_step_ended(struct engine *e, struct job *job, uint32_t step_id, bool killing);
 
 #endif

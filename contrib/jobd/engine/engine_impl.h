@@ -2,9 +2,9 @@
  *
  * The engine's state, shared by its files: engine.c (its life, and the clock), jobs.c (jobs from
  * their submission to their end), queue.c (those that wait), groups.c (jobs that have something in
- * common), pass.c (which of them starts now), backfill.c (when the others could), preempt.c (who
- * makes room for it), gang.c (whose turn it is), reservations.c, nodes.c, update.c (what is changed
- * by hand) and documents.c (all of it as JSON).
+ * common), het.c (components that start together), pass.c (which of them starts now), backfill.c
+ * (when the others could), preempt.c (who makes room for it), gang.c (whose turn it is),
+ * reservations.c, nodes.c, update.c (what is changed by hand) and documents.c (all of it as JSON).
  */
 #ifndef JOBD_ENGINE_ENGINE_IMPL_H
 #define JOBD_ENGINE_ENGINE_IMPL_H
@@ -33,6 +33,15 @@ struct job_array {
 	uint32_t job_id;              /* of the first */
 	struct job *first, *last;     /* those that are not forgotten */
 	uint32_t active, most_active; /* tasks that run or may; 0: no limit */
+};
+
+/* The components of a heterogeneous job; it goes with the last one. */
+struct het_job {
+	uint32_t job_id; /* of the first */
+	uint32_t count;
+	struct job *components[ENGINE_COMPONENTS_MAX]; /* NULL: forgotten */
+	bool starting;                                 /* not all have their nodes */
+	bool refused; /* a node has refused to suspend one of them: the others go on, too */
 };
 
 struct reservation {
@@ -75,8 +84,9 @@ struct engine {
 	size_t *parts_by_tier;
 	size_t parts_count;
 	struct node_extra *nodes;
-	uint32_t most_cpus;         /* of a node */
-	bitstr_t *up_nodes;         /* neither down nor drained */
+	uint32_t *node_order; /* the plugin's, as conf_order_nodes() has it; NULL: as configured */
+	uint32_t most_cpus;   /* of a node */
+	bitstr_t *up_nodes;   /* neither down nor drained */
 	bitstr_t *completing_nodes; /* a job's processes end there */
 
 	/* All jobs by id. NULL where one was forgotten; holes are closed now and then. */
@@ -89,7 +99,7 @@ struct engine {
 	size_t waiting_count, waiting_capacity;
 	bool waiting_changed;
 
-	void *namesakes, *arrays; /* a tree of each */
+	void *namesakes, *arrays, *hets; /* a tree of each */
 
 	/* A heap of jobs by due_ms. */
 	struct job **timers;
@@ -152,8 +162,11 @@ void job_set_limit_timer(struct engine *e, struct job *job); /* of one that runs
 /* It starts on the nodes of job_resrcs. Where that fails it is put aside for a while. Either way
  * it has left its queue. */
 void job_start(struct engine *e, struct job *job);
-/* Its processes are to end; end_state is what it becomes, JOB_PENDING: it is queued again. */
+/* Its processes are to end, and those of all components; end_state is what it becomes,
+ * JOB_PENDING: it is queued again. */
 void job_terminate(struct engine *e, struct job *job, uint32_t end_state);
+/* Those of this component alone. */
+void job_terminate_component(struct engine *e, struct job *job, uint32_t end_state);
 /* Fills what follows from job->request: partition, details, limits. After an error the job is as
  * it was. */
 int job_apply_request(struct engine *e, struct job *job, bool by_admin, struct err *err);
@@ -167,6 +180,9 @@ void job_stand(struct engine *e, struct job *job); /* it does */
 void job_go_on(struct engine *e, struct job *job);
 void job_give(struct job *job);    /* the nodes of job_resrcs, in place of those that it had */
 void job_release(struct job *job); /* and away again */
+void job_fini_plugin(struct engine *e, struct job *job); /* tells the plugin of its end */
+/* Processes that have ended, or never were: its end, as soon as the plugin is done with it. */
+void job_clean(struct engine *e, struct job *job);
 
 /* ---- queue.c ---- */
 void queue_add(struct engine *e, struct job *job);
@@ -175,6 +191,7 @@ void queue_remove(struct engine *e, struct job *job);
  * others, or nowhere but for a timer. */
 void queue_place(struct engine *e, struct job *job);
 void queue_take_out(struct engine *e, struct job *job); /* wherever it is */
+bool reason_stays(enum job_reason reason);              /* until it is changed by hand */
 void queue_look_again(struct engine *e);                /* at those that wait for others */
 void array_count(struct job *job);                      /* it may start, or runs */
 void array_uncount(struct engine *e, struct job *job);  /* it has ended */
@@ -197,6 +214,39 @@ struct job_array *array_find(const struct engine *e, uint32_t job_id); /* NULL: 
 /* The job becomes a task of this array, which is made for the first one. -ENOMEM */
 int array_add(struct engine *e, struct job *job, uint32_t job_id) _must_check_;
 void array_remove(struct engine *e, struct job *job);
+
+/* ---- het.c ---- */
+/* The job becomes a component. -ENOMEM; -EINVAL: there is one with this offset. */
+int het_add(struct engine *e, struct job *job, uint32_t job_id, uint32_t offset) _must_check_;
+void het_remove(struct engine *e, struct job *job);
+/* All that follow are for any job: one that is not heterogeneous is its only component. */
+struct job *het_leader(const struct job *job); /* its first component */
+bool het_is_pending(const struct job *job);    /* all of it */
+bool het_has_ended(const struct job *job);     /* likewise */
+time_t het_begin_time(const struct job *job);  /* before which it doesn't start */
+/* Nodes for each component, and cores of these that it does not get. */
+struct het_nodes {
+	uint32_t count;
+	bitstr_t *nodes[ENGINE_COMPONENTS_MAX], *exc_cores[ENGINE_COMPONENTS_MAX];
+	bool reserved[ENGINE_COMPONENTS_MAX]; /* some are kept by reservations */
+};
+/* Of avail, without what is reserved now; NULL: all that are possible. */
+void het_nodes_make(
+	struct het_nodes *n, const struct engine *e, const struct job *job, const bitstr_t *avail);
+void het_nodes_clear(struct het_nodes *n);
+/* Called for one component after the other, with nodes that those before have left: 0, and nodes
+ * are what it takes; else what het_choose() returns. */
+typedef int (*het_choose_fn)(struct job *one, bitstr_t *nodes, bitstr_t *exc_cores, void *userdata);
+int het_choose(struct het_nodes *n, const struct job *job, het_choose_fn choose, void *userdata);
+int het_check(
+	struct engine *e, const struct job *job, struct err *err); /* it could run some time */
+/* As job_try() of all components; n is changed. */
+int het_try(struct engine *e, struct job *leader, struct het_nodes *n, struct err *err);
+/* Of any job: if it was the first component, the others end with it. */
+void het_leader_ended(struct engine *e, struct job *leader, uint32_t state);
+/* Of any job: its suspension has come to its end, one way or the other. */
+void het_suspension_ended(struct engine *e, struct job *job);
+void het_restore(struct engine *e); /* once all jobs are there */
 
 /* ---- pass.c ---- */
 void pass_run(struct engine *e, bool full);
@@ -270,6 +320,7 @@ int nodes_parse(const char *text, bitstr_t **ret_nodes);
 char *nodes_text(const bitstr_t *nodes); /* "n[1-4]", free(); NULL: no memory */
 bool node_has_features(const node_record_t *node, const char *wanted);
 int features_check(const char *wanted, struct err *err);
+void nodes_set_states(struct engine *e); /* as the plugin has them */
 void nodes_add_job(struct engine *e, const struct job *job);
 void nodes_remove_job(struct engine *e, const struct job *job);
 void nodes_begin_completing(struct engine *e, const struct job *job);

@@ -4,7 +4,8 @@
  * Of each partition it has a list of jobs, and an active bitmap of the cores (or nodes, where the
  * select plugin gives whole ones) of those that run. Jobs of higher tiers cast their shadows on it
  * first; then each job of the list that still fits becomes active, and all others stand still. At
- * the end of a time slice those that ran go to the end of the list.
+ * the end of a time slice those that ran go to the end of the list. Where one component of a
+ * heterogeneous job does not fit none of them runs.
  *
  * A job is only let go when all that stand still for it do: suspension is the runner's, which takes
  * time, and is all nodes' of a job or none's. A job whose turn does not come when it is given its
@@ -58,7 +59,8 @@ static void choose_active(const struct gang *g, const bitstr_t *shadow, bitstr_t
 		if (!has_turns(job) && !is_ending(job))
 			continue;
 		if (!is_ending(job))
-			job->gang_active = !bit_overlap_any(active, parts_of(job));
+			job->gang_active =
+				!job->gang_held && !bit_overlap_any(active, parts_of(job));
 		if (!job->gang_active)
 			continue;
 		bit_or(active, parts_of(job));
@@ -86,7 +88,7 @@ static uint16_t tier_of(const struct engine *e, size_t i)
 }
 
 /* Partitions of one tier cast no shadows on each other. */
-static void choose_all(const struct engine *e, const struct job *any)
+static void choose_each(const struct engine *e, const struct job *any)
 {
 	bitstr_t *shadow = bit_alloc(bit_size(parts_of(any))), *cast;
 	size_t from, to;
@@ -101,12 +103,76 @@ static void choose_all(const struct engine *e, const struct job *any)
 	bit_free(shadow);
 }
 
+static void forget_held(struct job *job)
+{
+	job->gang_held = false;
+}
+
+static bool lacks_a_turn(const struct job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		const struct job *one = engine_get_component(job, i);
+
+		if (one && job_has_nodes(one) && has_turns(one) && !one->gang_active)
+			return true;
+	}
+	return false;
+}
+
+/* True: there was one of which only a part has its turn. The others get what it leaves. */
+static bool hold_parts(const struct engine *e)
+{
+	bool found = false;
+	size_t i, k;
+
+	for (i = 0; i < e->parts_count; i++) {
+		for (k = 0; k < e->gangs[i].count; k++) {
+			struct job *job = e->gangs[i].jobs[k];
+
+			if (!job->het || !job->gang_active || is_ending(job) || !lacks_a_turn(job))
+				continue;
+			job->gang_held = true;
+			found = true;
+		}
+	}
+	return found;
+}
+
+static void choose_all(const struct engine *e, const struct job *any)
+{
+	size_t i, k;
+
+	for (i = 0; i < e->parts_count; i++) {
+		for (k = 0; k < e->gangs[i].count; k++)
+			forget_held(e->gangs[i].jobs[k]);
+	}
+	do
+		choose_each(e, any);
+	while (hold_parts(e));
+}
+
 /* ---- what follows of it -------------------------------------------------------------------------
  */
 
 static bool stands(const struct job *job)
 {
 	return job_base_state(job) == JOB_SUSPENDED && job->change == JOB_STEADY;
+}
+
+/* Of a heterogeneous job all components do, that have not ended. */
+static bool stands_whole(const struct job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		const struct job *one = engine_get_component(job, i);
+
+		if (one && job_has_nodes(one) && has_turns(one) && !stands(one))
+			return false;
+	}
+	return true;
 }
 
 static void stop_job(struct engine *e, struct job *job)
@@ -136,7 +202,7 @@ static void let_go(struct engine *e, struct job *job)
 static bool waits_to_go(const struct job *job)
 {
 	return has_turns(job) && job->gang_active && !job->gang_refused &&
-		job->change == JOB_STEADY &&
+		!(job->het && job->het->starting) && job->change == JOB_STEADY &&
 		(job_base_state(job) == JOB_SUSPENDED || job->gang_waits);
 }
 
@@ -162,7 +228,7 @@ static bitstr_t *cores_still_used(const struct engine *e, const struct job *any)
 		for (k = 0; k < e->gangs[i].count; k++) {
 			const struct job *job = e->gangs[i].jobs[k];
 
-			if (has_turns(job) && !job->gang_active && !stands(job))
+			if (has_turns(job) && !job->gang_active && !stands_whole(job))
 				bit_or(used, parts_of(job));
 		}
 	}
@@ -275,6 +341,7 @@ void gang_remove(struct engine *e, struct job *job)
 			g->jobs[n++] = g->jobs[i];
 	}
 	job->gang_active = job->gang_stopped = job->gang_waits = job->gang_refused = false;
+	job->gang_held = false;
 	if (n == g->count)
 		return;
 	g->count = n;
@@ -283,8 +350,14 @@ void gang_remove(struct engine *e, struct job *job)
 
 void gang_refused(struct engine *e, struct job *job)
 {
+	uint32_t i;
+
 	job->gang_stopped = job_base_state(job) == JOB_SUSPENDED;
-	job->gang_refused = true; /* until the next slice */
+	for (i = 0; i < engine_count_components(job); i++) {
+		if (engine_get_component(job, i))
+			engine_get_component(job, i)->gang_refused =
+				true; /* until the next slice */
+	}
 	gang_settle(e);
 }
 

@@ -186,11 +186,14 @@ void job_free(struct engine *e, struct job *job)
 	namesakes_remove(job);
 	namesakes_put(e, job->namesakes);
 	array_remove(e, job);
+	het_remove(e, job);
 	job_release(job);
 	FREE_NULL_BITMAP(job->details.req_node_bitmap);
 	FREE_NULL_BITMAP(job->details.exc_node_bitmap);
 	FREE_NULL_BITMAP(job->planned_nodes);
 	FREE_NULL_BITMAP(job->failed_nodes);
+	select_jobinfo_free(e->select, job->step_info);
+	select_jobinfo_free(e->select, job->record.select_jobinfo);
 	request_clear(&job->request);
 	free(job);
 }
@@ -238,17 +241,64 @@ static int is_record(void *item, void *key)
 	return item == key;
 }
 
+static void drain_nodes(struct engine *e, const struct job *job, const struct err *err)
+{
+	bitoff_t i = 0;
+
+	for (; (i = bit_ffs_from_bit(job->record.node_bitmap, i)) >= 0; i++)
+		nodes_drain(e, (uint32_t)i, err->text);
+}
+
+/* What the plugin could not end may still be there. */
+void job_fini_plugin(struct engine *e, struct job *job)
+{
+	struct err err = ERR_INIT;
+
+	if (select_job_fini(e->select, &job->record, &err) < 0)
+		drain_nodes(e, job, &err);
+}
+
 /* Its end begins: the plugin gives its resources to others, who get them when the processes are
  * gone. */
 static void job_fini(struct engine *e, struct job *job)
 {
 	if (job->record.job_resrcs) { /* else another was expanded with them */
-		select_job_fini(e->select, &job->record);
+		job_fini_plugin(e, job);
 		nodes_remove_job(e, job);
 	}
 	(void)list_delete_all(job_list, is_record, &job->record);
 	array_uncount(e, job);
 	e->waiting_changed = true;
+}
+
+/* ---- its step -----------------------------------------------------------------------------------
+ */
+
+/* A job without a script has no processes of ours. */
+static bool has_step(const struct job *job)
+{
+	const struct job *first = engine_get_component(job, 0);
+
+	return first && first->request.script;
+}
+
+static void finish_step(struct engine *e, struct job *job, bool killing)
+{
+	step_record_t step = {.job_ptr = &job->record,
+		.step_id = SLURM_BATCH_SCRIPT,
+		.step_node_bitmap = job->record.node_bitmap,
+		.cpu_count = job->record.job_resrcs ? job->record.job_resrcs->ncpus : 0,
+		.select_jobinfo = job->step_info,
+		.start_time = job->record.start_time};
+
+	if (!job->step_info || (killing && job->step_killed))
+		return;
+	job->step_killed = killing;
+	select_step_finish(e->select, &step, killing);
+	if (killing)
+		return;
+	select_jobinfo_free(e->select, job->step_info);
+	job->step_info = NULL;
 }
 
 /* ---- its start ----------------------------------------------------------------------------------
@@ -290,6 +340,8 @@ static void launch(struct engine *e, struct job *job)
 
 	job->record.job_state &= ~JOB_CONFIGURING;
 	job->launched = true;
+	if (has_step(job))
+		job->step_info = select_step_begin(e->select, &job->record);
 	job_set_limit_timer(e, job);
 	job_changed(e, job);
 	if (e->options.runner->start(job, e->options.runner_data, &err) == 0)
@@ -312,9 +364,11 @@ void job_launch(struct engine *e, struct job *job)
 	if (r < 0) {
 		log_error(e->log, "job %u: %s", job->record.job_id, err.text);
 		job_fini(e, job);
-		gang_remove(e, job);
-		put_aside(e, job, JOB_REASON_BEGIN_FAILED, e->conf->scheduler.sched_interval_s);
-		job_changed(e, job);
+		job->end_state = JOB_PENDING;
+		job->begin_failed = true;
+		job_clean(e, job);
+		if (job->het)
+			job_terminate(e, job, JOB_PENDING); /* the other components */
 		return;
 	}
 	job->record.job_state |= JOB_CONFIGURING;
@@ -366,6 +420,12 @@ void job_start(struct engine *e, struct job *job)
 
 static void queue_again(struct engine *e, struct job *job)
 {
+	if (job->begin_failed) { /* it has not run */
+		job->begin_failed = false;
+		put_aside(e, job, JOB_REASON_BEGIN_FAILED, e->conf->scheduler.sched_interval_s);
+		job_changed(e, job);
+		return;
+	}
 	job->restarts++;
 	e->stats.requeued++;
 	job->record.suspend_time = job->record.tot_sus_time = 0;
@@ -394,6 +454,7 @@ static void count_end(struct engine *e, uint32_t state)
 /* Its processes are gone. */
 static void job_end(struct engine *e, struct job *job, uint32_t state)
 {
+	finish_step(e, job, false);
 	if (job->runner_data)
 		e->options.runner->forget(job, e->options.runner_data);
 	job->launched = false;
@@ -404,6 +465,7 @@ static void job_end(struct engine *e, struct job *job, uint32_t state)
 	if (state == JOB_PENDING) {
 		namesakes_add(job); /* it may have ended before */
 		queue_again(e, job);
+		het_leader_ended(e, job, state);
 		return;
 	}
 	namesakes_remove(job);
@@ -416,28 +478,65 @@ static void job_end(struct engine *e, struct job *job, uint32_t state)
 	e->waiting_changed = true;
 	timer_set(e, job, e->now_ms + MS_PER_S * (uint64_t)e->conf->min_job_age_s);
 	job_changed(e, job);
+	het_leader_ended(e, job, state);
 }
 
-static uint32_t state_of_exit(int exit_status)
+/* As Slurm has it: a script that goes on without a process that was killed has failed all the same.
+ */
+static uint32_t state_of_exit(int exit_status, bool out_of_memory)
 {
+	if (out_of_memory)
+		return JOB_OOM;
 	return exit_status == 0 ? JOB_COMPLETE : JOB_FAILED;
 }
 
-void engine_job_ended(struct engine *e, struct job *job, int exit_status)
+static void wait_for_plugin(struct engine *e, struct job *job)
 {
-	uint32_t state = job->end_state;
+	if (!job->cleaning) {
+		job->cleaning = true;
+		job->gang_waits = false;
+		if (!job_is_completing(job)) {
+			job->record.job_state = job->end_state | JOB_COMPLETING;
+			nodes_begin_completing(e, job);
+		}
+		job_changed(e, job);
+	}
+	timer_set(e, job, e->now_ms + READY_POLL_MS);
+}
 
-	if (!job->launched)
+void job_clean(struct engine *e, struct job *job)
+{
+	struct err err = ERR_INIT;
+	int r = job->record.node_bitmap ? select_job_is_cleaning(e->select, &job->record, &err) : 0;
+
+	if (r > 0) {
+		wait_for_plugin(e, job);
+		return;
+	}
+	if (r < 0)
+		drain_nodes(e, job, &err);
+	if (job_is_completing(job))
+		nodes_end_completing(e, job);
+	job->cleaning = false;
+	job_end(e, job, job->end_state);
+}
+
+void engine_job_ended(struct engine *e, struct job *job, int exit_status, bool out_of_memory)
+{
+	if (!job->launched || job->cleaning)
 		return;
 	job->exit_status = exit_status;
-	if (job_is_completing(job)) {
-		nodes_end_completing(e, job);
-	} else {
+	if (job->het && job_has_ended(het_leader(job)))
+		job->exit_status = het_leader(job)->exit_status; /* the script's */
+	finish_step(e, job, false);
+	if (!job_is_completing(job)) {
 		job_fini(e, job);
-		state = state_of_exit(exit_status);
+		job->end_state = state_of_exit(exit_status, out_of_memory);
 		job->record.end_time = engine_now(e);
+	} else if (job->end_state == JOB_END) {
+		job->end_state = state_of_exit(exit_status, out_of_memory);
 	}
-	job_end(e, job, state == JOB_END ? state_of_exit(exit_status) : state);
+	job_clean(e, job);
 }
 
 static void send_signal(struct engine *e, struct job *job, int signal)
@@ -447,12 +546,26 @@ static void send_signal(struct engine *e, struct job *job, int signal)
 
 void job_terminate(struct engine *e, struct job *job, uint32_t end_state)
 {
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		struct job *one = engine_get_component(job, i);
+
+		if (one && !job_is_pending(one) && !job_has_ended(one))
+			job_terminate_component(e, one, end_state);
+	}
+}
+
+void job_terminate_component(struct engine *e, struct job *job, uint32_t end_state)
+{
+	if (job->cleaning)
+		return; /* it is over, and how is known */
 	job->end_state = end_state;
 	if (job_is_completing(job))
 		return; /* it is under way already */
 	job_fini(e, job);
 	if (!job->launched) {
-		job_end(e, job, end_state);
+		job_clean(e, job);
 		return;
 	}
 	job->record.end_time = engine_now(e);
@@ -482,8 +595,8 @@ void engine_node_failed(struct engine *e, struct job *job, uint32_t node, const 
 	if (job_has_ended(job) || job_is_pending(job))
 		return;
 	if (again && job->may_requeue && !job_is_completing(job))
-		hold_failing(job);
-	job_terminate(e, job, job->may_requeue ? JOB_PENDING : JOB_NODE_FAIL);
+		hold_failing(het_leader(job));
+	job_terminate(e, job, het_leader(job)->may_requeue ? JOB_PENDING : JOB_NODE_FAIL);
 }
 
 /* ---- what is due --------------------------------------------------------------------------------
@@ -494,13 +607,18 @@ void job_due(struct engine *e, struct job *job)
 	uint32_t id = job->record.job_id;
 	struct err err = ERR_INIT;
 
-	if (job_is_completing(job)) {
+	if (job->cleaning) {
+		job_clean(e, job);
+	} else if (job_is_completing(job)) {
+		finish_step(e, job, true);
 		send_signal(e, job, SIGKILL);
 		timer_set(e, job, e->now_ms + KILL_AGAIN_MS);
 	} else if (job_is_pending(job)) {
 		queue_place(e, job); /* its begin time has come */
 	} else if (job->record.job_state & JOB_CONFIGURING) {
 		job_launch(e, job);
+	} else if (job_has_ended(job) && !het_has_ended(job)) {
+		timer_set(e, job, e->now_ms + MS_PER_S); /* the others have its script's status */
 	} else if (job_has_ended(job)) {
 		job_forget(e, job);
 		if (e->options.store &&
@@ -524,13 +642,18 @@ static int refuse(const struct job *job, const char *what, struct err *err)
 
 int engine_cancel(struct engine *e, struct job *job, struct err *err)
 {
-	if (job_has_ended(job))
+	uint32_t i;
+
+	if (het_has_ended(job))
 		return refuse(job, "cancelled", err);
-	if (job_is_pending(job)) {
-		queue_take_out(e, job);
-		job->record.end_time = engine_now(e);
-		job_end(e, job, JOB_CANCELLED);
-		return 0;
+	for (i = engine_count_components(job); i-- > 0;) {
+		struct job *one = engine_get_component(job, i);
+
+		if (!one || !job_is_pending(one))
+			continue;
+		queue_take_out(e, one);
+		one->record.end_time = engine_now(e);
+		job_end(e, one, JOB_CANCELLED);
 	}
 	job_terminate(e, job, JOB_CANCELLED);
 	return 0;
@@ -552,6 +675,7 @@ int engine_signal(struct engine *e, struct job *job, int signal, enum job_signal
 
 int engine_hold(struct engine *e, struct job *job, bool by_admin, struct err *err)
 {
+	job = het_leader(job);
 	if (!job_is_pending(job))
 		return refuse(job, "held", err);
 	job->record.priority = 0;
@@ -565,6 +689,7 @@ int engine_hold(struct engine *e, struct job *job, bool by_admin, struct err *er
 
 int engine_release(struct engine *e, struct job *job, bool by_admin, struct err *err)
 {
+	job = het_leader(job);
 	if (!job_is_pending(job))
 		return refuse(job, "released", err);
 	if (job->held_by_admin && !by_admin)
@@ -584,15 +709,20 @@ int engine_release(struct engine *e, struct job *job, bool by_admin, struct err 
 
 int engine_requeue(struct engine *e, struct job *job, struct err *err)
 {
-	if (job_is_pending(job))
+	uint32_t i;
+
+	if (het_is_pending(job))
 		return refuse(job, "queued again", err);
-	if (!job->may_requeue)
+	if (!het_leader(job)->may_requeue)
 		return err_set_text(
 			err, -EINVAL, "job %u was submitted with --no-requeue", job->record.job_id);
-	if (job_has_ended(job))
-		job_end(e, job, JOB_PENDING);
-	else
-		job_terminate(e, job, JOB_PENDING);
+	for (i = engine_count_components(job); i-- > 0;) {
+		struct job *one = engine_get_component(job, i);
+
+		if (one && job_has_ended(one))
+			job_end(e, one, JOB_PENDING);
+	}
+	job_terminate(e, job, JOB_PENDING);
 	return 0;
 }
 
@@ -646,7 +776,7 @@ void job_begin_resumption(struct engine *e, struct job *job)
 }
 
 /* Who stands still for others already does it by hand from now on. */
-int engine_suspend(struct engine *e, struct job *job, struct err *err)
+static int suspend_component(struct engine *e, struct job *job, struct err *err)
 {
 	if (job->gang_stopped && job->record.job_state == JOB_SUSPENDED) {
 		job->gang_stopped = false;
@@ -660,7 +790,7 @@ int engine_suspend(struct engine *e, struct job *job, struct err *err)
 }
 
 /* Where jobs take turns it goes on when its own comes. */
-int engine_resume(struct engine *e, struct job *job, struct err *err)
+static int resume_component(struct engine *e, struct job *job, struct err *err)
 {
 	if (job->record.job_state != JOB_SUSPENDED || job->change != JOB_STEADY ||
 		job->gang_stopped)
@@ -675,22 +805,49 @@ int engine_resume(struct engine *e, struct job *job, struct err *err)
 	return 0;
 }
 
+/* All of them can be, or what is done is of those that can. */
+static int each_component(struct engine *e, struct job *job,
+	int (*fn)(struct engine *e, struct job *job, struct err *err), struct err *err)
+{
+	uint32_t i, done = 0;
+	int r = 0;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		struct job *one = engine_get_component(job, i);
+
+		r = one ? fn(e, one, err) : 0;
+		done += one && r == 0;
+	}
+	return done ? 0 : r;
+}
+
+int engine_suspend(struct engine *e, struct job *job, struct err *err)
+{
+	return each_component(e, job, suspend_component, err);
+}
+
+int engine_resume(struct engine *e, struct job *job, struct err *err)
+{
+	return each_component(e, job, resume_component, err);
+}
+
 void engine_job_suspended(struct engine *e, struct job *job, int r)
 {
 	if (job->change != JOB_SUSPENDING)
 		return;
 	job->change = JOB_STEADY;
-	if (job->record.job_state != JOB_RUNNING)
-		return;
-	if (r < 0) {
+	if (job->record.job_state == JOB_RUNNING && r < 0) {
 		log_warning(e->log, "job %u could not be suspended: %s", job->record.job_id,
 			strerror(-r));
+		if (job->het)
+			job->het->refused = true;
 		if (job->gang_stopped)
 			gang_refused(e, job);
-		return;
+	} else if (job->record.job_state == JOB_RUNNING) {
+		job_stand(e, job);
+		gang_settle(e);
 	}
-	job_stand(e, job);
-	gang_settle(e);
+	het_suspension_ended(e, job);
 }
 
 void engine_job_resumed(struct engine *e, struct job *job, int r)
@@ -713,8 +870,12 @@ void engine_job_resumed(struct engine *e, struct job *job, int r)
 
 enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
 {
-	const struct queue *q = queue_of(e, job);
+	const struct queue *q;
 
+	if (job->het && job_is_pending(job) && job_is_pending(het_leader(job)) &&
+		!reason_stays(job->reason))
+		job = het_leader(job);
+	q = queue_of(e, job);
 	if (job->queued && q->blocked && q->blocked != job &&
 		(job->reason == JOB_REASON_NONE || job->reason == JOB_REASON_RESOURCES))
 		return JOB_REASON_PRIORITY;

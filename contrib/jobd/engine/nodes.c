@@ -34,10 +34,54 @@ static bool is_up(const node_record_t *node)
 		!(node->node_state & NODE_STATE_DRAIN);
 }
 
+static void fill_nodes(const struct conf *conf)
+{
+	uint32_t cores = 0;
+	size_t i;
+
+	for (i = 0; i < conf->nodes_count; i++) {
+		node_record_t *node = &node_record_table_ptr[i];
+
+		fill_node(node, &conf->nodes[i]);
+		node->index = (uint32_t)i;
+		node->core_offset = cores;
+		cores += node->tot_cores;
+	}
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	const uint32_t x_rank = node_record_table_ptr[x].node_rank;
+	const uint32_t y_rank = node_record_table_ptr[y].node_rank;
+
+	if (x_rank != y_rank)
+		return x_rank < y_rank ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* Nodes that are close to each other are to be neighbours in bitmaps: the plugin may know. */
+static int order_nodes(struct engine *e)
+{
+	size_t n = e->conf->nodes_count, i;
+
+	if (!select_rank_nodes(e->select))
+		return 0;
+	e->node_order = calloc(n + 1, sizeof(*e->node_order));
+	if (!e->node_order)
+		return -ENOMEM;
+	for (i = 0; i < n; i++)
+		e->node_order[i] = (uint32_t)i;
+	qsort(e->node_order, n, sizeof(*e->node_order), compare_ranks);
+	if (conf_order_nodes(e->conf, e->node_order) < 0)
+		return -ENOMEM;
+	fill_nodes(e->conf);
+	return 0;
+}
+
 int nodes_make(struct engine *e, struct err *err)
 {
 	size_t n = e->conf->nodes_count, i;
-	uint32_t cores = 0;
 
 	node_record_table_ptr = calloc(n + 1, sizeof(*node_record_table_ptr));
 	e->nodes = calloc(n + 1, sizeof(*e->nodes));
@@ -47,14 +91,13 @@ int nodes_make(struct engine *e, struct err *err)
 	e->most_cpus = 1;
 	e->up_nodes = bit_alloc((bitoff_t)n);
 	e->completing_nodes = bit_alloc((bitoff_t)n);
+	fill_nodes(e->conf);
+	if (order_nodes(e) < 0)
+		return err_set(err, -ENOMEM, "order %zu nodes", n);
 	for (i = 0; i < n; i++) {
-		node_record_t *node = &node_record_table_ptr[i];
+		const node_record_t *node = &node_record_table_ptr[i];
 		const char *reason = e->conf->nodes[i].reason;
 
-		fill_node(node, &e->conf->nodes[i]);
-		node->index = (uint32_t)i;
-		node->core_offset = cores;
-		cores += node->tot_cores;
 		if (node->cpus > e->most_cpus)
 			e->most_cpus = node->cpus;
 		if (is_up(node))
@@ -72,6 +115,7 @@ void nodes_free(struct engine *e)
 	for (i = 0; e->nodes && i < node_record_count; i++)
 		free(e->nodes[i].reason);
 	free(e->nodes);
+	free(e->node_order);
 	bit_free(e->up_nodes);
 	bit_free(e->completing_nodes);
 	free(node_record_table_ptr);
@@ -224,6 +268,14 @@ static void count_job(struct engine *e, const struct job *job, int n)
 			node->no_share_job_cnt = (uint16_t)(node->no_share_job_cnt + n);
 		set_state(e, node);
 	}
+}
+
+void nodes_set_states(struct engine *e)
+{
+	int i;
+
+	for (i = 0; i < node_record_count; i++)
+		set_state(e, &node_record_table_ptr[i]);
 }
 
 void nodes_add_job(struct engine *e, const struct job *job)

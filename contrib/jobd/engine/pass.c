@@ -154,6 +154,43 @@ static void wait_for_exempt(struct engine *e, const struct job *job)
 		e->pass_due_ms = due_ms > e->now_ms ? due_ms : e->now_ms + 1;
 }
 
+/* A reason that any of its components has. */
+static void note_why_not(struct pass *p, struct job *job, const struct het_nodes *n)
+{
+	uint32_t i;
+
+	job->reason = JOB_REASON_RESOURCES;
+	for (i = 0; i < n->count; i++) {
+		struct job *one = engine_get_component(job, i);
+
+		if (job->reason == JOB_REASON_RESOURCES)
+			job->reason = why_not(p->e, one, n->reserved[i] && lacks_reserved(p, one));
+		wait_for_exempt(p->e, one);
+	}
+}
+
+/* As try_job(), of a heterogeneous one. */
+static bool try_het(struct pass *p, struct job *job)
+{
+	struct engine *e = p->e;
+	struct err err = ERR_INIT;
+	struct het_nodes n;
+	int r;
+
+	het_nodes_make(&n, e, job, queue_of(e, job)->blocked ? p->up : p->avail);
+	r = het_try(e, job, &n, &err);
+	if (r == -EBUSY || r == -EINVAL) {
+		note_why_not(p, job, &n);
+	} else if (r == -EINPROGRESS) {
+		job->reason = JOB_REASON_RESOURCES;
+	} else if (r < 0) {
+		log_error(e->log, "%s", err.text);
+		job->reason = JOB_REASON_BEGIN_FAILED;
+	}
+	het_nodes_clear(&n);
+	return r == 0;
+}
+
 /* False: it is in the queue as before, and why stands in its reason. */
 static bool try_job(struct pass *p, struct job *job)
 {
@@ -222,6 +259,15 @@ static size_t next_part(const struct engine *e, size_t from, size_t to, size_t *
 	return found;
 }
 
+/* Those of its partition are not given to others. */
+static void keep_nodes(struct pass *p, const struct job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++)
+		bit_and_not(p->avail, engine_get_component(job, i)->record.part_ptr->node_bitmap);
+}
+
 /* The partitions from..to have one tier. at: the next job of each. */
 static void run_tier(struct pass *p, size_t from, size_t to, size_t *at)
 {
@@ -233,13 +279,13 @@ static void run_tier(struct pass *p, size_t from, size_t to, size_t *at)
 		struct job *job = q->jobs[at[i]];
 
 		p->tests_left--;
-		if (try_job(p, job))
+		if (job->het ? try_het(p, job) : try_job(p, job))
 			continue;
 		at[i]++;
 		if (q->blocked || !holds_back(job))
 			continue;
 		q->blocked = job;
-		bit_and_not(p->avail, job->record.part_ptr->node_bitmap);
+		keep_nodes(p, job);
 	}
 }
 

@@ -16,13 +16,40 @@
 /* There is one engine in a process, as slurm_conf. */
 static const struct preempt *plugin;
 
+/* The order of the guide: of the components' modes the highest counts. */
+static unsigned rank_of(uint16_t mode)
+{
+	return mode == PREEMPT_MODE_SUSPEND ? 3 : mode == PREEMPT_MODE_REQUEUE ? 2 : 1;
+}
+
+/* A component that can't be preempted protects all. */
+static uint16_t mode_of_components(const struct job *job)
+{
+	uint16_t highest = PREEMPT_MODE_OFF, mode;
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		const struct job *one = engine_get_component(job, i);
+
+		if (!one)
+			continue;
+		mode = preempt_get_mode(plugin, &one->record);
+		if (mode == PREEMPT_MODE_OFF)
+			return mode;
+		if (highest == PREEMPT_MODE_OFF || rank_of(mode) > rank_of(highest))
+			highest = mode;
+	}
+	return highest;
+}
+
 /* A job that can't be queued again is cancelled instead. */
 static uint16_t mode_of(const job_record_t *record)
 {
 	const struct job *job = (const struct job *)record;
-	uint16_t mode = plugin ? preempt_get_mode(plugin, record) : PREEMPT_MODE_OFF;
+	uint16_t mode = plugin ? mode_of_components(job) : PREEMPT_MODE_OFF;
 
-	return mode == PREEMPT_MODE_REQUEUE && !job->may_requeue ? PREEMPT_MODE_CANCEL : mode;
+	return mode == PREEMPT_MODE_REQUEUE && !het_leader(job)->may_requeue ? PREEMPT_MODE_CANCEL
+									     : mode;
 }
 
 void preempt_set(struct engine *e)
@@ -37,22 +64,44 @@ static struct preempt_order order_of(const struct engine *e)
 		.youngest_first = e->conf->scheduler.preempt_youngest_first};
 }
 
-static int is_under_way(void *item, _unused_ void *userdata)
+struct preemptor {
+	const struct engine *e;
+	const struct job *job;
+};
+
+/* It is being preempted; or it has a component that can't be. */
+static int is_no_candidate(void *item, void *userdata)
 {
-	return ((const struct job *)item)->preempted;
+	const struct preemptor *p = userdata;
+	const struct job *job = item;
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		const struct job *one = engine_get_component(job, i);
+
+		if (!one || !job_has_nodes(one))
+			continue;
+		if (one->preempted ||
+			!preempt_is_allowed(p->e->preempt, &one->record, &p->job->record) ||
+			preempt_get_eligible_time(&one->record, p->e->conf->preempt_exempt_time_s) >
+				engine_now(p->e))
+			return true;
+	}
+	return false;
 }
 
 List preempt_candidates(const struct engine *e, const struct job *job)
 {
+	struct preemptor preemptor = {.e = e, .job = job};
 	struct preempt_order order;
 	List list;
 
-	if (!e->preempt || job->victims > 0)
+	if (!e->preempt || het_leader(job)->victims > 0)
 		return NULL;
 	order = order_of(e);
 	list = preempt_find_candidates(e->preempt, &job->record, &order, engine_now(e));
 	if (list)
-		(void)list_delete_all(list, is_under_way, NULL);
+		(void)list_delete_all(list, is_no_candidate, &preemptor);
 	if (list && list_count(list) == 0)
 		FREE_NULL_LIST(list);
 	return list;
@@ -86,7 +135,7 @@ time_t job_preemptable_time(const struct engine *e, const struct job *job)
 
 void preempt_due(struct engine *e, struct job *job)
 {
-	job_terminate(e, job,
+	job_terminate_component(e, job,
 		mode_of(&job->record) == PREEMPT_MODE_REQUEUE ? JOB_PENDING : JOB_PREEMPTED);
 }
 
@@ -98,21 +147,53 @@ static void begin_grace(struct engine *e, struct job *job, time_t end_time)
 		job->record.end_time = end_time;
 	job_set_limit_timer(e, job);
 	job_changed(e, job);
-	e->options.runner->signal(job, SIGCONT, false, e->options.runner_data);
-	e->options.runner->signal(job, SIGTERM, false, e->options.runner_data);
+	e->options.runner->signal(job, SIGCONT, JOB_SIGNAL_STEPS, e->options.runner_data);
+	e->options.runner->signal(job, SIGTERM, JOB_SIGNAL_STEPS, e->options.runner_data);
 }
 
-static void put_aside(struct engine *e, struct job *job, struct job *preemptor)
+static bool is_to_end(const struct job *job)
+{
+	return job && job->preempted && job_has_nodes(job);
+}
+
+static void put_aside(struct engine *e, struct job *job)
 {
 	uint32_t grace_s = preempt_get_grace_time(e->preempt, &job->record);
 
-	job->preempted = true;
-	job->preemptor_id = preemptor->record.job_id;
-	preemptor->victims++;
 	if (grace_s > 0 && job->launched)
 		begin_grace(e, job, engine_now(e) + (time_t)grace_s);
 	else
 		preempt_due(e, job);
+}
+
+/* Who stands still for it is suspended by the gang scheduler, when the preemptor starts. */
+static void mark(struct engine *e, struct job *job, struct job *preemptor)
+{
+	job->preempt_time = engine_now(e);
+	if (mode_of(&job->record) == PREEMPT_MODE_SUSPEND) {
+		job_changed(e, job);
+		return;
+	}
+	job->preempted = true;
+	job->preemptor_id = preemptor->record.job_id;
+	preemptor->victims++;
+}
+
+static void preempt_job(struct engine *e, struct job *job, struct job *preemptor)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		struct job *one = engine_get_component(job, i);
+
+		if (one && job_has_nodes(one) && !one->preempted)
+			mark(e, one, preemptor);
+	}
+	/* the end of the first component is that of the others */
+	for (i = engine_count_components(job); i-- > 0;) {
+		if (is_to_end(engine_get_component(job, i)))
+			put_aside(e, engine_get_component(job, i));
+	}
 }
 
 void preempt_begin(struct engine *e, struct job *preemptor, List preempted)
@@ -121,11 +202,8 @@ void preempt_begin(struct engine *e, struct job *preemptor, List preempted)
 	struct job *job;
 
 	while ((job = list_next(i))) {
-		job->preempt_time = engine_now(e);
-		if (mode_of(&job->record) != PREEMPT_MODE_SUSPEND)
-			put_aside(e, job, preemptor);
-		else
-			job_changed(e, job); /* the gang scheduler does it when the other starts */
+		if (!job->preempted)
+			preempt_job(e, job, preemptor);
 	}
 	list_iterator_destroy(i);
 }

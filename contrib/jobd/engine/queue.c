@@ -222,10 +222,24 @@ void queue_take_out(struct engine *e, struct job *job)
 	timer_set(e, job, NEVER_MS);
 }
 
-static bool reason_stays(enum job_reason reason)
+bool reason_stays(enum job_reason reason)
 {
 	return reason == JOB_REASON_PART_TIME_LIMIT || reason == JOB_REASON_PART_NODE_LIMIT ||
 		reason == JOB_REASON_LAUNCH_FAILED;
+}
+
+/* One of its components has. */
+static bool has_lasting_reason(const struct job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		const struct job *one = engine_get_component(job, i);
+
+		if (one && reason_stays(one->reason))
+			return true;
+	}
+	return false;
 }
 
 /* The next time at which a delay after another's start is over: then it is looked at again. */
@@ -254,15 +268,24 @@ static void set_delay_timer(struct engine *e, struct job *job)
 void queue_place(struct engine *e, struct job *job)
 {
 	enum job_reason reason;
+	time_t begin_time = het_begin_time(job);
 
 	queue_take_out(e, job);
+	if (!het_is_pending(job)) {
+		job->reason = JOB_REASON_BEGIN_TIME; /* other components have not ended yet */
+		return;
+	}
+	if (job->het) {
+		job = het_leader(job);
+		queue_take_out(e, job);
+	}
 	if (job->record.priority == 0) {
 		if (!reason_stays(job->reason))
 			job->reason =
 				job->held_by_admin ? JOB_REASON_HELD_ADMIN : JOB_REASON_HELD_USER;
 		return;
 	}
-	if (reason_stays(job->reason))
+	if (has_lasting_reason(job))
 		return;
 	reason = why_waiting(e, job);
 	if (reason != JOB_REASON_NONE) {
@@ -271,9 +294,9 @@ void queue_place(struct engine *e, struct job *job)
 		set_delay_timer(e, job);
 		return;
 	}
-	if (job->begin_time > engine_now(e)) {
+	if (begin_time > engine_now(e)) {
 		job->reason = JOB_REASON_BEGIN_TIME;
-		timer_set(e, job, MS_PER_S * (uint64_t)job->begin_time);
+		timer_set(e, job, MS_PER_S * (uint64_t)begin_time);
 		return;
 	}
 	if (!job->eligible_time)

@@ -343,7 +343,9 @@ static int make_job(struct engine *e, const struct job_request *request, uid_t u
 	job->exit_status = -1;
 	job->end_state = JOB_END;
 	job->record.priority = choose_priority(e, request, uid);
-	r = job_apply_request(e, job, uid == 0, err);
+	job->record.select_jobinfo = select_jobinfo_new(e->select);
+	r = job->record.select_jobinfo ? job_apply_request(e, job, uid == 0, err)
+				       : err_set(err, -ENOMEM, "submit the job");
 	if (r < 0)
 		job_free(e, job);
 	else
@@ -455,6 +457,75 @@ int engine_submit(struct engine *e, const struct job_request *q, uid_t uid, gid_
 		*ret_job_id = jobs[0]->record.job_id;
 	free(jobs);
 	job_array_tasks_clear(&tasks);
+	return r;
+}
+
+/* ---- heterogeneous jobs -------------------------------------------------------------------------
+ */
+
+static int check_component(const struct job_request *q, size_t offset, struct err *err)
+{
+	if (q->array)
+		return err_set_text(err, -EINVAL,
+			"a heterogeneous job is no array: submit one of them for each task");
+	if (offset == 0)
+		return 0;
+	if (q->script || q->argv || q->env)
+		return err_set_text(err, -EINVAL,
+			"component %zu: script, arguments and environment are those of the first "
+			"component",
+			offset);
+	if (q->begin_time || q->hold || q->dependencies_count || q->singleton ||
+		q->priority != NO_VAL)
+		return err_set_text(err, -EINVAL,
+			"component %zu: give --begin, --dependency, --hold and --priority to the "
+			"first component, for all of them",
+			offset);
+	return 0;
+}
+
+/* Each can run, and all together. */
+static int make_components(struct engine *e, const struct job_request *requests, size_t n,
+	uid_t uid, gid_t gid, struct job **jobs, size_t *ret_made, struct err *err)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < n; i++) {
+		r = check_component(&requests[i], i, err);
+		if (r == 0)
+			r = submit_one(e, &requests[i], uid, gid, NO_VAL, &jobs[i], err);
+		if (r < 0)
+			return i > 0 ? err_prefix(err, "component %zu", i) : r;
+		*ret_made = i + 1;
+		jobs[i]->record.priority = jobs[0]->record.priority;
+		r = het_add(e, jobs[i], jobs[0]->record.job_id, (uint32_t)i);
+	}
+	return r < 0 ? err_set(err, r, "submit the job") : het_check(e, jobs[0], err);
+}
+
+int engine_submit_components(struct engine *e, const struct job_request *requests, size_t n,
+	uid_t uid, gid_t gid, uint32_t *ret_job_id, struct err *err)
+{
+	struct job *jobs[ENGINE_COMPONENTS_MAX];
+	size_t i, made = 0;
+	int r;
+
+	if (n == 1)
+		return engine_submit(e, requests, uid, gid, ret_job_id, err);
+	if (n == 0 || n > ENGINE_COMPONENTS_MAX)
+		return err_set_text(err, -EINVAL, "a heterogeneous job has 2 to %u components",
+			ENGINE_COMPONENTS_MAX);
+	if (e->jobs_count - e->jobs_forgotten + n > e->conf->max_job_count)
+		return err_set_text(err, -EAGAIN, "there are MaxJobCount=%u jobs: try again later",
+			e->conf->max_job_count);
+	r = make_components(e, requests, n, uid, gid, jobs, &made, err);
+	if (r == 0)
+		r = accept_jobs(e, jobs, n, err);
+	for (i = 0; r < 0 && i < made; i++)
+		job_forget(e, jobs[i]);
+	if (r == 0)
+		*ret_job_id = jobs[0]->record.job_id;
 	return r;
 }
 

@@ -203,6 +203,10 @@ int engine_expand(struct engine *e, struct job *from, struct job *to, struct err
 {
 	int r;
 
+	if (from->het || to->het)
+		return err_set_text(err, -EINVAL,
+			"job %u can't be given what job %u has: one of them is heterogeneous",
+			to->record.job_id, from->record.job_id);
 	if (from == to || !job_has_nodes(from) || !job_has_nodes(to) ||
 		from->record.part_ptr != to->record.part_ptr ||
 		from->record.user_id != to->record.user_id)
@@ -224,27 +228,6 @@ int engine_expand(struct engine *e, struct job *from, struct job *to, struct err
 	job_changed(e, to);
 	job_terminate(e, from, JOB_CANCELLED);
 	return 0;
-}
-
-/* ---- steps --------------------------------------------------------------------------------------
- */
-
-bitstr_t *engine_step_begin(struct engine *e, struct job *job, uint32_t step_id, uint32_t nodes)
-{
-	(void)step_id;
-	return select_step_pick_nodes(e->select, &job->record, nodes);
-}
-
-void engine_step_ended(struct engine *e, struct job *job, uint32_t step_id, bool killing)
-{
-	step_record_t step = {.job_ptr = &job->record,
-		.step_id = step_id,
-		.step_node_bitmap = job->record.node_bitmap,
-		.cpu_count = job->record.job_resrcs ? job->record.job_resrcs->ncpus : 0,
-		.start_time = job->record.start_time};
-
-	if (job_has_nodes(job))
-		select_step_finish(e->select, &step, killing);
 }
 
 /* ---- the configuration --------------------------------------------------------------------------
@@ -306,6 +289,9 @@ int engine_reconfigure(
 	int r;
 
 	*ret_needs_restart = NULL;
+	if (e->node_order && conf->nodes_count == old->nodes_count &&
+		conf_order_nodes(conf, e->node_order) < 0)
+		return err_set(err, -ENOMEM, "take the configuration");
 	if (engine_make_qos(conf, &qos) < 0)
 		return err_set(err, -ENOMEM, "take the configuration");
 	r = conf_keep(old, conf, &restarts, err);

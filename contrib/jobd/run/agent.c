@@ -330,6 +330,7 @@ int agent_read_result(struct agent *a)
 	if (!json_is_object(result))
 		return -ENOENT;
 	a->status = status_of(result);
+	a->out_of_memory = json_get_bool(result, "oom_killed", false);
 	if (strcmp(json_get_text(result, "reason", ""), "launch-failed") == 0) {
 		a->lost = true;
 		err_printable(a->why, sizeof(a->why), json_get_text(result, "error", "?"));

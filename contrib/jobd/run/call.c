@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 
 #include "contrib/jobd/run/run_impl.h"
@@ -15,8 +16,11 @@
 #include "stepd/base/signals.h"
 #include "stepd/base/status.h"
 
-#define RETRY_S   0.05 /* an agent that was found again may only be starting */
-#define TIMEOUT_S 60.0 /* more than an agent grants its processes to stand still */
+#define RETRY_S    0.05   /* more clients than its socket takes: the kernel has no event for that */
+#define TIMEOUT_MS 60000u /* more than an agent grants its processes to stand still */
+#define MS_PER_S   1000.0
+
+#define WATCHED (IN_ONLYDIR | IN_CREATE | IN_MOVED_TO)
 
 static void calls_next(struct agent *a);
 
@@ -35,6 +39,7 @@ static void calls_disconnect(struct agent *a)
 	ev_io_stop(loop_of(a), &c->io);
 	ev_timer_stop(loop_of(a), &c->timer);
 	c->client = stepd_disconnect(c->client);
+	c->watch_fd = close_fd(c->watch_fd);
 	pidref_close(&c->command);
 	c->begun_ms = 0;
 }
@@ -56,13 +61,19 @@ static void call_end(struct agent *a, int r, const char *why)
 	calls_next(a);
 }
 
+static uint64_t ms_left(const struct calls *c)
+{
+	uint64_t passed = (uint64_t)clock_now_ms() - c->begun_ms;
+
+	return passed < TIMEOUT_MS ? TIMEOUT_MS - passed : 0;
+}
+
 static void on_timer(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct agent *a = w->data;
 
 	assert(a);
-	if (a->calls.client || a->calls.command.pid > 0 ||
-		(uint64_t)clock_now_ms() - a->calls.begun_ms > (uint64_t)(TIMEOUT_S * 1000))
+	if (a->calls.client || a->calls.command.pid > 0 || ms_left(&a->calls) == 0)
 		call_end(a, -ETIMEDOUT, "its agent does not reply");
 	else
 		calls_next(a);
@@ -170,17 +181,93 @@ static int send_call(struct agent *a, const struct call *call, struct stepd_erro
 		call->kind == CALL_SIGNAL_STEPS ? STEPD_CALL_MORE : 0, error);
 }
 
-static void begin_local(struct agent *a)
+/* ---- an agent that is starting ----------------------------------------------------------------
+ * One that was found again may not listen yet. When it does it replaces a file of its step's
+ * directory, its state: that comes after its socket, and is an event of the directory. */
+
+/* The directory and the two above it, those first: one that is made in between is watched, too. */
+static int watch_directory(struct calls *c, const char *directory)
+{
+	_cleanup_free_ char *path = strdup(directory);
+	char *runtime_end = path ? strrchr(path, '/') : NULL, *parent_end = NULL;
+
+	if (!runtime_end)
+		return -ENOMEM; /* it is absolute */
+	if (c->watch_fd < 0)
+		c->watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (c->watch_fd < 0)
+		return -errno;
+	*runtime_end = '\0';
+	parent_end = strrchr(path, '/');
+	if (parent_end && parent_end > path) {
+		*parent_end = '\0';
+		(void)inotify_add_watch(c->watch_fd, path, WATCHED);
+		*parent_end = '/';
+	}
+	/* What is missing will be an event of what is above it. */
+	if (inotify_add_watch(c->watch_fd, path, WATCHED) < 0 && errno != ENOENT)
+		return -errno;
+	if (inotify_add_watch(c->watch_fd, directory, WATCHED) < 0 && errno != ENOENT)
+		return -errno;
+	return 0;
+}
+
+static bool is_starting(int r)
+{
+	return r == -ENOENT || r == -ECONNREFUSED;
+}
+
+static int connect_agent(struct agent *a, struct stepd_error *error)
 {
 	_cleanup_free_ char *directory = agent_directory(a);
 	struct calls *c = &a->calls;
-	struct stepd_error error = {0};
-	int r = directory ? 0 : -ENOMEM;
+	int r;
 
-	if (r == 0 && !c->client)
-		r = stepd_connect_directory(directory, 0, &c->client, &error);
-	if (r == -ENOENT || r == -ECONNREFUSED || r == -ETIMEDOUT) {
-		timer_start(a, RETRY_S); /* the end of its process ends this, too */
+	if (c->client)
+		return 0;
+	if (!directory)
+		return -ENOMEM;
+	r = stepd_connect_directory(directory, 0, &c->client, error);
+	if (!is_starting(r))
+		return r;
+	r = watch_directory(c, directory);
+	return r < 0 ? r : stepd_connect_directory(directory, 0, &c->client, error);
+}
+
+/* The end of its process ends this, too. */
+static void wait_for_agent(struct agent *a)
+{
+	struct calls *c = &a->calls;
+
+	timer_start(a, (double)ms_left(c) / MS_PER_S);
+	ev_io_stop(loop_of(a), &c->io);
+	ev_io_set(&c->io, c->watch_fd, EV_READ);
+	ev_io_start(loop_of(a), &c->io);
+}
+
+static void on_change(struct agent *a)
+{
+	char events[4096];
+
+	while (read(a->calls.watch_fd, events, sizeof(events)) > 0)
+		; /* whatever it was */
+	calls_next(a);
+}
+
+static void begin_local(struct agent *a)
+{
+	struct calls *c = &a->calls;
+	struct stepd_error error = {0};
+	int r = connect_agent(a, &error);
+
+	if (is_starting(r)) {
+		wait_for_agent(a);
+		return;
+	}
+	ev_io_stop(loop_of(a), &c->io);
+	c->watch_fd = close_fd(c->watch_fd);
+	if (r == -ETIMEDOUT) {
+		timer_start(a, RETRY_S);
 		return;
 	}
 	if (r == 0)
@@ -189,7 +276,7 @@ static void begin_local(struct agent *a)
 		call_end(a, is_gone(r) ? -ESRCH : r, error.text);
 		return;
 	}
-	timer_start(a, TIMEOUT_S);
+	timer_start(a, TIMEOUT_MS / MS_PER_S);
 	client_watch(a);
 }
 
@@ -253,7 +340,7 @@ static void begin_remote(struct agent *a)
 		call_end(a, r, "the launcher can't be started");
 		return;
 	}
-	timer_start(a, TIMEOUT_S);
+	timer_start(a, TIMEOUT_MS / MS_PER_S);
 	ev_io_set(&c->io, c->command.fd, EV_READ);
 	ev_io_start(loop_of(a), &c->io);
 }
@@ -268,6 +355,8 @@ static void on_io(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 	assert(a);
 	if (a->calls.client)
 		on_reply(a);
+	else if (a->calls.watch_fd >= 0)
+		on_change(a);
 	else
 		on_command(a);
 }
@@ -288,7 +377,7 @@ static void calls_next(struct agent *a)
 
 void calls_init(struct calls *c, struct agent *a)
 {
-	*c = (struct calls){.command = PIDREF_INIT};
+	*c = (struct calls){.watch_fd = -1, .command = PIDREF_INIT};
 	c->end = &c->first;
 	ev_init(&c->io, on_io);
 	ev_init(&c->timer, on_timer);

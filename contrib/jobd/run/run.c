@@ -36,7 +36,7 @@ static void agent_init(struct agent *a, struct run_job *j, uint32_t index, int n
 	*a = (struct agent){.job = j,
 		.node = &node_record_table_ptr[node],
 		.index = index,
-		.batch = index == 0,
+		.batch = index == 0 && j->job->request.script,
 		.process = PIDREF_INIT,
 		.ready_fd = -1,
 		.spec_fd = -1};
@@ -47,6 +47,7 @@ static void agent_init(struct agent *a, struct run_job *j, uint32_t index, int n
 struct run_job *run_job_new(struct run *run, struct job *job, struct err *err)
 {
 	const job_resources_t *res = job->record.job_resrcs;
+	const struct job *first = engine_get_component(job, 0);
 	struct run_job *j = calloc(1, sizeof(*j));
 	bitoff_t node = -1;
 	uint32_t i;
@@ -64,7 +65,7 @@ struct run_job *run_job_new(struct run *run, struct job *job, struct err *err)
 	j->id = job->record.job_id;
 	j->restarts = job->restarts;
 	j->status = SIGTERM; /* of one that is ended before it began */
-	j->count = job->request.script ? res->nhosts : 0;
+	j->count = first && first->request.script ? res->nhosts : 0;
 	for (i = 0; i < j->count; i++) {
 		node = bit_ffs_from_bit(res->node_bitmap, node + 1);
 		agent_init(&j->agents[i], j, i, (int)node);
@@ -117,6 +118,8 @@ static int on_start(struct job *job, void *userdata, struct err *err)
 	return 0;
 }
 
+static void job_end_steps(struct run_job *j);
+
 static void signal_agent(struct agent *a, int signal)
 {
 	/* Until its tasks run it can only be ended itself, and ends them. */
@@ -143,6 +146,9 @@ static void on_signal(struct job *job, int signal, enum job_signal_target target
 	(void)userdata;
 	if (!j)
 		return;
+	/* where no script is, nothing ends by itself */
+	if (is_completing(j) && signal == SIGKILL && !job->request.script)
+		job_end_steps(j);
 	if (is_completing(j) && (signal == SIGTERM || signal == SIGKILL)) {
 		for (i = 0; i < j->count && !is_alive(&j->agents[i]); i++)
 			;
@@ -334,6 +340,34 @@ static void store_starts(struct run *run)
 		fail_unstored(run->work, err.text);
 }
 
+static bool components_are_ready(const struct run_job *j)
+{
+	uint32_t i, k;
+
+	for (i = 1; i < engine_count_components(j->job); i++) {
+		const struct job *one = engine_get_component(j->job, i);
+		const struct run_job *other = one ? one->runner_data : NULL;
+
+		if (!other || !other->begun)
+			return false;
+		for (k = 0; k < other->count; k++) {
+			if (other->agents[k].state != AGENT_RUNNING)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* A component may be what the script of the first one waits for. */
+static void wake_script(const struct run_job *j)
+{
+	const struct job *first = j->job ? engine_get_component(j->job, 0) : NULL;
+	struct run_job *other = first && first != j->job ? first->runner_data : NULL;
+
+	if (other && other->count && other->agents[0].state == AGENT_WAITS)
+		run_want_work(other);
+}
+
 /* The script begins when all other nodes are ready for it. */
 static void send_specs(struct run_job *j)
 {
@@ -345,7 +379,8 @@ static void send_specs(struct run_job *j)
 
 		if (a->state == AGENT_WAITS && (j->ending || a->lost))
 			agent_refuse_spec(a);
-		else if (a->state == AGENT_WAITS && (!a->batch || ready))
+		else if (a->state == AGENT_WAITS &&
+			(!a->batch || (ready && components_are_ready(j))))
 			agent_send_spec(a);
 		ready = ready && a->state == AGENT_RUNNING;
 	}
@@ -360,8 +395,8 @@ static void job_end_steps(struct run_job *j)
 	uint32_t i;
 
 	j->ending = true;
-	for (i = 1; i < j->count; i++) {
-		if (is_alive(&j->agents[i]))
+	for (i = 0; i < j->count; i++) {
+		if (!j->agents[i].batch && is_alive(&j->agents[i]))
 			calls_add(&j->agents[i], CALL_TERMINATE, 0);
 	}
 	send_specs(j);
@@ -386,6 +421,7 @@ static void script_ended(struct run_job *j, const struct agent *a)
 		return;
 	}
 	j->status = a->lost ? W_EXITCODE(EXIT_FAILURE, 0) : a->status;
+	j->out_of_memory = a->out_of_memory;
 	if (a->lost)
 		log_info(j->run->options.log, "job %u could not begin: %s", j->id, a->why);
 	job_end_steps(j);
@@ -418,7 +454,7 @@ static void report_end(struct run_job *j)
 		return;
 	j->ended = true;
 	j->run->reported = true;
-	engine_job_ended(j->run->engine, j->job, j->status);
+	engine_job_ended(j->run->engine, j->job, j->status, j->out_of_memory);
 }
 
 /* ---- suspension --------------------------------------------------------------------------------
@@ -477,6 +513,7 @@ static void job_work(struct run_job *j)
 		see_ends(j);
 	if (j->job)
 		send_specs(j);
+	wake_script(j);
 	if (j->job)
 		see_change(j);
 	if (j->job)

@@ -72,6 +72,7 @@ struct call {
 struct calls {
 	struct call *first, **end;
 	struct stepd_client *client; /* NULL: not connected */
+	int watch_fd;                /* -1, or for changes while the agent does not listen yet */
 	struct pidref command;       /* of a launcher: stepctl on the host */
 	ev_io io;                    /* of one of these */
 	ev_timer timer;              /* the next attempt to connect, or the limit of the call */
@@ -106,6 +107,7 @@ struct agent {
 	unsigned changes;       /* calls that suspend or resume it, and have not ended */
 	bool seen;              /* its end */
 	int status;             /* as wait(2) has it, of the script */
+	bool out_of_memory;     /* likewise */
 	bool lost, users_fault; /* it has no result, or could not start its step */
 	char why[512];          /* of these two */
 };
@@ -126,6 +128,7 @@ struct run_job {
 	bool begun;         /* its agents were started */
 	bool ending, ended; /* nothing is started any more; no agent is left */
 	int status;         /* as wait(2) has it */
+	bool out_of_memory; /* the kernel has killed a process of its step for that */
 	struct agent *agents;
 	uint32_t count;
 	enum change change;
@@ -186,7 +189,7 @@ int agent_find_step(const struct agent *a, struct pidref *ret_process);
 /* Whether its result or its step's directory is there: it had its spec. */
 bool agent_has_left_something(const struct agent *a);
 
-/* Reads result and status: 0; -ENOENT: there is none. */
+/* Reads its result, and sets status, out_of_memory and what follows: 0; -ENOENT: there is none. */
 int agent_read_result(struct agent *a) _must_check_;
 void agent_clear(struct agent *a);
 void agent_remove_files(const struct agent *a);

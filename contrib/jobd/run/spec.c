@@ -222,6 +222,16 @@ static void distribute_tasks(const struct job *job, uint32_t *counts)
 	}
 }
 
+/* What steprun starts without options: one task on each node where the user has named no number.
+ * Without it the agent has that of the batch step, which is 1. */
+static uint32_t count_tasks(const struct job *job)
+{
+	const struct job_request *q = &job->request;
+	const uint32_t per_node = given_or(q->ntasks_per_node, 1);
+
+	return given_or(q->ntasks, job->record.node_cnt * per_node);
+}
+
 static int set_counts(json_t *env, const struct job *job)
 {
 	const job_resources_t *res = job->record.job_resrcs;
@@ -273,9 +283,9 @@ static int set_step_launcher(json_t *env, const struct run *run)
 	return set_text(env, "STEPRUN_LAUNCHER", text);
 }
 
-static int set_job(json_t *env, const struct agent *a)
+/* What a component has, or a job that has no others. */
+static int set_component(json_t *env, const struct job *job)
 {
-	const struct job *job = a->job->job;
 	const job_record_t *r = &job->record;
 	const struct job_request *q = &job->request;
 	int ret = set_counts(env, job);
@@ -286,18 +296,53 @@ static int set_job(json_t *env, const struct agent *a)
 	ret |= set_text(env, "SLURM_NODELIST", r->nodes);
 	ret |= set_number(env, "SLURM_JOB_NUM_NODES", r->node_cnt);
 	ret |= set_number(env, "SLURM_NNODES", r->node_cnt);
-	ret |= set_number(env, "SLURM_CPUS_ON_NODE", r->job_resrcs->cpus[a->index]);
-	ret |= set_given(env, "SLURM_NTASKS", q->ntasks);
-	ret |= set_given(env, "SLURM_NPROCS", q->ntasks);
+	ret |= set_number(env, "SLURM_NTASKS", count_tasks(job));
+	ret |= set_number(env, "SLURM_NPROCS", count_tasks(job));
 	ret |= set_given(env, "SLURM_CPUS_PER_TASK", q->cpus_per_task);
 	ret |= set_given(env, "SLURM_NTASKS_PER_NODE", q->ntasks_per_node);
 	ret |= set_text(env, "SLURM_JOB_PARTITION", r->partition);
 	ret |= set_text(env, "SLURM_JOB_QOS", r->qos);
 	ret |= set_text(env, "SLURM_JOB_RESERVATION", q->reservation);
-	ret |= set_text(env, "SLURM_SUBMIT_DIR", q->work_dir);
+	return ret | set_memory(env, q->memory_mb);
+}
+
+/* The variables of each component, with its number. */
+static int set_components(json_t *env, const struct job *job)
+{
+	uint32_t n = engine_count_components(job), i;
+	int r = n > 1 ? set_number(env, "SLURM_HET_SIZE", n) : 0;
+
+	for (i = 0; r == 0 && n > 1 && i < n; i++) {
+		const struct job *one = engine_get_component(job, i);
+		json_auto_t *its = json_object();
+		const char *name;
+		json_t *value;
+
+		if (!one || !one->record.job_resrcs)
+			continue; /* it has ended already */
+		r = its ? set_component(its, one) : -ENOMEM;
+		json_object_foreach (its, name, value) {
+			_cleanup_free_ char *long_name = NULL;
+
+			if (r == 0 && asprintf(&long_name, "%s_HET_GROUP_%u", name, i) < 0)
+				r = -ENOMEM;
+			if (r == 0)
+				r = json_object_set(env, long_name, value);
+		}
+	}
+	return r;
+}
+
+static int set_job(json_t *env, const struct agent *a)
+{
+	const struct job *job = a->job->job;
+	const job_record_t *r = &job->record;
+	int ret = set_component(env, job) | set_components(env, job);
+
+	ret |= set_number(env, "SLURM_CPUS_ON_NODE", r->job_resrcs->cpus[a->index]);
+	ret |= set_text(env, "SLURM_SUBMIT_DIR", job->request.work_dir);
 	ret |= set_text(env, "SLURM_SUBMIT_HOST", a->job->run->host);
 	ret |= set_text(env, "SLURM_CLUSTER_NAME", a->job->run->cluster_name ?: "cluster");
-	ret |= set_memory(env, q->memory_mb);
 	ret |= set_array(env, r);
 	if (job->restarts > 0)
 		ret |= set_number(env, "SLURM_RESTART_COUNT", job->restarts);
@@ -493,15 +538,31 @@ static int set_marked(json_t *doc, json_t *limits, const struct agent *a, const 
 	return json_object_set_new(doc, "cpu_bind", json_string(bind));
 }
 
+/* The agents of the job, and of other components where this is the first one's. */
+static const struct agent *next_agent(const struct agent *a, uint32_t *component, uint32_t *index)
+{
+	const struct job *job = a->job->job;
+
+	for (; *component < engine_count_components(job); (*component)++, *index = 0) {
+		const struct job *one = engine_get_component(job, *component);
+		const struct run_job *j = one ? one->runner_data : NULL;
+
+		if (j && (j == a->job || a->batch) && *index < j->count)
+			return &j->agents[(*index)++];
+	}
+	return NULL;
+}
+
 static int set_cpus(json_t *doc, json_t *limits, const struct agent *a)
 {
 	_cleanup_free_ bool *marked = calloc(MARKED_SIZE, sizeof(*marked));
-	uint32_t i;
+	uint32_t component = 0, i = 0;
+	const struct agent *other;
 
 	if (!marked)
 		return -ENOMEM;
-	for (i = 0; i < a->job->count; i++) {
-		if (shares_step(a, &a->job->agents[i]) && !mark_cpus(&a->job->agents[i], marked))
+	while ((other = next_agent(a, &component, &i))) {
+		if (shares_step(a, other) && !mark_cpus(other, marked))
 			return 0;
 	}
 	return set_marked(doc, limits, a, marked);
@@ -509,16 +570,17 @@ static int set_cpus(json_t *doc, json_t *limits, const struct agent *a)
 
 static int set_memory_limit(json_t *limits, const struct agent *a)
 {
-	const job_resources_t *res = a->job->job->record.job_resrcs;
+	const struct agent *other;
 	uint64_t sum_mb = 0;
-	uint32_t i;
+	uint32_t component = 0, i = 0;
 
-	if (!(slurm_conf.select_type_param & CR_MEMORY) || !res->memory_allocated ||
-		(!a->remote && !a->job->run->has_memory))
+	if (!(slurm_conf.select_type_param & CR_MEMORY) || (!a->remote && !a->job->run->has_memory))
 		return 0;
-	for (i = 0; i < a->job->count; i++) {
-		if (shares_step(a, &a->job->agents[i]))
-			sum_mb += res->memory_allocated[i];
+	while ((other = next_agent(a, &component, &i))) {
+		const job_resources_t *res = other->job->job->record.job_resrcs;
+
+		if (shares_step(a, other) && res->memory_allocated)
+			sum_mb += res->memory_allocated[other->index];
 	}
 	if (sum_mb == 0 || sum_mb > INT64_MAX / BYTES_PER_MB)
 		return 0;

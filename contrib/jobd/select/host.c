@@ -2,11 +2,15 @@
 #include "contrib/jobd/select/host.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "contrib/jobd/select/use.h"
+#include "stepd/base/base64.h"
+#include "stepd/base/cleanup.h"
 #include "stepd/base/log.h"
+#include "stepd/base/parse.h"
 #include "stepd/plugin/plugin.h"
 
 /* ---- what plugins find in their host ------------------------------------------------------------
@@ -92,6 +96,7 @@ enum breach {
 	BREACH_TIME,
 	BREACH_READY,
 	BREACH_NODEINFO,
+	BREACH_JOBINFO,
 	BREACH_MAX,
 };
 
@@ -384,6 +389,28 @@ static int make_nodeinfos(struct select *s)
 	return 0;
 }
 
+bool select_rank_nodes(struct select *s)
+{
+	return s->call.node_ranking(node_record_table_ptr, node_record_count);
+}
+
+static int log_setting(void *item, void *userdata)
+{
+	const struct select *s = userdata;
+
+	log_info(s->log, "plugin %s: %s", select_get_type(s), (const char *)item);
+	return 0;
+}
+
+static void log_settings(struct select *s)
+{
+	List settings = NULL;
+
+	if (CALL(s, get_info_from_plugin, SELECT_CONFIG_INFO, NULL, &settings) == 0 && settings)
+		(void)list_for_each(settings, log_setting, s); /* none stops it */
+	FREE_NULL_LIST(settings);
+}
+
 int select_begin(struct select *s, char *state_dir, struct err *err)
 {
 	int r = CALL(s, node_init, node_record_table_ptr, node_record_count);
@@ -402,7 +429,10 @@ int select_begin(struct select *s, char *state_dir, struct err *err)
 	if (r < 0)
 		return failed(s, r, "job_init", err);
 	r = CALL(s, select_nodeinfo_set_all);
-	return r < 0 ? failed(s, r, "select_nodeinfo_set_all", err) : 0;
+	if (r < 0)
+		return failed(s, r, "select_nodeinfo_set_all", err);
+	log_settings(s);
+	return 0;
 }
 
 void select_end(struct select *s)
@@ -624,16 +654,15 @@ int select_job_ready(struct select *s, job_record_t *job, struct err *err)
 }
 
 /* Its nodes are told of while it still has them. */
-void select_job_fini(struct select *s, job_record_t *job)
+int select_job_fini(struct select *s, job_record_t *job, struct err *err)
 {
-	int r = CALL(s, job_fini, job);
+	int r = CALL(s, job_fini, job), told;
 
 	release_job(&s->held, job);
-	if (r == 0)
-		r = CALL(s, select_nodeinfo_set, job);
+	told = CALL(s, select_nodeinfo_set, job);
 	if (r < 0)
-		log_warning(s->log, "plugin %s: the end of job %u: %s, ignoring",
-			select_get_type(s), job->job_id, strerror(-r));
+		return failed(s, r, "job_fini", err);
+	return told < 0 ? failed(s, told, "select_nodeinfo_set", err) : 0;
 }
 
 int select_job_suspend(struct select *s, job_record_t *job, bool by_user, struct err *err)
@@ -704,18 +733,107 @@ bool select_job_mem_confirm(struct select *s, job_record_t *job)
 	return CALL(s, job_mem_confirm, job) == 0;
 }
 
-bitstr_t *select_step_pick_nodes(struct select *s, job_record_t *job, uint32_t nodes)
+/* ---- what the plugin has of a job ---------------------------------------------------------------
+ */
+
+select_jobinfo_t *select_jobinfo_new(struct select *s)
 {
 	select_jobinfo_t *info = s->call.select_jobinfo_alloc();
-	bitstr_t *picked = s->call.step_pick_nodes(job, info, nodes);
 
-	if (picked && !bit_super_set(picked, job->node_bitmap)) {
-		(void)breach(s, BREACH_BITS, "step_pick_nodes",
-			"it takes nodes that the job does not have");
-		FREE_NULL_BITMAP(picked);
+	if (!info)
+		(void)breach(s, BREACH_JOBINFO, "select_jobinfo_alloc", "it returns NULL");
+	return info;
+}
+
+void select_jobinfo_free(struct select *s, select_jobinfo_t *info)
+{
+	if (info)
+		note(s, CALL(s, select_jobinfo_free, info), "free what it has of a job");
+}
+
+/* The version is before it: a later jobd may have another one. */
+char *select_jobinfo_pack(struct select *s, select_jobinfo_t *info)
+{
+	Buf buf = init_buf(0);
+	char *text = NULL, *packed;
+	uint32_t size;
+	int n;
+
+	note(s, CALL(s, select_jobinfo_pack, info, buf, SELECT_PROTOCOL_VERSION),
+		"pack what it has of a job");
+	size = get_buf_offset(buf);
+	packed = size ? malloc(BASE64_SIZE(size) + 1) : NULL;
+	if (packed) {
+		base64_encode(get_buf_data(buf), size, packed);
+		n = asprintf(&text, "%u:%s", SELECT_PROTOCOL_VERSION, packed);
+		if (n < 0)
+			text = NULL;
 	}
-	(void)s->call.select_jobinfo_free(info);
-	return picked;
+	free(packed);
+	free_buf(buf);
+	return text;
+}
+
+select_jobinfo_t *select_jobinfo_unpack(struct select *s, const char *text)
+{
+	const char *packed = strchr(text, ':');
+	_cleanup_free_ char *version = packed ? strndup(text, (size_t)(packed - text)) : NULL;
+	select_jobinfo_t *info = NULL;
+	uint32_t number;
+	ssize_t size;
+	char *data;
+	Buf buf;
+
+	if (!version || parse_u32(version, 1, UINT16_MAX, &number) < 0)
+		return NULL;
+	packed++;
+	data = malloc(strlen(packed) + 1);
+	size = data ? base64_decode(packed, strlen(packed), data) : -ENOMEM;
+	if (size < 0) {
+		free(data);
+		return NULL;
+	}
+	buf = create_buf(data, (uint32_t)size);
+	if (CALL(s, select_jobinfo_unpack, &info, buf, (uint16_t)number) < 0)
+		info = NULL;
+	free_buf(buf);
+	return info;
+}
+
+char *select_jobinfo_describe(struct select *s, select_jobinfo_t *info)
+{
+	char *text = s->call.select_jobinfo_xstrdup(info, SELECT_PRINT_MIXED);
+
+	if (text && *text)
+		return text;
+	free(text);
+	return NULL;
+}
+
+int select_job_is_cleaning(struct select *s, job_record_t *job, struct err *err)
+{
+	uint16_t cleaning = 0;
+	int r = CALL(
+		s, select_jobinfo_get, job->select_jobinfo, SELECT_JOBDATA_CLEANING, &cleaning);
+
+	if (r == -EINVAL || r == -EOPNOTSUPP)
+		return 0; /* it has nothing to do with that */
+	return r < 0 ? failed(s, r, "select_jobinfo_get", err) : cleaning != 0;
+}
+
+/* ---- steps --------------------------------------------------------------------------------------
+ */
+
+select_jobinfo_t *select_step_begin(struct select *s, job_record_t *job)
+{
+	select_jobinfo_t *info = select_jobinfo_new(s);
+	bitstr_t *picked = info ? s->call.step_pick_nodes(job, info, job->node_cnt) : NULL;
+
+	if (picked && !bit_equal(picked, job->node_bitmap))
+		(void)breach(s, BREACH_BITS, "step_pick_nodes",
+			"it takes other nodes than those of the job");
+	bit_free(picked);
+	return info;
 }
 
 void select_step_finish(struct select *s, step_record_t *step, bool killing)
@@ -752,6 +870,8 @@ void select_node_use(
 {
 	*ret_cpus = 0;
 	*ret_memory = 0;
+	if (!node->select_nodeinfo)
+		return; /* before select_begin() */
 	if (CALL(s, select_nodeinfo_get, node->select_nodeinfo, SELECT_NODEDATA_SUBCNT,
 		    NODE_STATE_ALLOCATED, ret_cpus) < 0 ||
 		CALL(s, select_nodeinfo_get, node->select_nodeinfo, SELECT_NODEDATA_MEM_ALLOC,

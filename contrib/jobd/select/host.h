@@ -30,6 +30,8 @@ const char *select_get_type(const struct select *s); /* "select/linear" */
 /* node_record_table_ptr and node_record_count, then job_list: at the start, and when nodes have
  * changed. state_dir may be NULL: nothing is restored. */
 int select_begin(struct select *s, char *state_dir, struct err *err) _must_check_;
+/* Before that: whether the plugin has written node_rank of the node_record_table_ptr. */
+bool select_rank_nodes(struct select *s);
 /* The reverse of select_begin(): what the plugin has at node_record_table_ptr is freed. */
 void select_end(struct select *s);
 int select_save(struct select *s, char *state_dir, struct err *err) _must_check_;
@@ -57,11 +59,26 @@ int select_job_begin(struct select *s, job_record_t *job, struct err *err) _must
 /* 1: its processes may start; 0: not yet. A failure: it has no place, and is to be queued again,
  * after select_job_fini(). */
 int select_job_ready(struct select *s, job_record_t *job, struct err *err) _must_check_;
-void select_job_fini(struct select *s, job_record_t *job);
+/* Its end goes on after a failure, too. */
+int select_job_fini(struct select *s, job_record_t *job, struct err *err) _must_check_;
 int select_job_suspend(
 	struct select *s, job_record_t *job, bool by_user, struct err *err) _must_check_;
 int select_job_resume(
 	struct select *s, job_record_t *job, bool by_user, struct err *err) _must_check_;
+
+/* What the plugin has of a job, or of its step. NULL: the plugin has failed. */
+select_jobinfo_t *select_jobinfo_new(struct select *s);
+void select_jobinfo_free(struct select *s, select_jobinfo_t *info); /* NULL is fine */
+/* As a text to be kept, free(); NULL: there is nothing to be kept, or no memory. */
+char *select_jobinfo_pack(struct select *s, select_jobinfo_t *info);
+/* What was packed; NULL: the plugin can't read it. */
+select_jobinfo_t *select_jobinfo_unpack(struct select *s, const char *text);
+/* For users, free(); NULL: nothing. */
+char *select_jobinfo_describe(struct select *s, select_jobinfo_t *info);
+
+/* 1: the plugin is still busy with the end of a job; 0: it is not. Else it could not do what it had
+ * to: -errno with a sentence. */
+int select_job_is_cleaning(struct select *s, job_record_t *job, struct err *err) _must_check_;
 
 /* A signal to a job, where the plugin has a part in that. */
 void select_job_signal(struct select *s, job_record_t *job, int signal);
@@ -76,8 +93,10 @@ int select_job_resized(
 /* The memory of a node has changed: whether the job still has what it was given. */
 bool select_job_mem_confirm(struct select *s, job_record_t *job);
 
-/* NULL: the plugin leaves the choice to its host. */
-bitstr_t *select_step_pick_nodes(struct select *s, job_record_t *job, uint32_t nodes);
+/* The job's step on all of its nodes is about to start. What the plugin has of it is for
+ * select_jobinfo_free(). */
+select_jobinfo_t *select_step_begin(struct select *s, job_record_t *job);
+/* killing: it gets SIGKILL; else its processes have ended. */
 void select_step_finish(struct select *s, step_record_t *step, bool killing);
 
 /* A node's state, or its CPUs or memory, have changed. */

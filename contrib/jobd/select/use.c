@@ -361,16 +361,21 @@ static size_t list_ends(const struct use *use, size_t most, size_t **ret_ended)
 	return n;
 }
 
-/* The first end after which it fits; *ret_end is the last job's that ends then. */
+/* The first end after which it fits, which is among the first for most jobs: looked for in steps
+ * that double, and then by halves. *ret_end is the last job's that ends then. */
 static bool find_first_end(
 	struct use *use, bitstr_t *nodes, use_fits_fn fits, void *userdata, time_t *ret_end)
 {
 	bitstr_t *tried = bit_copy(nodes), *found = bit_copy(nodes);
 	size_t *ended, n = list_ends(use, sort_by_end(use), &ended), low = 0, high = n, gone = 0;
+	size_t step = 1;
 
 	while (low < high) { /* the first one is from low to high; n: there is none */
 		size_t middle = low + (high - low) / 2;
 
+		if (high == n && low + step - 1 < middle)
+			middle = low + step - 1;
+		step *= 2;
 		end_first(use, ended[middle], &gone);
 		bit_copybits(tried, nodes);
 		if (fits(use, tried, userdata)) {
@@ -499,18 +504,198 @@ static void list_candidates(struct preemption *p, List candidates, uint16_t mode
 	list_iterator_destroy(i);
 }
 
-static List list_preempted(const struct preemption *p, size_t needed, const bitstr_t *chosen)
+/* Of those that are gone, the ones that have some of these nodes. */
+static List list_preempted(const struct preemption *p, const bool *gone, const bitstr_t *chosen)
 {
 	List list = list_create(NULL);
 	size_t i;
 
-	for (i = 0; i < needed; i++) {
+	for (i = 0; i < p->count; i++) {
 		job_record_t *job = (job_record_t *)p->candidates[i].held.job;
 
-		if (bit_overlap_any(job->node_bitmap, chosen))
+		if (gone[i] && bit_overlap_any(job->node_bitmap, chosen))
 			(void)list_append(list, job);
 	}
 	return list;
+}
+
+/* ---- as few as possible ------------------------------------------------------------------------
+ */
+
+struct loss {
+	size_t jobs;
+	uint64_t node_s; /* that they have run */
+};
+
+static uint64_t run_node_s(const job_record_t *job)
+{
+	time_t until = (job->job_state & JOB_STATE_BASE) == JOB_SUSPENDED ? job->suspend_time
+									  : slurm_now();
+	time_t ran = until - job->start_time - job->tot_sus_time;
+
+	return ran > 0 ? (uint64_t)ran * job->node_cnt : 0;
+}
+
+/* All components of a heterogeneous job go with one. */
+static bool goes(const job_record_t *const *jobs, size_t n, const bool *gone, size_t i)
+{
+	size_t k;
+
+	if (gone[i] || !jobs[i]->het_job_id)
+		return gone[i];
+	for (k = 0; k < n; k++) {
+		if (gone[k] && jobs[k]->het_job_id == jobs[i]->het_job_id)
+			return true;
+	}
+	return false;
+}
+
+static struct loss loss_of(const job_record_t *const *jobs, size_t n, const bool *gone)
+{
+	struct loss loss = {.jobs = 0};
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (!goes(jobs, n, gone, i))
+			continue;
+		loss.jobs++;
+		loss.node_s += run_node_s(jobs[i]);
+	}
+	return loss;
+}
+
+static bool is_less(const struct loss *a, const struct loss *b)
+{
+	return a->jobs <= b->jobs && a->node_s <= b->node_s &&
+		(a->jobs < b->jobs || a->node_s < b->node_s);
+}
+
+struct spared {
+	uint64_t worth;
+	uint32_t job_id;
+	size_t index;
+};
+
+static int by_worth(const void *a, const void *b)
+{
+	const struct spared *x = a, *y = b;
+
+	if (x->worth != y->worth)
+		return x->worth > y->worth ? -1 : 1;
+	return (x->job_id > y->job_id) - (x->job_id < y->job_id);
+}
+
+/* Which are spared first: those that have run most, or else the smallest. */
+static struct spared *list_spared(const job_record_t *const *jobs, size_t n, bool smallest)
+{
+	struct spared *list = xmalloc((n + 1) * sizeof(*list));
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		list[i] = (struct spared){
+			.worth = smallest ? UINT32_MAX - jobs[i]->node_cnt : run_node_s(jobs[i]),
+			.job_id = jobs[i]->job_id,
+			.index = i};
+	qsort(list, n, sizeof(*list), by_worth);
+	return list;
+}
+
+/* One after the other stays if it fits all the same. False: it does not even fit without all. */
+static bool spare(const struct spared *list, size_t n, bool *gone, const bitstr_t *nodes,
+	use_least_fn fits, void *userdata)
+{
+	size_t i;
+
+	if (!fits(gone, nodes, userdata))
+		return false;
+	for (i = 0; i < n; i++) {
+		bool *its = &gone[list[i].index];
+
+		if (!*its)
+			continue;
+		*its = false;
+		if (!fits(gone, nodes, userdata))
+			*its = true;
+	}
+	return true;
+}
+
+bool use_least(const job_record_t *const *jobs, size_t n, bool *gone, const bitstr_t *nodes,
+	use_least_fn fits, void *userdata)
+{
+	struct spared *by_time = list_spared(jobs, n, false), *by_size = list_spared(jobs, n, true);
+	struct loss least = loss_of(jobs, n, gone), loss;
+	bool *tried = xmalloc(n + 1), better = false;
+	int turn;
+
+	/* of those that were chosen, then of all */
+	for (turn = 0; turn < 3; turn++) {
+		memcpy(tried, gone, n);
+		if (turn > 0)
+			memset(tried, true, n);
+		if (!spare(turn == 2 ? by_size : by_time, n, tried, nodes, fits, userdata))
+			continue;
+		loss = loss_of(jobs, n, tried);
+		if (!is_less(&loss, &least))
+			continue;
+		least = loss;
+		memcpy(gone, tried, n);
+		better = true;
+	}
+	xfree(tried);
+	xfree(by_time);
+	xfree(by_size);
+	return better;
+}
+
+struct least_preemption {
+	struct preemption *p;
+	bool *off; /* who is off its nodes now */
+	bitstr_t *tried;
+};
+
+static void set_off(struct least_preemption *l, const bool *gone)
+{
+	size_t i;
+
+	for (i = 0; i < l->p->count; i++) {
+		const struct use_held *held = &l->p->candidates[i].held;
+		bool wanted = gone && gone[i];
+
+		if (wanted && !l->off[i])
+			take_from_nodes(&use_now, held->job);
+		else if (!wanted && l->off[i])
+			put_on_nodes(&use_now, held->job, held->suspended);
+		l->off[i] = wanted;
+	}
+}
+
+static bool fits_without(const bool *gone, const bitstr_t *nodes, void *userdata)
+{
+	struct least_preemption *l = userdata;
+
+	set_off(l, gone);
+	bit_copybits(l->tried, nodes);
+	return l->p->fits(&use_now, l->tried, l->p->userdata);
+}
+
+/* found becomes what it takes then. */
+static void preempt_least(struct preemption *p, bool *gone, const bitstr_t *nodes, bitstr_t *found)
+{
+	struct least_preemption l = {
+		.p = p, .off = xmalloc(p->count + 1), .tried = bit_copy(nodes)};
+	const job_record_t **jobs = xmalloc((p->count + 1) * sizeof(*jobs));
+	size_t i;
+
+	for (i = 0; i < p->count; i++)
+		jobs[i] = p->candidates[i].held.job;
+	if (use_least(jobs, p->count, gone, nodes, fits_without, &l) &&
+		fits_without(gone, nodes, &l))
+		bit_copybits(found, l.tried);
+	set_off(&l, NULL);
+	bit_free(l.tried);
+	xfree(l.off);
+	xfree(jobs);
 }
 
 bool use_preempt(bitstr_t *nodes, List candidates, uint16_t modes, use_fits_fn fits, void *userdata,
@@ -519,22 +704,29 @@ bool use_preempt(bitstr_t *nodes, List candidates, uint16_t modes, use_fits_fn f
 	struct preemption p = {.fits = fits, .userdata = userdata};
 	uint32_t turn = 0;
 	bitstr_t *found;
-	size_t needed;
+	size_t needed, i;
+	bool *gone;
 
 	if (!candidates)
 		return false;
 	list_candidates(&p, candidates, modes);
+	gone = xmalloc(p.count + 1);
 	found = bit_copy(nodes);
 	needed = count_needed(&p, nodes, found);
 	for (; needed > 1 && turn < slurm_conf.preempt_reorder_count; turn++) {
 		reorder(&p, needed, found);
 		needed = count_needed(&p, nodes, found);
 	}
+	for (i = 0; i < needed; i++)
+		gone[i] = bit_overlap_any(p.candidates[i].held.job->node_bitmap, found);
+	if (needed && slurm_conf.select_type_param & CR_LEAST_PREEMPT)
+		preempt_least(&p, gone, nodes, found);
 	if (needed && ret_preempted)
-		*ret_preempted = list_preempted(&p, needed, found);
+		*ret_preempted = list_preempted(&p, gone, found);
 	if (needed)
 		bit_copybits(nodes, found);
 	bit_free(found);
+	xfree(gone);
 	xfree(p.candidates);
 	return needed > 0;
 }

@@ -87,15 +87,31 @@ bool use_find_start(bitstr_t *nodes, use_fits_fn fits, void *userdata, time_t *r
 /* Which candidates a job that does not fit beside them needs to have preempted. In their order they
  * are taken off their nodes until fits() says so; then the last one that was needed becomes the
  * first, the others come by how many of the chosen nodes they have, and all begins again,
- * preempt_reorder_count times (the guide on preemption, "Design and Operation"). Jobs whose mode is
+ * preempt_reorder_count times (the guide on preemption, "Design and Operation"); with
+ * CR_Least_Preempt a better set is looked for then (use_least()). Jobs whose mode is
  * not among modes stay. True: nodes are what it takes, and *ret_preempted, the caller's to destroy
  * (NULL: not wanted), those that have some of these nodes. */
 bool use_preempt(bitstr_t *nodes, List candidates, uint16_t modes, use_fits_fn fits, void *userdata,
 	List *ret_preempted);
 
+/* CR_Least_Preempt: a set of jobs to be put aside that is better than another one. gone: by job,
+ * those of the usual choice; where this is true, those of a better one: it has no more jobs and no
+ * more of the time that they have run on their nodes, and less of one of these. fits() says whether
+ * it does on some of these nodes without those that are gone. */
+typedef bool (*use_least_fn)(const bool *gone, const bitstr_t *nodes, void *userdata);
+bool use_least(const job_record_t *const *jobs, size_t n, bool *gone, const bitstr_t *nodes,
+	use_least_fn fits, void *userdata);
+
 /* select_p_job_begin() and _fini(), as far as use_now goes. */
 int use_begin_job(job_record_t *job);
 int use_end_job(job_record_t *job);
+
+struct select_jobinfo {
+	uint32_t job_id; /* 0: its end has not begun */
+};
+
+/* SELECT_JOBDATA_CLEANING of select_p_select_jobinfo_get(); NULL: there is no such thing. */
+extern int (*use_get_cleaning)(const select_jobinfo_t *info, uint16_t *ret_cleaning);
 
 /* select_p_get_info_from_plugin() of a plugin that gives parts of nodes, or whole ones. */
 int use_get_info(enum select_plugindata_info dinfo, uint32_t gives_parts, void *data);

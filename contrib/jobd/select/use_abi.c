@@ -90,6 +90,8 @@ static int without_resources(void)
 	return SLURM_ERROR;
 }
 
+int (*use_get_cleaning)(const select_jobinfo_t *info, uint16_t *ret_cleaning);
+
 int use_begin_job(job_record_t *job)
 {
 	if (!job->job_resrcs)
@@ -100,6 +102,8 @@ int use_begin_job(job_record_t *job)
 
 int use_end_job(job_record_t *job)
 {
+	if (job->select_jobinfo)
+		job->select_jobinfo->job_id = job->job_id;
 	use_remove_job(&use_now, job);
 	return SLURM_SUCCESS;
 }
@@ -371,12 +375,8 @@ bool select_p_node_ranking(node_record_t *node_ptr, int node_cnt)
 	return false;
 }
 
-/* ---- information on jobs: there is none --------------------------------------------------------
+/* ---- information on jobs: their numbers --------------------------------------------------------
  */
-
-struct select_jobinfo {
-	char nothing;
-};
 
 select_jobinfo_t *select_p_select_jobinfo_alloc(void)
 {
@@ -385,7 +385,11 @@ select_jobinfo_t *select_p_select_jobinfo_alloc(void)
 
 select_jobinfo_t *select_p_select_jobinfo_copy(select_jobinfo_t *jobinfo)
 {
-	return jobinfo ? select_p_select_jobinfo_alloc() : NULL;
+	select_jobinfo_t *copy = jobinfo ? select_p_select_jobinfo_alloc() : NULL;
+
+	if (copy)
+		*copy = *jobinfo;
+	return copy;
 }
 
 int select_p_select_jobinfo_free(select_jobinfo_t *jobinfo)
@@ -418,6 +422,8 @@ int select_p_select_jobinfo_get(
 		*(select_jobinfo_t **)data = jobinfo;
 		return SLURM_SUCCESS;
 	}
+	if (data_type == SELECT_JOBDATA_CLEANING && use_get_cleaning)
+		return use_get_cleaning(jobinfo, data);
 	errno = EINVAL;
 	return SLURM_ERROR;
 }

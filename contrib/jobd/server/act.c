@@ -52,23 +52,32 @@ static int check_request(const struct job_request *q, struct err *err)
 	return 0;
 }
 
-static int submit(struct call *call, const struct job_request *q, struct err *err)
+/* q: n of them, more than one of a heterogeneous job. */
+static int submit(struct call *call, const struct job_request *q, size_t n, struct err *err)
 {
 	struct server *s = call->server;
 	uint32_t job_id = 0;
-	int r = call->is_root ? 0 : users_admit(s->users, call->uid, q, err);
+	size_t i;
+	int r = 0;
 
+	for (i = 0; r == 0 && !call->is_root && i < n; i++)
+		r = users_admit(s->users, call->uid, &q[i], err);
 	if (r == 0)
-		r = engine_submit(s->engine, q, call->uid, call->gid, &job_id, err);
+		r = engine_submit_components(s->engine, q, n, call->uid, call->gid, &job_id, err);
 	if (r == 0)
 		reply_job_id(call, job_id);
 	return r;
 }
 
-static int submit_test(struct call *call, const struct job_request *q, struct err *err)
+static int submit_test(struct call *call, const struct job_request *q, size_t n, struct err *err)
 {
 	struct engine_start start = {0};
-	int r = engine_will_run(call->server->engine, q, call->uid, call->gid, &start, err);
+	int r;
+
+	if (n > 1)
+		return err_set_text(err, -EOPNOTSUPP,
+			"--test-only is for one component: give it each of a heterogeneous job");
+	r = engine_will_run(call->server->engine, q, call->uid, call->gid, &start, err);
 
 	if (r == 0)
 		call_reply(call,
@@ -79,26 +88,56 @@ static int submit_test(struct call *call, const struct job_request *q, struct er
 	return r;
 }
 
+/* A job's, and behind it those of other components: *ret_n have been read, whatever it returns. */
+static int read_requests(
+	const json_t *parameters, struct job_request *requests, size_t *ret_n, struct err *err)
+{
+	json_t *components = json_get_array(parameters, "components"), *component;
+	size_t i;
+	int r = request_from_json(json_object_get(parameters, "request"), requests, err);
+
+	*ret_n = r == 0;
+	if (r == 0)
+		r = check_request(requests, err);
+	if (r == 0 && json_array_size(components) >= ENGINE_COMPONENTS_MAX)
+		r = err_set_text(err, -E2BIG, "a heterogeneous job has at most %u components",
+			ENGINE_COMPONENTS_MAX);
+	for (i = 0; r == 0 && i < json_array_size(components); i++) {
+		component = json_array_get(components, i);
+		r = request_from_json(component, &requests[*ret_n], err);
+		*ret_n += r == 0;
+		if (r < 0)
+			return err_prefix(err, "component %zu", i + 1);
+	}
+	return r;
+}
+
 void run_submit(struct call *call)
 {
-	_cleanup_request_ struct job_request q;
+	struct job_request *q;
 	struct err err = ERR_INIT;
+	size_t n = 0, i;
 	int r;
 
-	request_init(&q);
 	if (!can_run_jobs(call))
 		return;
-	r = request_from_json(json_object_get(call->parameters, "request"), &q, &err);
-	if (r == 0)
-		r = check_request(&q, &err);
+	q = calloc(ENGINE_COMPONENTS_MAX, sizeof(*q));
+	if (!q) {
+		control_no_memory(call->control);
+		return;
+	}
+	r = read_requests(call->parameters, q, &n, &err);
 	if (r == 0 && !call->is_root)
 		r = check_user(call->uid, &err);
 	if (r == 0)
 		r = json_get_bool(call->parameters, "test_only", false)
-			? submit_test(call, &q, &err)
-			: submit(call, &q, &err);
+			? submit_test(call, q, n, &err)
+			: submit(call, q, n, &err);
 	if (r < 0)
 		call_fail(call, r, &err, false);
+	for (i = 0; i < n; i++)
+		request_clear(&q[i]);
+	free(q);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------

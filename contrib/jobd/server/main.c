@@ -12,6 +12,7 @@
 #include "contrib/jobd/server/daemon.h"
 #include "contrib/jobd/server/here.h"
 #include "contrib/jobd/sim/replay.h"
+#include "contrib/jobd/sim/simulate.h"
 #include "stepd/cli/options.h"
 #include "stepd/plugin/plugin.h"
 
@@ -20,6 +21,7 @@
 struct options {
 	struct daemon_options daemon;
 	bool here, replay, check_conf;
+	struct simulate_options simulate;
 	bool verbose, quiet, help, version;
 	struct log log;
 };
@@ -45,6 +47,19 @@ static const struct cli_option rows[] = {
 	 .doc = "replay recorded CASEs in virtual time, and compare"},
 	{.name = "check-conf", .take = cli_take_flag, .offset = AT(check_conf),
 	 .doc = "read the configuration of --conf, and report what is wrong"},
+	{.name = "simulate", .arg = "TRACE", .take = cli_take_text, .offset = AT(simulate.trace_file),
+	 .doc = "run the jobs of TRACE in virtual time with the configuration of --conf"},
+	{.name = "compare", .arg = "FILE", .take = cli_take_text, .offset = AT(simulate.other_conf),
+	 .heading = "Simulations",
+	 .doc = "simulate this configuration, too, and show both"},
+	{.name = "compare-qos", .arg = "FILE", .take = cli_take_text, .offset = AT(simulate.other_qos),
+	 .doc = "its QOSName= lines (those of --qos)"},
+	{.name = "map", .arg = "OLD=NEW,...", .take = cli_take_text, .offset = AT(simulate.conf.map),
+	 .doc = "partitions of the trace that the configuration does not have; * for all, no NEW for the default"},
+	{.name = "json", .arg = "FILE", .take = cli_take_text, .offset = AT(simulate.json_file),
+	 .doc = "write all that came out, each job of it; - for standard output"},
+	{.name = "svg", .arg = "FILE", .take = cli_take_text, .offset = AT(simulate.svg_file),
+	 .doc = "draw who was on which node when"},
 	{.name = "qos", .arg = "FILE", .take = cli_take_text, .offset = AT(daemon.qos_file),
 	 .heading = "How",
 	 .doc = "QOSName= lines, since there is no slurmdbd"},
@@ -78,18 +93,41 @@ static const struct cli_option rows[] = {
 
 static void print_help(void)
 {
-	(void)printf("Usage: jobd --conf FILE [OPTION...]\n"
-		     "       jobd --here [OPTION...]\n"
-		     "       jobd --check-conf --conf FILE [--qos FILE]\n"
-		     "       jobd --replay CASE...\n");
+	(void)printf(
+		"Usage: jobd --conf FILE [OPTION...]\n"
+		"       jobd --here [OPTION...]\n"
+		"       jobd --check-conf --conf FILE [--qos FILE]\n"
+		"       jobd --simulate TRACE --conf FILE [--qos FILE] [--compare FILE] [OPTION...]\n"
+		"       jobd --replay CASE...\n");
 	cli_options_print(rows, ARRAY_SIZE(rows), stdout);
 	(void)printf("\nDescribed in jobd(8).\n");
+}
+
+static int check_simulation(const struct options *o, struct err *err)
+{
+	const struct simulate_options *s = &o->simulate;
+
+	if (!s->trace_file &&
+		(s->other_conf || s->other_qos || s->conf.map || s->json_file || s->svg_file))
+		return err_set_text(err, -EINVAL,
+			"--compare, --compare-qos, --map, --json and --svg are for --simulate");
+	if (s->trace_file && (!o->daemon.conf_file || o->check_conf))
+		return err_set_text(err, -EINVAL,
+			"--simulate needs a configuration, --conf FILE, and is no check of it");
+	if (s->other_qos && !s->other_conf)
+		return err_set_text(err, -EINVAL, "--compare-qos needs --compare FILE");
+	if (s->json_file && s->svg_file && strcmp(s->json_file, "-") == 0 &&
+		strcmp(s->svg_file, "-") == 0)
+		return err_set_text(err, -EINVAL, "--json and --svg can't both be standard output");
+	return 0;
 }
 
 static int check_options(const struct options *o, int arguments, struct err *err)
 {
 	const int modes = o->here + o->replay + (o->check_conf || o->daemon.conf_file);
 
+	if (check_simulation(o, err) < 0)
+		return err->code;
 	if (modes > 1)
 		return err_set_text(err, -EINVAL, "--conf, --here and --replay exclude each other");
 	if (modes == 0 || (o->check_conf && !o->daemon.conf_file))
@@ -200,6 +238,25 @@ static int run_replay(const struct options *o, int count, char **cases, struct e
 	return r < 0 ? r : replay_main(count, cases, plugin_dir, &o->log);
 }
 
+/* ---- --simulate ---------------------------------------------------------------------------------
+ */
+
+static int run_simulation(struct options *o, struct err *err)
+{
+	struct simulate_options *s = &o->simulate;
+	_cleanup_free_ char *plugin_dir = NULL;
+	int r = plugin_dir_find(o->daemon.plugin_dir, &plugin_dir, err);
+
+	if (r < 0)
+		return r;
+	s->conf.conf_file = o->daemon.conf_file;
+	s->conf.qos_file = o->daemon.qos_file;
+	s->conf.plugin_dir = plugin_dir;
+	s->conf.lists_jobs = s->json_file || s->svg_file;
+	s->conf.log = &o->log;
+	return simulate_main(s);
+}
+
 /* ---- the program --------------------------------------------------------------------------------
  */
 
@@ -224,6 +281,8 @@ static int run(struct options *o, int count, char **arguments)
 		o->daemon.stepd = stepd;
 	if (o->replay)
 		r = run_replay(o, count, arguments, &err);
+	else if (o->simulate.trace_file)
+		r = run_simulation(o, &err);
 	else if (o->check_conf)
 		r = daemon_check_conf(&o->daemon, stdout, &err);
 	else if (o->here)

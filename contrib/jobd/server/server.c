@@ -44,7 +44,8 @@ struct method {
 
 /* clang-format off */
 static const struct method table[] = {
-	{"Submit", NEEDS_NOTHING, run_submit, {P("request", CONTROL_OBJECT), OPTIONAL("test_only", CONTROL_BOOL)}},
+	{"Submit", NEEDS_NOTHING, run_submit,
+		{P("request", CONTROL_OBJECT), OPTIONAL("test_only", CONTROL_BOOL), OPTIONAL("components", CONTROL_OBJECT_ARRAY)}},
 	{"Wait", NEEDS_NOTHING, run_wait, {JOB, P("until", CONTROL_STRING)}},
 	{"ListJobs", NEEDS_NOTHING, run_list_jobs,
 		{OPTIONAL("job", CONTROL_STRING), OPTIONAL("from", CONTROL_INT), OPTIONAL("details", CONTROL_BOOL)}},

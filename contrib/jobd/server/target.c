@@ -38,6 +38,7 @@ size_t target_first_index(const struct engine *e, uint32_t job_id)
 
 struct pattern {
 	uint32_t job_id;
+	uint32_t offset; /* of a component; NO_VAL: none is named */
 	bool has_tasks;
 	struct job_array_tasks tasks; /* with has_tasks */
 };
@@ -52,18 +53,19 @@ static void pattern_clear(struct pattern *p)
 static int parse_pattern(
 	const char *text, uint32_t max_array_size, struct pattern *ret_pattern, struct err *err)
 {
-	const char *tasks = strchr(text, '_');
-	_cleanup_pattern_ struct pattern p = {.has_tasks = tasks != NULL};
-	_cleanup_free_ char *number = strndup(text, strcspn(text, "_"));
+	const char *tasks = strchr(text, '_'), *offset = strchr(text, '+');
+	_cleanup_pattern_ struct pattern p = {.has_tasks = tasks != NULL, .offset = NO_VAL};
+	_cleanup_free_ char *number = strndup(text, strcspn(text, "_+"));
 	int r = 0;
 
 	if (!number)
 		return err_set(err, -ENOMEM, "find the job");
 	if (strlen(text) > TARGET_TEXT_MAX || parse_u32(number, 1, NO_VAL - 1, &p.job_id) < 0 ||
-		(tasks && strchr(tasks, '%')))
+		(tasks && (strchr(tasks, '%') || offset)) ||
+		(offset && parse_u32(offset + 1, 0, ENGINE_COMPONENTS_MAX - 1, &p.offset) < 0))
 		return err_set_text(err, -EINVAL,
 			"'%.100s' is no job: it is a number as 12, or 12_3, 12_[3-5,7] for tasks of "
-			"an array",
+			"an array, 12+1 for a component",
 			text);
 	if (tasks)
 		r = job_array_parse(tasks + 1, max_array_size, &p.tasks, err);
@@ -85,6 +87,11 @@ static int compare_ids(const void *a, const void *b)
 
 static bool is_meant(const struct pattern *p, const struct job *job)
 {
+	if (p->offset != NO_VAL)
+		return job->record.het_job_id == p->job_id &&
+			job->record.het_job_offset == p->offset;
+	if (job->record.het_job_id == p->job_id)
+		return !p->has_tasks;
 	if (job->record.array_job_id != p->job_id)
 		return !p->has_tasks && job->record.job_id == p->job_id;
 	return !p->has_tasks ||
@@ -111,7 +118,8 @@ static int add_job(struct target *t, size_t *capacity, struct job *job)
 static int collect(struct engine *e, const struct pattern *p, struct target *t)
 {
 	const struct job *first = p->has_tasks ? NULL : engine_find_job(e, p->job_id);
-	const bool is_one = first && first->record.array_job_id != p->job_id;
+	const bool is_one = first && first->record.array_job_id != p->job_id &&
+		first->record.het_job_id != p->job_id;
 	size_t i = target_first_index(e, p->job_id), capacity = 0;
 	const size_t count = engine_count_jobs(e);
 	struct job *job;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The jobs that a text of a client stands for: "12", "12_3", "12_[3-5,7]".
+ * The jobs that a text of a client stands for: "12", "12_3", "12_[3-5,7]",
+ * "12+1".
  */
 #ifndef JOBD_SERVER_TARGET_H
 #define JOBD_SERVER_TARGET_H
@@ -16,7 +17,8 @@ struct target {
 	size_t count;
 };
 
-/* "12" is a job, or all tasks of array 12. -EINVAL: no such text; -ESRCH: there is no such job. */
+/* "12" is a job, all tasks of array 12, or all components of heterogeneous job 12. -EINVAL: no such
+ * text; -ESRCH: there is no such job. */
 int target_find(struct engine *e, const char *text, struct target *ret_target,
 	struct err *err) _must_check_;
 void target_clear(struct target *target);

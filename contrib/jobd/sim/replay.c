@@ -378,6 +378,23 @@ static void plan_job(const struct job *job, struct sim_job_plan *plan, void *use
 		plan->run_ms = MS_PER_S * strtoull(sleep + strlen("sleep "), NULL, 10);
 }
 
+static int submit_options(
+	struct replay *r, struct options *options, uint32_t *ret_id, struct err *err)
+{
+	struct job_request *requests =
+		must_have(calloc(options->components_count + 1, sizeof(*requests)));
+	size_t i;
+	int ret;
+
+	requests[0] = options->request;
+	for (i = 0; i < options->components_count; i++)
+		requests[i + 1] = options->components[i];
+	ret = engine_submit_components(
+		r->engine, requests, options->components_count + 1, 0, 0, ret_id, err);
+	free(requests);
+	return ret;
+}
+
 /* The words of sbatch or salloc; wants: the script's text. */
 static int submit(struct replay *r, enum options_command command, const struct strv *words,
 	uint32_t *ret_id, struct err *err)
@@ -399,7 +416,7 @@ static int submit(struct replay *r, enum options_command command, const struct s
 	if (command == OPTIONS_SBATCH)
 		options.request.script =
 			text_of("#!/bin/sh\n%s\n", options.wrap ? options.wrap : "");
-	return engine_submit(r->engine, &options.request, 0, 0, ret_id, err);
+	return submit_options(r, &options, ret_id, err);
 }
 
 /* "Granted job allocation 19": the last number of this text. */
@@ -429,6 +446,7 @@ static int do_submit(struct replay *r, enum options_command command, const struc
 	uint32_t id = 0, number = recorded_number(out);
 	_cleanup_free_ char *thing = text_of("command '%s'", words->v[0]);
 	struct err refused = ERR_INIT;
+	uint32_t i;
 	int ret = submit(r, command, words, &id, &refused);
 
 	(void)err;
@@ -436,7 +454,11 @@ static int do_submit(struct replay *r, enum options_command command, const struc
 		compare(r, thing, out ? out : "", ret == 0 ? "accepted" : refused.text);
 	else
 		r->compared++;
-	job_number(r, number ? number : r->last_id + 1, ret == 0 ? id : 0);
+	number = number ? number : r->last_id + 1;
+	job_number(r, number, ret == 0 ? id : 0);
+	for (i = 1; ret == 0 && i < engine_count_components(find_job(r, number)); i++)
+		job_number(
+			r, number + i, engine_get_component(find_job(r, number), i)->record.job_id);
 	return 0;
 }
 
@@ -1105,6 +1127,18 @@ static void compare_sinfo(struct replay *r, const json_t *row, double t)
 	differ(r, "sinfo", expected, got ? got : "");
 }
 
+static bool is_shown(const json_t *jobs, uint32_t number)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach ((json_t *)jobs, name, value) {
+		if (number_of(name) == number)
+			return true;
+	}
+	return false;
+}
+
 /* Jobs that squeue did not show. */
 static void compare_absent(struct replay *r, const json_t *jobs, double t)
 {
@@ -1114,7 +1148,7 @@ static void compare_absent(struct replay *r, const json_t *jobs, double t)
 	for (i = 1; i < r->jobs_count; i++) {
 		_cleanup_free_ char *name = text_of("%u", i);
 		const struct known_job *known = &r->jobs[i];
-		bool absent = known->count == 0 || json_object_get(jobs, name) != NULL;
+		bool absent = known->count == 0 || is_shown(jobs, i);
 
 		for (k = 0; !absent && k < known->count; k++)
 			absent = in_time(known->samples[k].ms, t) &&

@@ -255,7 +255,7 @@ static void event_handle(struct sim *s, const struct event *event)
 	switch (event->kind) {
 	case EVENT_END:
 		if (event->turn == sj->end_turn)
-			engine_job_ended(s->engine, sj->job, sj->exit_status);
+			engine_job_ended(s->engine, sj->job, sj->exit_status, false);
 		break;
 	case EVENT_SUSPENDED:
 		report_suspended(s, sj);
@@ -336,6 +336,7 @@ int sim_new(const struct sim_options *o, struct sim **ret_sim, struct err *err)
 		.store = o->store,
 		.store_data = o->store_data,
 		.log = o->log,
+		.no_plans = o->no_plans,
 		.now_ms = o->now_ms};
 	int r;
 

@@ -6,7 +6,8 @@
  *	nodes    neighbours that may be taken are a set: the smallest set that suffices, else the
  *	         largest first; in a set one node that suffices by itself with the least left, else
  *	         from the lowest on. With CR_LLN those with the most idle CPUs.
- *	CPUs     each node is filled, with one task left for each node to come
+ *	CPUs     each node is filled, with one task left for each node to come; where whole
+ *	         sockets are given, with a socket's
  *	cores    one task after the other on each socket in turn; with CR_CPU or
  *	         CR_CORE_DEFAULT_DIST_BLOCK from the lowest on
  */
@@ -53,6 +54,7 @@ struct attempt {
 	struct suspendable suspendable; /* jobs that give way by being suspended */
 	bool suspends;                  /* they do */
 	bool in_gang;                   /* it shares cores for having preempted */
+	bool least;                     /* and with none but those that are suspendable */
 	bool whole;                     /* it shares its nodes with nobody */
 };
 
@@ -85,12 +87,16 @@ static int by_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static bool gives_way(const struct attempt *a, const job_record_t *other)
+{
+	return bsearch(
+		&other, a->suspendable.jobs, a->suspendable.count, sizeof(other), by_address);
+}
+
 /* Whether the other job leaves its cores to this one, or gives way to it. */
 static bool is_in_the_way(const struct attempt *a, const job_record_t *other)
 {
-	return !a->suspends ||
-		!bsearch(&other, a->suspendable.jobs, a->suspendable.count, sizeof(other),
-			by_address);
+	return !a->suspends || !gives_way(a, other);
 }
 
 #define NEVER UINT16_MAX /* jobs on a core that this one can't share */
@@ -98,7 +104,8 @@ static bool is_in_the_way(const struct attempt *a, const job_record_t *other)
 static bool can_share_with(const struct attempt *a, const struct use_job *other)
 {
 	return !other->alone && other->job->part_ptr == a->job->part_ptr &&
-		(a->in_gang || other->job->job_resrcs->node_req == NODE_CR_AVAILABLE);
+		((a->in_gang && (!a->least || gives_way(a, other->job))) ||
+			other->job->job_resrcs->node_req == NODE_CR_AVAILABLE);
 }
 
 /* How many jobs have each core of a node, one job after the other. */
@@ -303,15 +310,25 @@ struct choice {
 	bitoff_t size; /* nodes of the cluster */
 	uint32_t count;
 	int64_t cpus_missing;
+	bool keeps_sockets; /* of nodes to come, not only a task of each */
 };
 
-/* As many CPUs as there are, but one task for each node that must come. */
+/* For each node that must come: a task, or all of a socket where whole sockets are given. */
+static int64_t kept_cpus(const struct choice *c, bitoff_t node)
+{
+	const uint32_t task = c->a->job->details->cpus_per_task;
+	const uint32_t socket = c->keeps_sockets ? node_record_table_ptr[node].cores : 0;
+
+	return task > socket ? task : socket;
+}
+
+/* As many CPUs as there are, but some for each node that must come. */
 static void take_node(struct choice *c, bitoff_t node)
 {
 	struct offer *offer = &c->offers[node];
 	uint32_t task = c->a->job->details->cpus_per_task;
 	int64_t to_come = (int64_t)c->a->min_nodes - c->count - 1;
-	int64_t most = c->cpus_missing - (to_come > 0 ? to_come * task : 0);
+	int64_t most = c->cpus_missing - (to_come > 0 ? to_come * kept_cpus(c, node) : 0);
 
 	offer->state = OFFER_TAKEN;
 	c->count++;
@@ -634,9 +651,17 @@ static void take_last_resort(struct choice *c, const bitstr_t *nodes)
 
 static bool take_all(struct choice *c, const bitstr_t *nodes)
 {
+	c->keeps_sockets = has_param(CR_SOCKET);
 	if (!take_required(c, nodes))
 		return false;
 	take_by_weight(c);
+	if (c->keeps_sockets && !is_enough(c)) { /* nodes to come had less */
+		c->keeps_sockets = false;
+		take_none(c);
+		if (!take_required(c, nodes))
+			return false;
+		take_by_weight(c);
+	}
 	if (is_enough(c))
 		return true;
 	if (c->count < c->a->max_nodes && !c->a->job->details->contiguous)
@@ -885,17 +910,94 @@ static bool find_by_ends(struct attempt *a, bitstr_t *nodes, List candidates, Li
 		fits_later, a, preempted);
 }
 
+/* ---- as few as possible ------------------------------------------------------------------------
+ */
+
+static bool fits_with(const bool *gone, const bitstr_t *nodes, void *userdata)
+{
+	struct attempt a = *(const struct attempt *)userdata;
+	const struct suspendable all = a.suspendable;
+	bitstr_t *tried = bit_copy(nodes);
+	struct offer *offers = NULL;
+	bool found;
+	size_t i;
+
+	a.suspendable = (struct suspendable){
+		.jobs = xmalloc((all.count + 1) * sizeof(*all.jobs)), .count = 0};
+	for (i = 0; i < all.count; i++) {
+		if (gone[i])
+			a.suspendable.jobs[a.suspendable.count++] = all.jobs[i];
+	}
+	found = find_beside(&a, tried, &offers);
+	xfree(offers);
+	xfree(a.suspendable.jobs);
+	bit_free(tried);
+	return found;
+}
+
+/* Those whose cores it would get. */
+static void list_stopped(
+	struct attempt *a, const bitstr_t *nodes, const struct offer *offers, bool *gone)
+{
+	job_record_t trial = *a->job;
+	size_t i;
+
+	trial.job_resrcs = NULL;
+	give(a, &trial, nodes, offers);
+	for (i = 0; i < a->suspendable.count; i++) {
+		const job_resources_t *r = a->suspendable.jobs[i]->job_resrcs;
+
+		gone[i] = r &&
+			(r->core_bitmap ? bit_overlap_any(
+						  r->core_bitmap, trial.job_resrcs->core_bitmap)
+					: bit_overlap_any(r->node_bitmap, nodes));
+	}
+	use_resources_free(trial.job_resrcs);
+}
+
+/* CR_Least_Preempt: given are the nodes to choose from, nodes and *offers the usual choice. False:
+ * there is none any more. */
+static bool put_least_aside(
+	struct attempt *a, const bitstr_t *given, bitstr_t *nodes, struct offer **offers)
+{
+	bool *gone, found = true;
+	size_t i, n = 0;
+
+	if (!has_param(CR_LEAST_PREEMPT))
+		return true;
+	gone = xmalloc(a->suspendable.count + 1);
+	list_stopped(a, nodes, *offers, gone);
+	a->least = true;
+	if (use_least(a->suspendable.jobs, a->suspendable.count, gone, given, fits_with, a)) {
+		for (i = 0; i < a->suspendable.count; i++) {
+			if (gone[i])
+				a->suspendable.jobs[n++] = a->suspendable.jobs[i];
+		}
+		a->suspendable.count = n;
+		xfree(*offers);
+		bit_copybits(nodes, given);
+		found = find_beside(a, nodes, offers);
+	} else {
+		a->least = false;
+	}
+	xfree(gone);
+	return found;
+}
+
 /* With preempt/qos the gang scheduler lets a preemptor share cores with those that it preempts: one
  * job more than the partition has otherwise. */
 static bool find_in_gang(struct attempt *a, bitstr_t *nodes, struct offer **ret_offers)
 {
+	bitstr_t *given;
 	bool found;
 
 	if (!slurm_conf.preempt_by_qos || a->suspendable.count == 0 || a->whole)
 		return false;
 	a->most++;
 	a->in_gang = true;
-	found = find_beside(a, nodes, ret_offers);
+	given = bit_copy(nodes);
+	found = find_beside(a, nodes, ret_offers) && put_least_aside(a, given, nodes, ret_offers);
+	bit_free(given);
 	a->in_gang = found;
 	if (!found)
 		a->most--;
@@ -906,12 +1008,15 @@ static bool find_in_gang(struct attempt *a, bitstr_t *nodes, struct offer **ret_
  * way, and those whose cores it gets stand still. */
 static bool find_by_suspension(struct attempt *a, bitstr_t *nodes, struct offer **ret_offers)
 {
+	bitstr_t *given;
 	bool found;
 
 	if (a->suspendable.count == 0)
 		return false;
 	a->suspends = true;
-	found = find_beside(a, nodes, ret_offers);
+	given = bit_copy(nodes);
+	found = find_beside(a, nodes, ret_offers) && put_least_aside(a, given, nodes, ret_offers);
+	bit_free(given);
 	a->suspends = found;
 	return found;
 }

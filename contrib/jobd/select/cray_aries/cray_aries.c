@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * select/cray_aries: the nodes are chosen by select/linear, which is compiled in; a job begins and
- * ends with the site's programs (programs.h). One that fails, or takes too long, sends the job back
- * into the queue, with a sentence on stderr, which is jobd's log.
+ * ends with the site's programs (programs.h). A begin program that fails, or takes too long, sends
+ * the job back into the queue; after such an end program the nodes are drained. Either has a
+ * sentence on stderr, which is jobd's log.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,10 +22,20 @@ static int report(const struct err *err)
 	return SLURM_ERROR;
 }
 
+static int get_cleaning(const select_jobinfo_t *info, uint16_t *ret_cleaning)
+{
+	struct err err = ERR_INIT;
+	int r = programs_poll_end(info->job_id, &err);
+
+	*ret_cleaning = r == 0;
+	return r < 0 ? report(&err) : SLURM_SUCCESS;
+}
+
 int init(void)
 {
 	struct err err = ERR_INIT;
 
+	use_get_cleaning = get_cleaning;
 	return programs_open(&err) < 0 ? report(&err) : SLURM_SUCCESS;
 }
 

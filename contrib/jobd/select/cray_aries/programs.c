@@ -159,25 +159,6 @@ static int poll_run(const struct run *run, int *ret_status)
 	return pid < 0 ? -errno : pid > 0;
 }
 
-/* End programs that have ended, or have had their time. What one returns has no bearing. */
-static void sweep(void)
-{
-	int status;
-	size_t i = 0;
-
-	while (i < programs.count) {
-		struct run *run = &programs.runs[i];
-
-		if (run->is_begin || poll_run(run, &status) == 0) {
-			if (!run->is_begin && clock_now_ms() >= run->deadline_ms)
-				kill_run(run);
-			i++;
-		} else {
-			forget(run);
-		}
-	}
-}
-
 /* ---- a start -----------------------------------------------------------------------------------
  */
 
@@ -301,18 +282,16 @@ static int start(const job_record_t *job, const char *program, bool is_begin, st
 
 int programs_begin(const job_record_t *job, struct err *err)
 {
-	sweep();
 	return programs.begin_program ? start(job, programs.begin_program, true, err) : 0;
 }
 
-static int tell_failure(const job_record_t *job, int status, struct err *err)
+static int tell_failure(uint32_t job_id, const char *what, int status, struct err *err)
 {
 	if (WIFSIGNALED(status))
-		return err_set_text(err, -ECANCELED,
-			"job %u: begin_program '%s' was ended by signal %d", job->job_id,
-			programs.begin_program, WTERMSIG(status));
-	return err_set_text(err, -ECANCELED, "job %u: begin_program '%s' ended with exit status %d",
-		job->job_id, programs.begin_program, WEXITSTATUS(status));
+		return err_set_text(err, -ECANCELED, "job %u: %s was ended by signal %d", job_id,
+			what, WTERMSIG(status));
+	return err_set_text(err, -ECANCELED, "job %u: %s ended with exit status %d", job_id, what,
+		WEXITSTATUS(status));
 }
 
 static void end_run(struct run *run)
@@ -323,13 +302,12 @@ static void end_run(struct run *run)
 	forget(run);
 }
 
-int programs_poll_begin(const job_record_t *job, struct err *err)
+/* What it says is told once. */
+static int poll_program(uint32_t job_id, bool is_begin, const char *what, struct err *err)
 {
-	struct run *run;
+	struct run *run = find_run(job_id, is_begin);
 	int status = 0, r;
 
-	sweep();
-	run = find_run(job->job_id, true);
 	if (!run)
 		return 1;
 	r = poll_run(run, &status);
@@ -338,14 +316,23 @@ int programs_poll_begin(const job_record_t *job, struct err *err)
 	if (r == 0) {
 		end_run(run);
 		return err_set_text(err, -ETIMEDOUT,
-			"job %u: begin_program '%s' has not ended within time_limit=%u seconds",
-			job->job_id, programs.begin_program, programs.limit_s);
+			"job %u: %s has not ended within time_limit=%u seconds", job_id, what,
+			programs.limit_s);
 	}
 	forget(run);
 	if (r < 0)
-		return err_set(err, r, "job %u: wait for begin_program '%s'", job->job_id,
-			programs.begin_program);
-	return status == 0 ? 1 : tell_failure(job, status, err);
+		return err_set(err, r, "job %u: wait for %s", job_id, what);
+	return status == 0 ? 1 : tell_failure(job_id, what, status, err);
+}
+
+int programs_poll_begin(const job_record_t *job, struct err *err)
+{
+	return poll_program(job->job_id, true, "its begin_program", err);
+}
+
+int programs_poll_end(uint32_t job_id, struct err *err)
+{
+	return poll_program(job_id, false, "its end_program", err);
 }
 
 int programs_end(const job_record_t *job, struct err *err)
@@ -354,6 +341,5 @@ int programs_end(const job_record_t *job, struct err *err)
 
 	if (run)
 		end_run(run);
-	sweep();
 	return programs.end_program ? start(job, programs.end_program, false, err) : 0;
 }

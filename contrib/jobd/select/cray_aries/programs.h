@@ -4,14 +4,15 @@
  * lines of the syntax of slurm.conf:
  *
  *	begin_program=/usr/sbin/job-begin    run before a job starts; 0: it may
- *	end_program=/usr/sbin/job-end        run as its end begins
+ *	end_program=/usr/sbin/job-end        run as its end begins; 0: its nodes may be used again
  *	time_limit=60                        seconds for each of them, 1 to 3600
  *
  * The file and the programs must belong to root (or to jobd's user) and be writable by nobody else,
  * and so must the directories above. A program gets no argument, the environment SLURM_JOB_ID,
  * SLURM_JOB_UID, SLURM_JOB_GID, SLURM_JOB_PARTITION, SLURM_JOB_NODELIST and PATH, nothing to read,
  * and jobd's stderr for both of its streams. It has a session of its own, which is killed at the
- *time limit. Without JOBD_CRAY_CONF there are no programs.
+ * time limit. Without JOBD_CRAY_CONF there are no programs. Where jobd
+ * is killed while an end program runs, that is run once more when jobd is back.
  *
  * Nothing here waits: what has ended is looked up when a function is called. No other part of the
  * process may collect all of its children by waitpid(-1).
@@ -37,5 +38,8 @@ int programs_poll_begin(const job_record_t *job, struct err *err) _must_check_;
 
 /* Kills its begin program, if that still runs, and starts the end program. */
 int programs_end(const job_record_t *job, struct err *err) _must_check_;
+
+/* Of the end program, as programs_poll_begin(). */
+int programs_poll_end(uint32_t job_id, struct err *err) _must_check_;
 
 #endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A picture of a simulation, or of two one above the other on one scale of time: nodes from top to
+ * bottom, time from left to right. Of up to GANTT_NODES_MAX nodes and GANTT_BARS_MAX bars it has a
+ * bar for each job on each of its nodes, with its number, and jobs beside each other on a node one
+ * below the other; of more it has the share of CPUs that was in use, by groups of nodes and spans
+ * of time. It is made of the document alone, whose simulations must list their jobs.
+ */
+#ifndef JOBD_SIM_GANTT_H
+#define JOBD_SIM_GANTT_H
+
+#include <jansson.h>
+
+#include "stepd/base/err.h"
+
+#define GANTT_NODES_MAX 64u
+#define GANTT_BARS_MAX  4000u
+
+/* As SVG. file: "-" is standard output. */
+int gantt_write(const json_t *document, const char *file, struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a simulation measures: of each job when it was submitted, started, stood still, was put
+ * aside and ended; and of all jobs, of a partition's, a QOS's and a user's, what that comes to. It
+ * knows no engine: times are arguments, ms of one clock that never goes back.
+ */
+#ifndef JOBD_SIM_METRICS_H
+#define JOBD_SIM_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "contrib/jobd/sim/trace.h"
+
+#define METRICS_NONE UINT32_MAX
+
+/* Shorter runs count as so long for the bounded slowdown: max(1, response / max(run, this)). */
+#define METRICS_BOUND_MS 10000u
+
+enum metrics_state {
+	METRICS_WAITS,
+	METRICS_RUNS,
+	METRICS_STANDS,
+	METRICS_ENDED,
+};
+
+/* A time on nodes, for pictures and lists. */
+struct metrics_run {
+	uint64_t begin_ms, end_ms;
+	char *nodes; /* "n[1-4]" */
+	size_t next; /* of the same job; SIZE_MAX: none */
+	bool stands; /* suspended there */
+	bool lost;   /* what was done is to be done again, or is gone */
+};
+
+struct metrics_job {
+	const struct trace_job *trace; /* NULL: there is no job with this id */
+	uint32_t task_id;              /* of an array that is one row of the trace */
+	uint32_t part, qos;            /* the caller's numbers; METRICS_NONE: none */
+	enum metrics_state state;
+	uint32_t end_state; /* JOB_COMPLETE, ... */
+	uint32_t cpus;
+	bool has_started;
+	uint64_t submit_ms, start_ms, end_ms;
+	uint64_t since_ms; /* in its state */
+	uint64_t run_ms;   /* of its last run, until since_ms, without suspension */
+	uint64_t stood_ms; /* in all */
+	uint64_t cpu_ms, lost_cpu_ms;
+	uint32_t preemptions, suspensions;
+	size_t first_run, last_run; /* SIZE_MAX: none */
+};
+
+struct metrics {
+	bool keeps_runs;
+	struct metrics_job *jobs; /* by the engine's id */
+	size_t count, capacity;
+	struct metrics_run *runs;
+	size_t runs_count, runs_capacity;
+	uint32_t waiting, most_waiting;
+	uint64_t first_ms, last_ms; /* first submission, last end; first_ms UINT64_MAX: none */
+};
+
+void metrics_init(struct metrics *m, bool keeps_runs);
+void metrics_clear(struct metrics *m);
+
+/* A job of this id waits since now. The pointer is good until the next call. */
+struct metrics_job *metrics_submit(
+	struct metrics *m, uint32_t id, const struct trace_job *trace, uint64_t now_ms);
+struct metrics_job *metrics_find(const struct metrics *m, uint32_t id); /* NULL: none */
+
+/* It waits or stands, and runs from now on. */
+void metrics_run(struct metrics *m, struct metrics_job *job, uint32_t cpus, const char *nodes,
+	uint64_t now_ms);
+/* It ran, or is about to for the first time, and stands still. */
+void metrics_stand(struct metrics *m, struct metrics_job *job, uint64_t now_ms);
+/* It was preempted and waits again. */
+void metrics_queue_again(struct metrics *m, struct metrics_job *job, uint64_t now_ms);
+void metrics_end(struct metrics *m, struct metrics_job *job, uint32_t state, uint64_t now_ms);
+
+/* ---- what it comes to ---------------------------------------------------------------------------
+ *
+ * Seconds but for counts; of waits, those of jobs that have started, until their first start; of
+ * slowdowns, those of jobs that ended by themselves or at their limit. A quantile is the least
+ * value that so many are not above.
+ */
+struct metrics_summary {
+	uint64_t jobs, completed, failed, timed_out, preempted, waiting;
+	uint64_t preemptions, suspensions;
+	double wait_mean_s, wait_median_s, wait_p95_s, wait_max_s;
+	double slowdown_mean, slowdown_median;
+	double stood_s, cpu_s, lost_cpu_s; /* lost_cpu_s is in cpu_s, too */
+};
+
+void metrics_summarise(
+	const struct metrics_job *const *jobs, size_t n, struct metrics_summary *ret_summary);
+
+/* Lists of all jobs, in the order of what they have in common. */
+enum metrics_key {
+	METRICS_BY_PART,
+	METRICS_BY_QOS,
+	METRICS_BY_USER,
+	METRICS_KEY_MAX,
+};
+uint32_t metrics_key(const struct metrics_job *job, enum metrics_key key);
+const struct metrics_job **metrics_list(const struct metrics *m, size_t *ret_count); /* free() */
+void metrics_sort(const struct metrics_job **jobs, size_t n, enum metrics_key key);
+
+#endif

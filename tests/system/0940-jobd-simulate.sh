@@ -1,0 +1,183 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# jobd --simulate: traces of each format, what comes out as table, JSON and picture, two configurations
+# side by side, and what is wrong with what can't be simulated.
+# shellcheck source=tests/lib/tap.sh
+. "${top_srcdir:?}/tests/lib/tap.sh"
+
+jobd=$(cd "${top_builddir:?}" && pwd)/contrib/jobd/server/jobd
+plugins=$(cd "$top_builddir" && pwd)/stepd/cli/plugins
+examples=$(cd "$top_srcdir" && pwd)/doc/examples/simulation
+[ -x "$jobd" ] || skip_all "jobd is not built"
+tmpdir
+cd "$tmpdir" || bail "no $tmpdir"
+
+simulate() { # TRACE OPTION...: into out, err and status
+	trace=$1
+	shift
+	"$jobd" --plugin-dir "$plugins" --simulate "$trace" "$@" >out 2>err
+	status=$?
+	[ $status -eq 0 ] || diag "$(cat err)"
+	return $status
+}
+refused() { # STATUS REGEX NAME TRACE OPTION...: one sentence on why not
+	wanted=$1 regex=$2 name=$3 trace=$4
+	shift 4
+	"$jobd" --plugin-dir "$plugins" --simulate "$trace" "$@" >out 2>err
+	is "$? $(wc -l <out | tr -d ' ')" "$wanted 0" "$name is refused"
+	like "$(cat err)" "$regex" "the sentence on $name"
+}
+
+cat >slurm.conf <<'END'
+ClusterName=test
+SelectType=select/cons_res
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=1000
+NodeName=n[1-4] Sockets=1 CoresPerSocket=4 RealMemory=8000
+PartitionName=batch Nodes=ALL Default=YES MaxTime=60
+PartitionName=short Nodes=n[1-2] MaxTime=10
+END
+
+# ---- the first example of the guide -------------------------------------------------------------
+cd "$examples" || bail "no examples"
+"$jobd" --plugin-dir "$plugins" --simulate jobs --conf slurm.conf --json "$tmpdir/guide" --svg "$tmpdir/guide.svg" \
+	>"$tmpdir/out"
+is $? 0 "the first example of the guide is simulated"
+"$jobd" --plugin-dir "$plugins" --simulate jobs --conf slurm.conf --compare requeue.conf \
+	--svg "$tmpdir/both.svg" >"$tmpdir/both"
+is $? 0 "the first example of the guide is simulated with two configurations"
+cd "$tmpdir" || bail "no $tmpdir"
+fits_schema "the document is as the schema has it" jobd-simulation.schema.json guide
+json_is guide '[j["runs"][0]["nodes"] for j in simulations[0]["jobs"]]' \
+	'["n12", "n13", "n14", "n15", "n16", "n[12-14]"]' "jobs are where the guide has them"
+json_is guide '[[len(j["runs"]), j["suspensions"], j["suspended_s"]] for j in simulations[0]["jobs"]]' \
+	'[[3, 1, 30], [3, 1, 30], [3, 1, 30], [1, 0, 0], [1, 0, 0], [1, 0, 0]]' \
+	"three jobs stand still while that of hipri runs for 30 s"
+json_is guide 'simulations[0]["all"]["cpu_s"]' 1590.0 "the CPU time is that of all runs, without suspension"
+json_is guide 'round(simulations[0]["utilisation"], 6)' 0.963636 "the utilisation is 1590 of 5 * 330 s"
+like "$(cat out)" '^  active  +5 .* 0:00 .* 1\.06 +0 +3 +0\.42 h' "the table has a line for each partition"
+like "$(cat both)" '^  preemptions +0 +3' "the tables of two configurations stand side by side"
+like "$(cat both)" '^  time suspended +1:30 +0:00 +-100\.0 %' "and say how much they differ"
+is "$(diff "$top_srcdir/doc/jobd-simulation.svg" both.svg)" "" "the picture of the manual is the one that comes out"
+if command -v xmllint >xmllint.path; then
+	ok "the pictures are XML" xmllint --noout guide.svg both.svg
+else
+	ok "the pictures are XML" python3 -c 'import sys, xml.dom.minidom
+for f in sys.argv[1:]: xml.dom.minidom.parse(f)' guide.svg both.svg
+fi
+is "$(grep -c '<title>1, user' guide.svg)" 3 "the picture has a bar for each run of a job on a node"
+is "$(grep -c 'fill="url(#lost)"/>' both.svg)" 3 "the picture hatches what a preemption has cost"
+
+# ---- jobd's own traces --------------------------------------------------------------------------
+cat >own <<'END'
+# an array of three, two at a time; one that waits for all of it, one for a failure, one for ever
+0 60 ann -a 1-3%2 -t 5
+0 100:1 bob -N4 -n16 -t 5 -d afterok:1
+10 5 bob -d afternotok:2
+10 5 bob -d afterok:2
+0 2h ann -t 2
+0 10 ann -N9
+0 10 ann -t 90
+END
+ok "a trace of jobd's own is simulated" simulate own --conf slurm.conf --json own.json
+fits_schema "its document is as the schema has it" jobd-simulation.schema.json own.json
+json_is own.json '[[j["job"], j["state"]] for j in simulations[0]["jobs"]]' \
+	'[["1_1", "COMPLETED"], ["1_2", "COMPLETED"], ["1_3", "COMPLETED"], ["2", "FAILED"], ["5", "TIMEOUT"], ["7", "PENDING"], ["3", "COMPLETED"], ["4", "PENDING"]]' \
+	"jobs are tasks of arrays, fail, and reach their time limits"
+json_is own.json '[j["start"] - simulations[0]["begin"] for j in simulations[0]["jobs"] if "start" in j]' \
+	'[0, 0, 60, 120, 0, 220]' "arrays have their limit, and jobs wait for those that they name"
+json_is own.json '[[j["job"], j["line"]] for j in simulations[0]["refused"]]' '[["6", 7]]' \
+	"a job that can never run is named"
+json_is own.json '[[j["job"], j["reason"]] for j in simulations[0]["waiting"]]' \
+	'[["7", "PartitionTimeLimit"], ["4", "DependencyNeverSatisfied"]]' "jobs that are left are named with their reasons"
+like "$(cat out)" '^  job 6 \(line 7\): Requested node configuration is not available$' "the table names what can never run"
+like "$(cat out)" '^  job 4 \(line 5\): DependencyNeverSatisfied$' "the table names what was left"
+
+cp own.json before.json
+simulate own --conf slurm.conf --json own.json
+ok "the same trace gives the same document, to the byte" cmp before.json own.json
+simulate own --conf slurm.conf --compare slurm.conf --json both.json
+is "$(json_get both.json 'simulations[0] == simulations[1] == json.load(open("own.json"))["simulations"][0]' 2>&1)" \
+	"$(json_get both.json True)" "two processes come to the same as one"
+is "$(simulate own --conf slurm.conf --json - && json_get out 'len(simulations)')" 1 \
+	"the document alone goes to standard output"
+simulate own --conf slurm.conf
+cp out table
+is "$("$jobd" --plugin-dir "$plugins" --simulate - --conf slurm.conf <own | diff - table)" "" \
+	"a trace comes by standard input, too"
+
+# ---- sacct --------------------------------------------------------------------------------------
+cat >sacct <<'END'
+JobID|User|Partition|QOS|Submit|Start|End|Elapsed|Timelimit|NNodes|NCPUS|ReqMem|State|
+21|ann|batch|normal|2026-01-20T10:00:00|2026-01-20T10:05:00|2026-01-20T10:06:00|00:01:00|00:10:00|4|16|32000M|COMPLETED|
+21.batch||||2026-01-20T10:05:00|2026-01-20T10:05:00|2026-01-20T10:06:00|00:01:00||1|4||COMPLETED|
+22_7|bob|old|normal|2026-01-20T10:00:30|2026-01-20T10:06:00|2026-01-20T10:36:00|00:30:00|Partition_Limit|1|1|2Gc|COMPLETED|
+23|bob|batch|normal|2026-01-20T10:00:30|Unknown|Unknown|00:00:00|00:10:00|1|1|1Gn|PENDING|
+END
+ok "what sacct -p prints is simulated" simulate sacct --conf slurm.conf --map old=short --json sacct.json
+json_is sacct.json '[[j["job"], j["partition"], j["state"], j["end"] - j["start"]] for j in simulations[0]["jobs"]]' \
+	'[["21", "batch", "COMPLETED", 60], ["22_7", "short", "TIMEOUT", 600]]' \
+	"a job that ran longer than its new partition allows is ended there"
+json_is sacct.json '[j["start"] - j["submit"] for j in simulations[0]["jobs"]]' '[0, 30]' \
+	"memory keeps jobs waiting, as the configuration counts it"
+json_is sacct.json 'simulations[0]["begin"]' 1768903200 "times of day are taken as they are written"
+like "$(cat err)" '1 rows of steps are left out' "what is left out is counted"
+like "$(cat err)" '1 jobs that never started are left out' "jobs that never ran are counted, too"
+like "$(cat out)" '2 jobs have a QOS that is not configured' "a QOS that there is not is counted"
+refused 1 "sacct:4: there is no partition old in slurm.conf: .*--map" "a partition that there is not" sacct --conf slurm.conf
+ok "any partition's jobs may be in the default one" simulate sacct --conf slurm.conf --map '*' --json sacct.json
+json_is sacct.json '[j["partition"] for j in simulations[0]["jobs"]]' '["batch", "batch"]' \
+	"jobs of partitions that there are not are in the default one"
+
+# ---- the Standard Workload Format ---------------------------------------------------------------
+cat >swf <<'END'
+; UnixStartTime: 1000000000
+; MaxProcs: 16
+; Queue: 1 short
+1 0 -1 30 16 -1 -1 16 60 -1 1 1 1 -1 2 -1 -1 -1
+2 5 -1 30 4 -1 -1 4 60 -1 0 2 1 -1 1 -1 -1 -1
+END
+ok "a trace in the Standard Workload Format is simulated" simulate swf --conf slurm.conf --json swf.json
+json_is swf.json '[[j["partition"], j["state"], j["start"] - j["submit"]] for j in simulations[0]["jobs"]]' \
+	'[["batch", "COMPLETED", 0], ["short", "FAILED", 25]]' "queues are partitions by their names, or the default one"
+json_is swf.json 'simulations[0]["begin"]' 1000000000 "the header's time is that of the begin"
+
+# ---- a QOS file, gangs, many nodes --------------------------------------------------------------
+cat >qos <<'END'
+QOSName=low Priority=1
+QOSName=high Priority=10 Preempt=low
+END
+cat >preempt.conf <<'END'
+ClusterName=test
+SelectType=select/linear
+PreemptType=preempt/qos
+PreemptMode=CANCEL
+NodeName=n[1-100] CPUs=4
+PartitionName=batch Nodes=ALL Default=YES
+END
+printf '0 10m ann -q low -N60\n60 5m bob -q high -N80\n' >two
+ok "a QOS preempts another one" simulate two --conf preempt.conf --qos qos --json two.json --svg two.svg
+json_is two.json '[[g["name"], g["preempted"], g["lost_cpu_s"]] for g in simulations[0]["qos"]]' \
+	'[["low", 1, 14400.0], ["high", 0, 0.0]]' "what a QOS has lost is 60 s of 60 nodes with 4 CPUs"
+like "$(cat two.svg)" 'The darker' "the picture of many nodes is a map of their use"
+ok "the other configuration may have a QOS file of its own" \
+	simulate two --conf preempt.conf --compare preempt.conf --compare-qos qos --map '*'
+like "$(cat out)" '^  preemptions +0 +1' "QOS files make the difference"
+
+# ---- what can't be simulated --------------------------------------------------------------------
+printf '0 60 ann\n0 60 ann --nodes=few\n' >bad
+refused 1 "bad:2: --nodes: " "an option's bad value" bad --conf slurm.conf
+printf 'JobID|Elapsed\n' >bad
+refused 1 "bad:1: the columns JobID, Submit and Elapsed are needed" "a missing column" bad --conf slurm.conf
+: >bad
+refused 1 "bad has no job that ran" "an empty trace" bad --conf slurm.conf
+refused 1 "nowhere" "a trace that there is not" nowhere --conf slurm.conf
+refused 1 "nowhere.conf" "a configuration that there is not" own --conf nowhere.conf
+refused 1 "nowhere.conf" "another configuration that there is not" own --conf slurm.conf --compare nowhere.conf
+refused 1 "there is no partition none in slurm.conf" "a --map to nowhere" sacct --conf slurm.conf --map old=none
+refused 1 "open '/nonexistent/a' for the JSON" "a file that can't be written" own --conf slurm.conf --json /nonexistent/a
+refused 2 "needs a configuration" "a simulation without configuration" own
+"$jobd" --conf slurm.conf --json x >out 2>err
+is $? 2 "options of simulations need one"
+done_testing
