@@ -95,19 +95,19 @@ static void add_member(struct rig *rig)
 
 static void open_step(struct rig *rig)
 {
-	char dir[] = "/tmp/stepd-fuzz.XXXXXX";
+	const char *parent = getenv("TMPDIR");
 	struct agent *a = &rig->a;
 	_cleanup_free_ char *plugins = NULL;
 	struct err err = ERR_INIT;
 	int r;
 
-	require(mkdtemp(dir));
-	(void)snprintf(rig->dir, sizeof(rig->dir), "%s", dir);
+	(void)snprintf(rig->dir, sizeof(rig->dir), "%s/fuzz.XXXXXX", parent ? parent : "/tmp");
+	require(mkdtemp(rig->dir));
 	r = spec_from_text(spec_text, strlen(spec_text), &rig->spec, &err);
 	if (r == 0)
 		r = plan_make(rig->spec, &a->plan, &err);
 	if (r == 0)
-		r = registry_open(dir, &a->plan.job, &a->registry, &err);
+		r = registry_open(rig->dir, &a->plan.job, &a->registry, &err);
 	if (r == 0)
 		r = plugin_dir_find(NULL, &plugins, &err);
 	if (r == 0)
@@ -380,17 +380,31 @@ static void run_call(struct rig *rig, int fd, bool more)
 	require(more);
 }
 
+static struct rig *rig_kept; /* between inputs: a step is made in milliseconds, a call in less */
+
+static void rig_free_kept(void)
+{
+	if (rig_kept)
+		rig_free(rig_kept);
+	rig_kept = NULL;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct rig *rig; /* between inputs: a step is made in milliseconds, a call in less */
+	static bool frees_at_exit;
+	struct rig *rig;
 	struct input in = {data, size};
 	_cleanup_free_ char *frame = NULL;
 	_cleanup_close_ int fd = -1;
 	bool more;
 	int turns;
 
-	if (!rig)
-		rig = rig_new();
+	if (!frees_at_exit)
+		require(atexit(rig_free_kept) == 0);
+	frees_at_exit = true;
+	if (!rig_kept)
+		rig_kept = rig_new();
+	rig = rig_kept;
 	frame = make_frame(&in, rig, &more);
 	fd = connect_to(rig);
 	require(send(fd, frame, strlen(frame) + 1, MSG_NOSIGNAL) == (ssize_t)strlen(frame) + 1);
@@ -401,9 +415,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)poll(NULL, 0, turns > 4);
 	}
 	require(!frontends_has_pending(rig->a.frontends));
-	if (rig->a.state != AGENT_RUNNING || rig->a.tasks.running == 0) {
-		rig_free(rig);
-		rig = NULL;
-	}
+	if (rig->a.state != AGENT_RUNNING || rig->a.tasks.running == 0)
+		rig_free_kept();
 	return 0;
 }

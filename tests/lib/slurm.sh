@@ -46,6 +46,7 @@ end_adapter() {
 
 agents=
 begin_agent() {
+	rm -f "$tmpdir/agent.$1_$2" # which says "ready" of the one before
 	python3 "$top_srcdir/tests/lib/slurm_agent.py" "$run" "$@" >"$tmpdir/agent.$1_$2" &
 	agent_pid=$!
 	agents="$agents $agent_pid"

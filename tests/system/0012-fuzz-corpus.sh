@@ -20,7 +20,9 @@ is "$(ls "$corpus")" "$(names "$top_srcdir/tests/fuzz")" "each target has a corp
 # where that would be wrong.
 STEPD_PLUGIN_DIR=$top_builddir/stepd/cli/plugins
 STEPD_RUNTIME_DIR=$tmpdir
-export STEPD_PLUGIN_DIR STEPD_RUNTIME_DIR
+TMPDIR=$tmpdir/left
+mkdir "$TMPDIR"
+export STEPD_PLUGIN_DIR STEPD_RUNTIME_DIR TMPDIR
 apart=
 ! unshare -pf --mount-proc true 2>/dev/null || apart='unshare -pf --mount-proc'
 
@@ -40,4 +42,5 @@ for target in $(names "$top_srcdir/tests/fuzz"); do
 	is "$? $(echo "$out" | tail -n 1)" "0 $count inputs" "fuzz_$target takes all of its corpus" ||
 		diag "$(tail -n 5 "$tmpdir/err")"
 done
+is "$(ls -A "$TMPDIR")" "" "the targets leave no file behind"
 done_testing

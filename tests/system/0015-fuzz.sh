@@ -30,7 +30,9 @@ unset MAKEFLAGS MFLAGS MAKELEVEL
 # where that would be wrong, and the sanitizers' helpers would be members.
 STEPD_PLUGIN_DIR=${top_builddir:?}/stepd/cli/plugins
 STEPD_RUNTIME_DIR=$tmpdir
-export STEPD_PLUGIN_DIR STEPD_RUNTIME_DIR
+TMPDIR=$tmpdir/left
+mkdir "$TMPDIR"
+export STEPD_PLUGIN_DIR STEPD_RUNTIME_DIR TMPDIR
 apart=
 ! unshare -pf --mount-proc true 2>/dev/null || apart='unshare -pf --kill-child --mount-proc'
 
@@ -56,4 +58,5 @@ for target in $targets; do
 		rm -f "$input"
 	done
 done
+is "$(ls -A "$TMPDIR")" "" "the targets leave no file behind"
 done_testing

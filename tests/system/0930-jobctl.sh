@@ -25,6 +25,7 @@ service=
 begin_service() {
 	end_service
 	cat >"$tmpdir/replies"
+	rm -f "$tmpdir/service" # which says "ready" of the one before
 	python3 "$top_srcdir/tests/lib/jobd_service.py" "$JOBD_SOCKET" "$tmpdir/replies" "$tmpdir/log" >"$tmpdir/service" &
 	service=$!
 	eventually grep -q ready "$tmpdir/service" || bail "no scripted jobd"

@@ -233,6 +233,43 @@ static void test_longest_line(void **state)
 	close_end(&e);
 }
 
+static void put_in_parts(struct end *e, const char *bytes, size_t size, size_t part)
+{
+	size_t n;
+
+	for (; size > 0; bytes += n, size -= n) {
+		n = part < size ? part : size;
+		put(e, bytes, n);
+	}
+}
+
+/* CHANNEL_LINE_MAX bytes with the newline are a line, one byte more is none, in whichever parts
+ * they come. */
+static void test_full_line(void **state)
+{
+	static const size_t parts[] = {CHANNEL_LINE_MAX + 1, CHANNEL_LINE_MAX, 100, 1};
+	char line[CHANNEL_LINE_MAX + 2];
+	struct end e;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(parts); i++) {
+		memset(line, 'x', sizeof(line));
+		memcpy(line, "@stepd 1 out ", 13);
+		line[CHANNEL_LINE_MAX - 1] = '\n';
+		open_end(&e, &all_events);
+		put_in_parts(&e, line, CHANNEL_LINE_MAX, parts[i]);
+		assert_memory_equal(e.heard, "line 1 out|", 11);
+		close_end(&e);
+		line[CHANNEL_LINE_MAX - 1] = 'x';
+		line[CHANNEL_LINE_MAX] = '\n';
+		open_end(&e, &all_events);
+		put_in_parts(&e, line, CHANNEL_LINE_MAX + 1, parts[i]);
+		assert_memory_equal(e.heard, "foreign ", 8);
+		close_end(&e);
+	}
+}
+
 static void test_bytes(void **state)
 {
 	char good[] = "aGkA", none[] = "", wrong[] = "aGk", strange[] = "!!!!";
@@ -350,6 +387,7 @@ int main(void)
 		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_reading_rubbish),
 		cmocka_unit_test(test_longest_line),
+		cmocka_unit_test(test_full_line),
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_pause_and_finish),
 		cmocka_unit_test(test_broken),

@@ -90,7 +90,7 @@ static void channel_read_bytes(struct channel *c, const char *bytes, size_t size
 	while (size > 0) {
 		newline = memchr(bytes, '\n', size);
 		piece = newline ? (size_t)(newline - bytes) : size;
-		if (piece > sizeof(c->line) - 1 - c->line_size) {
+		if (piece >= sizeof(c->line) - 1 - c->line_size) { /* the newline has no place */
 			piece = sizeof(c->line) - 1 - c->line_size;
 			newline = NULL;
 		}
