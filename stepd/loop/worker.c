@@ -164,6 +164,18 @@ void worker_cancel(struct worker *w)
 		stop_it(w, -ECANCELED);
 }
 
+bool worker_wait(struct worker *w, int *ret_r, struct err *ret_err)
+{
+	if (!worker_is_busy(w) || w->cancelled)
+		return false;
+	wait_end(w);
+	if (!w->answer->given)
+		return false;
+	*ret_r = w->answer->result;
+	*ret_err = w->answer->err;
+	return true;
+}
+
 void worker_clear(struct worker *w)
 {
 	if (!w->answer)

@@ -57,7 +57,12 @@ bool worker_is_busy(const struct worker *w);
 /* Ends the one that runs, if any; done comes when it is gone. */
 void worker_cancel(struct worker *w);
 
-/* The same without a report and without waiting. A worker that was never begun is fine. */
+/* Waits for the end of the one that runs, a second at most, and has what done would get. False:
+ * none runs, or it has no result. worker_clear() comes next, and done does not. */
+bool worker_wait(struct worker *w, int *ret_r, struct err *ret_err) _must_check_;
+
+/* As worker_cancel(), without a report and without waiting. A worker that was never begun is fine.
+ */
 void worker_clear(struct worker *w);
 
 #endif

@@ -285,13 +285,22 @@ static void drop_all(struct request_list *list, int r, const char *why)
 
 void requests_clear(struct requests *rq)
 {
+	struct request *signalled = NULL;
 	struct request_list list;
+	struct err err = ERR_INIT;
+	int r = 0;
 
 	if (!rq->open)
 		return;
+	/* It may be what has ended the last process, before its worker could return. */
+	if (rq->now && rq->now->kind == REQUEST_SIGNAL && worker_wait(&rq->worker, &r, &err))
+		signalled = take_ptr(rq->now);
 	worker_clear(&rq->worker);
 	take_all(rq, &list);
 	rq->open = false;
+	if (signalled)
+		answer(signalled, r, &err);
+	free_request(signalled);
 	drop_all(&list, -ESRCH, "no process of the step is left");
 }
 

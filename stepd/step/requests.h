@@ -85,7 +85,8 @@ struct requests {
 /* The first five are set, and stay the caller's. */
 int requests_init(struct requests *rq, struct ev_loop *loop) _must_check_;
 
-/* Drops all. Nothing can be requested any more. */
+/* Drops all; a signal that is under way is waited for, a second at most, and answered with what
+ * became of it. Nothing can be requested any more. */
 void requests_clear(struct requests *rq);
 
 /* -ENOMEM. -ESRCH after requests_clear(). done may come before this returns, where no worker can be

@@ -234,6 +234,41 @@ static void test_cleared(struct rig *rig)
 	assert_string_equal(rig->told, "");
 }
 
+static void keep_result(int r, _unused_ const struct err *err, void *userdata)
+{
+	*(int *)userdata = r;
+}
+
+/* A signal ends the member, and the step is over before its worker has returned. */
+static void test_signal_that_ends_the_step(struct rig *rig)
+{
+	struct request_target member = {.whom = REQUEST_PROCESS, .alone = true, .pid = rig->member};
+	int result[2] = {1, 1};
+	struct request_answer answers[2] = {{.fn = keep_result, .userdata = &result[0]},
+		{.fn = keep_result, .userdata = &result[1]}};
+
+	assert_int_equal(requests_add_signal(&rig->rq, SIGTERM, &member, &answers[0]), 0);
+	assert_int_equal(requests_add_signal(&rig->rq, SIGTERM, &member, &answers[1]), 0);
+	await_end(rig->member);
+	requests_clear(&rig->rq);
+	assert_int_equal(result[0], 0);
+	assert_int_equal(result[1], -ESRCH); /* its turn had not come */
+	assert_string_equal(rig->told, "");
+}
+
+/* A worker that hangs is not waited for. */
+static void test_signal_that_hangs_at_the_end(struct rig *rig)
+{
+	struct request_target nobody = {.whom = REQUEST_PROCESS, .alone = true, .pid = getpid()};
+	int result = 1;
+	struct request_answer answer = {.fn = keep_result, .userdata = &result};
+
+	assert_int_equal(requests_add_signal(&rig->rq, SIGTERM, &nobody, &answer), 0);
+	hold_worker(rig);
+	requests_clear(&rig->rq);
+	assert_int_equal(result, -ESRCH);
+}
+
 static void run(void (*test)(struct rig *rig))
 {
 	struct rig rig;
@@ -265,6 +300,8 @@ RUN(test_withdrawn)
 RUN(test_kill_overtakes)
 RUN(test_lost_worker)
 RUN(test_cleared)
+RUN(test_signal_that_ends_the_step)
+RUN(test_signal_that_hangs_at_the_end)
 
 int main(void)
 {
@@ -275,6 +312,8 @@ int main(void)
 		TEST(test_kill_overtakes),
 		TEST(test_lost_worker),
 		TEST(test_cleared),
+		TEST(test_signal_that_ends_the_step),
+		TEST(test_signal_that_hangs_at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
