@@ -9,7 +9,7 @@
 
 const char *const selftest_stage_names[SELFTEST_STAGE_MAX] = {
 	[SELFTEST_INIT] = "init",
-	[SELFTEST_PLACE] = "rank-and-size",
+	[SELFTEST_RANK] = "rank-and-size",
 	[SELFTEST_PUT] = "put",
 	[SELFTEST_FENCE] = "fence",
 	[SELFTEST_GET] = "get",
@@ -79,7 +79,7 @@ int selftest_done(const struct selftest *t, const char *details)
 	return EXIT_SUCCESS;
 }
 
-int selftest_check_place(const struct selftest *t, uint32_t rank, uint32_t size)
+int selftest_check_rank(const struct selftest *t, uint32_t rank, uint32_t size)
 {
 	if (rank == t->rank && size == SELFTEST_SIZE)
 		return EXIT_SUCCESS;
@@ -87,19 +87,19 @@ int selftest_check_place(const struct selftest *t, uint32_t rank, uint32_t size)
 		rank, size, t->rank, SELFTEST_SIZE);
 }
 
-void selftest_make_key(uint32_t rank, char key[static SELFTEST_WORD_SIZE])
+void selftest_make_key(uint32_t rank, char key[static SELFTEST_PAIR_SIZE])
 {
-	(void)snprintf(key, SELFTEST_WORD_SIZE, "stepd-selftest-%u", rank);
+	(void)snprintf(key, SELFTEST_PAIR_SIZE, "stepd-selftest-%u", rank);
 }
 
-void selftest_make_value(uint32_t rank, char value[static SELFTEST_WORD_SIZE])
+void selftest_make_value(uint32_t rank, char value[static SELFTEST_PAIR_SIZE])
 {
-	(void)snprintf(value, SELFTEST_WORD_SIZE, "value-of-rank-%u", rank);
+	(void)snprintf(value, SELFTEST_PAIR_SIZE, "value-of-rank-%u", rank);
 }
 
 int selftest_check_value(const struct selftest *t, uint32_t rank, const char *got)
 {
-	char wanted[SELFTEST_WORD_SIZE];
+	char wanted[SELFTEST_PAIR_SIZE];
 
 	selftest_make_value(rank, wanted);
 	if (strcmp(got, wanted) == 0)

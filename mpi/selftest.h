@@ -21,7 +21,7 @@
 
 enum selftest_stage {
 	SELFTEST_INIT,
-	SELFTEST_PLACE, /* which rank of how many it is */
+	SELFTEST_RANK, /* which rank of how many it is */
 	SELFTEST_PUT,
 	SELFTEST_FENCE,
 	SELFTEST_GET,
@@ -55,12 +55,12 @@ int selftest_fail(const struct selftest *t, const char *fmt, ...) _printf_(2, 3)
 int selftest_done(const struct selftest *t, const char *details) _must_check_;
 
 /* Whether the server has the values of the agent: EXIT_SUCCESS, or the failure. */
-int selftest_check_place(const struct selftest *t, uint32_t rank, uint32_t size) _must_check_;
+int selftest_check_rank(const struct selftest *t, uint32_t rank, uint32_t size) _must_check_;
 
 /* The key and the value of a rank, and whether another's is what it must be. */
-#define SELFTEST_WORD_SIZE 32u
-void selftest_make_key(uint32_t rank, char key[static SELFTEST_WORD_SIZE]);
-void selftest_make_value(uint32_t rank, char value[static SELFTEST_WORD_SIZE]);
+#define SELFTEST_PAIR_SIZE 32u
+void selftest_make_key(uint32_t rank, char key[static SELFTEST_PAIR_SIZE]);
+void selftest_make_value(uint32_t rank, char value[static SELFTEST_PAIR_SIZE]);
 int selftest_check_value(const struct selftest *t, uint32_t rank, const char *got) _must_check_;
 
 #endif

@@ -104,32 +104,33 @@ void pmi_message_clear(struct pmi_message *m)
 
 /* ---- PMI-1 --------------------------------------------------------------------------------- */
 
-static int add_word(struct pmi_message *m, struct slice word)
+static int add_token(struct pmi_message *m, struct slice token)
 {
-	const char *equals = memchr(word.data, '=', word.size);
+	const char *equals = memchr(token.data, '=', token.size);
 	size_t n;
 
-	if (!equals || equals == word.data)
+	if (!equals || equals == token.data)
 		return -EBADMSG;
-	n = (size_t)(equals - word.data);
+	n = (size_t)(equals - token.data);
 	return add_field(
-		m, (struct slice){word.data, n}, (struct slice){equals + 1, word.size - n - 1});
+		m, (struct slice){token.data, n}, (struct slice){equals + 1, token.size - n - 1});
 }
 
 /* The value of a key may hold blanks, as some clients put them: it is the rest of the line. */
-static bool takes_rest(const struct pmi_message *m, struct slice word)
+static bool takes_rest(const struct pmi_message *m, struct slice token)
 {
 	static const char value[] = "value=";
 
 	return m->count > 0 && slice_is(m->fields[0].key, "cmd") &&
 		(slice_is(m->fields[0].value, "put") ||
 			slice_is(m->fields[0].value, "get_result")) &&
-		word.size >= sizeof(value) - 1 && memcmp(word.data, value, sizeof(value) - 1) == 0;
+		token.size >= sizeof(value) - 1 &&
+		memcmp(token.data, value, sizeof(value) - 1) == 0;
 }
 
 int pmi1_parse(struct slice line, struct pmi_message *m)
 {
-	struct slice word;
+	struct slice token;
 	const char *blank;
 	int r;
 
@@ -140,22 +141,22 @@ int pmi1_parse(struct slice line, struct pmi_message *m)
 			line.size--;
 			continue;
 		}
-		word = line;
+		token = line;
 		blank = memchr(line.data, ' ', line.size);
-		if (blank && !takes_rest(m, word))
-			word.size = (size_t)(blank - line.data);
-		r = add_word(m, word);
+		if (blank && !takes_rest(m, token))
+			token.size = (size_t)(blank - line.data);
+		r = add_token(m, token);
 		if (r < 0)
 			return r;
-		line.data += word.size;
-		line.size -= word.size;
+		line.data += token.size;
+		line.size -= token.size;
 	}
 	return m->count > 0 ? 0 : -EBADMSG;
 }
 
 int pmi1_parse_block_line(struct slice line, struct pmi_message *m)
 {
-	return add_word(m, line);
+	return add_token(m, line);
 }
 
 /* ---- PMI-2 --------------------------------------------------------------------------------- */

@@ -89,12 +89,12 @@ static int draft_set_text(char **text, struct slice value)
 static int draft_set_hosts(struct draft_command *c, struct slice value)
 {
 	_cleanup_free_ char *text = slice_dup(value);
-	char *rest = NULL, *word;
+	char *rest = NULL, *host;
 
 	if (!text)
 		return -ENOMEM;
-	for (word = strtok_r(text, ", ", &rest); word; word = strtok_r(NULL, ", ", &rest)) {
-		if (strv_add(&c->hosts, word) < 0)
+	for (host = strtok_r(text, ", ", &rest); host; host = strtok_r(NULL, ", ", &rest)) {
+		if (strv_add(&c->hosts, host) < 0)
 			return -ENOMEM;
 	}
 	return 0;

@@ -30,7 +30,7 @@ static int fail(const struct selftest *t, pmix_status_t status)
 	return selftest_fail(t, "%s (%s)", PMIx_Error_string(status), versions);
 }
 
-static int check_place(struct selftest *t, const pmix_proc_t *me, const pmix_proc_t *everybody)
+static int check_rank(struct selftest *t, const pmix_proc_t *me, const pmix_proc_t *everybody)
 {
 	pmix_value_t *value = NULL;
 	pmix_status_t status = PMIx_Get(everybody, PMIX_JOB_SIZE, NULL, 0, &value);
@@ -41,12 +41,12 @@ static int check_place(struct selftest *t, const pmix_proc_t *me, const pmix_pro
 	size = status == PMIX_SUCCESS ? value->data.uint32 : 0;
 	if (value)
 		PMIX_VALUE_RELEASE(value);
-	return status == PMIX_SUCCESS ? selftest_check_place(t, me->rank, size) : fail(t, status);
+	return status == PMIX_SUCCESS ? selftest_check_rank(t, me->rank, size) : fail(t, status);
 }
 
 static int put(struct selftest *t)
 {
-	char key[SELFTEST_WORD_SIZE], text[SELFTEST_WORD_SIZE];
+	char key[SELFTEST_PAIR_SIZE], text[SELFTEST_PAIR_SIZE];
 	pmix_value_t value = {.type = PMIX_STRING, .data.string = text};
 	pmix_status_t status;
 
@@ -72,7 +72,7 @@ static int fence(struct selftest *t, const pmix_proc_t *everybody)
 static int get(struct selftest *t, const pmix_proc_t *me)
 {
 	uint32_t other = 1 - t->rank;
-	char key[SELFTEST_WORD_SIZE];
+	char key[SELFTEST_PAIR_SIZE];
 	pmix_value_t *value = NULL;
 	pmix_status_t status;
 	pmix_proc_t peer;
@@ -95,8 +95,8 @@ static int exchange(struct selftest *t, const pmix_proc_t *me)
 	int status;
 
 	PMIX_LOAD_PROCID(&everybody, me->nspace, PMIX_RANK_WILDCARD);
-	selftest_at(t, SELFTEST_PLACE);
-	status = check_place(t, me, &everybody);
+	selftest_at(t, SELFTEST_RANK);
+	status = check_rank(t, me, &everybody);
 	if (status != EXIT_SUCCESS)
 		return status;
 	selftest_at(t, SELFTEST_PUT);

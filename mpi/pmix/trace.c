@@ -53,11 +53,11 @@ static bool read_name(const char *text, struct trace_line *line)
 	return end != text + len + 1;
 }
 
-static const char *after(const char *text, const char *word)
+static const char *after(const char *text, const char *name)
 {
-	const char *at = strstr(text, word);
+	const char *at = strstr(text, name);
 
-	return at ? at + strlen(word) : NULL;
+	return at ? at + strlen(name) : NULL;
 }
 
 bool trace_read_line(const char *text, struct trace_line *ret_line)

@@ -31,7 +31,7 @@ static int fail(const struct selftest *t, const struct err *err)
 
 static int exchange(struct selftest *t, struct pmi_client *o, struct err *err)
 {
-	char key[SELFTEST_WORD_SIZE], value[SELFTEST_WORD_SIZE], got[PMI_CLIENT_VALUE_MAX + 1];
+	char key[SELFTEST_PAIR_SIZE], value[SELFTEST_PAIR_SIZE], got[PMI_CLIENT_VALUE_MAX + 1];
 	uint32_t other = 1 - t->rank;
 	int r;
 
@@ -64,8 +64,8 @@ static int try_pmi(struct selftest *t, unsigned version)
 	selftest_at(t, SELFTEST_INIT);
 	if (pmi_client_open(&options, &o, &err) < 0)
 		return fail(t, &err);
-	selftest_at(t, SELFTEST_PLACE);
-	status = selftest_check_place(t, pmi_client_get_rank(o), pmi_client_get_size(o));
+	selftest_at(t, SELFTEST_RANK);
+	status = selftest_check_rank(t, pmi_client_get_rank(o), pmi_client_get_size(o));
 	if (status == EXIT_SUCCESS)
 		status = exchange(t, o, &err);
 	if (status != EXIT_SUCCESS)
