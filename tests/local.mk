@@ -21,7 +21,7 @@ AM_TESTS_ENVIRONMENT = \
 TESTS_LONG =
 # These begin first, as they take longest: else the last one would have the machine for itself.
 TESTS_FIRST = \
-	tests/system/0742-pmi-words.sh tests/system/0793-service-hostile.sh tests/system/0011-tidy-tree.sh \
+	tests/system/0742-pmi-raw.sh tests/system/0793-service-hostile.sh tests/system/0011-tidy-tree.sh \
 	tests/system/0854-pmix-spawn.sh tests/system/0612-following.sh tests/system/0693-reexec-clients.sh \
 	tests/system/0615-busy.sh tests/system/0600-control-hostile.sh tests/system/0825-steprun-slurm.sh \
 	tests/system/0813-spawn-many.sh tests/system/0910-in-systemd-container.sh tests/system/0841-pmi-hosts.sh \
@@ -344,10 +344,10 @@ endif
 TESTS += tests/system/0031-generated-docs.sh tests/system/0100-spec-schema.sh
 EXTRA_DIST += tests/system/0031-generated-docs.sh tests/system/0100-spec-schema.sh
 
-TESTS += tests/system/0610-asking.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
+TESTS += tests/system/0610-queries.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
 	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/system/0616-flood.sh \
 	tests/system/0617-flood-strangers.sh tests/system/0618-flood-followers.sh
-EXTRA_DIST += tests/system/0610-asking.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
+EXTRA_DIST += tests/system/0610-queries.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
 	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/system/0616-flood.sh \
 	tests/system/0617-flood-strangers.sh tests/system/0618-flood-followers.sh tests/lib/control.sh
 
@@ -822,7 +822,7 @@ endif
 PMI_SYSTEM_TESTS = \
 	tests/system/0740-pmi-mpich.sh \
 	tests/system/0741-pmi-slurm-client.sh \
-	tests/system/0742-pmi-words.sh \
+	tests/system/0742-pmi-raw.sh \
 	tests/system/0743-pmi-spawn.sh \
 	tests/system/0744-pmi-hydra.sh \
 	tests/system/0745-pmi-nodes.sh \
@@ -850,7 +850,7 @@ PMIX_SYSTEM_TESTS = \
 	tests/system/0850-pmix-start.sh \
 	tests/system/0851-pmix-data.sh \
 	tests/system/0852-pmix-together.sh \
-	tests/system/0853-pmix-asking.sh \
+	tests/system/0853-pmix-queries.sh \
 	tests/system/0854-pmix-spawn.sh \
 	tests/system/0855-pmix-old.sh \
 	tests/system/0856-pmix-deadline.sh \
@@ -907,10 +907,10 @@ SPAWN_SYSTEM_TESTS = \
 	tests/system/0814-spawn-reexec.sh \
 	tests/system/0815-spawn-places.sh
 TESTS += $(SPAWN_SYSTEM_TESTS)
-EXTRA_DIST += $(SPAWN_SYSTEM_TESTS) tests/lib/asking_plugin.c tests/lib/spawn.sh
-check_DATA += tests/lib/plugins/mpi_asking.so
-CLEANFILES += tests/lib/plugins/mpi_asking.so
-tests/lib/plugins/mpi_asking.so: tests/lib/asking_plugin.c mpi/client_hooks.c libmpilink.la stepd/api/mpi.h \
+EXTRA_DIST += $(SPAWN_SYSTEM_TESTS) tests/lib/spawner_plugin.c tests/lib/spawn.sh
+check_DATA += tests/lib/plugins/mpi_spawner.so
+CLEANFILES += tests/lib/plugins/mpi_spawner.so
+tests/lib/plugins/mpi_spawner.so: tests/lib/spawner_plugin.c mpi/client_hooks.c libmpilink.la stepd/api/mpi.h \
 	stepd/api/step.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< \
 		$(srcdir)/mpi/client_hooks.c .libs/libmpilink.a $(JANSSON_LIBS)

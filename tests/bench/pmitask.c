@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static int talk(int fd, const char *says, const char *hears)
+static int talk(int fd, const char *request, const char *wanted)
 {
 	char answer[256];
 	size_t have = 0;
 	ssize_t n;
 
-	if (write(fd, says, strlen(says)) != (ssize_t)strlen(says))
+	if (write(fd, request, strlen(request)) != (ssize_t)strlen(request))
 		return -1;
 	while (have < sizeof(answer) && (have == 0 || answer[have - 1] != '\n')) {
 		n = read(fd, answer + have, sizeof(answer) - have);
@@ -24,7 +24,7 @@ static int talk(int fd, const char *says, const char *hears)
 			return -1;
 		have += (size_t)n;
 	}
-	return strncmp(answer, hears, strlen(hears)) == 0 ? 0 : -1;
+	return strncmp(answer, wanted, strlen(wanted)) == 0 ? 0 : -1;
 }
 
 int main(void)

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			continue;
 		}
 		n = n < (size_t)(end - data) ? n : (size_t)(end - data);
-		rig_say_bytes(&rig, rank, data, n);
+		rig_send_bytes(&rig, rank, data, n);
 		data += n;
 		heard = rig_heard(&rig, rank);
 		require(heard[0] == '\0' || strncmp(heard, "cmd=", 4) == 0 || heard[0] == ' ' ||

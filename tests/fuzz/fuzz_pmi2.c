@@ -79,8 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	rig_open(&rig, 2, 3, layout, 1000);
 	for (rank = 0; rank < 3; rank++) {
-		rig_say(&rig, rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
-		rig_say2(&rig, rank, "cmd=fullinit;");
+		rig_send(&rig, rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
+		rig_send2(&rig, rank, "cmd=fullinit;");
 		(void)rig_heard(&rig, rank);
 	}
 	while (end - data > 1) {
@@ -90,8 +90,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (n > 0) {
 			check_parser((const char *)data, n);
 			(void)snprintf(head, sizeof(head), "%-6zu", n);
-			rig_say(&rig, rank, head);
-			rig_say_bytes(&rig, rank, data, n);
+			rig_send(&rig, rank, head);
+			rig_send_bytes(&rig, rank, data, n);
 			check_answers(&rig, rank);
 		} else {
 			rig_pass(&rig, 500);

@@ -1,12 +1,12 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Steps of PMI's words over hosts, on top of nodes.sh:
+# Steps over hosts whose tasks speak raw PMI, on top of nodes.sh:
 #	talk NODES ARG...        a step over them that runs pmi_talk.py; see across
 #	wide NODES ARG...        the same with pmi_across.py
 #	all_have NAME            checks that each of the $tasks ranks got all values; $out, $status
 #	begin NODES ARG...       wide, in the background, until all its ranks are there; $tasks of them
-#	heard N                  whether N ranks at least have been told that their fence has failed
+#	heard N                  whether N ranks at least have printed that their fence has failed
 #	halt                     asks steprun to end it
 #	finish                   waits for it: $out, $status
 #	agent_of NODE, service_of NODE   the pid of its agent, of its MPI service process
@@ -24,20 +24,20 @@ export GO
 tasks=8
 options=
 
-# shellcheck disable=SC2086 # $options are words
-say_words() { # PROGRAM NODES ARG...
-	say_program=$1 say_nodes=$2
+# shellcheck disable=SC2086 # $options are several
+run_ranks() { # PROGRAM NODES ARG...
+	ranks_program=$1 ranks_nodes=$2
 	shift 2
-	across "$say_nodes" --mpi=pmi2 -n "$tasks" $options -- python3 "$say_program" "$@"
+	across "$ranks_nodes" --mpi=pmi2 -n "$tasks" $options -- python3 "$ranks_program" "$@"
 }
 
 talk() {
-	out=$(say_words "$talk_py" "$@" 2>&1)
+	out=$(run_ranks "$talk_py" "$@" 2>&1)
 	status=$?
 }
 
 wide() {
-	out=$(say_words "$across_py" "$@" 2>&1)
+	out=$(run_ranks "$across_py" "$@" 2>&1)
 	status=$?
 }
 
@@ -53,7 +53,7 @@ are_there() {
 begin() {
 	: >"$tmpdir/begun"
 	rm -f "$GO"
-	say_words "$across_py" "$@" >"$tmpdir/begun" 2>&1 &
+	run_ranks "$across_py" "$@" >"$tmpdir/begun" 2>&1 &
 	begun=$!
 	eventually are_there || diag "not all are there: $(cat "$tmpdir/begun")"
 	: >"$GO"
@@ -78,6 +78,6 @@ heard() {
 	[ "$(grep -c '^rank .* hears ' "$tmpdir/begun")" -ge "$1" ]
 }
 
-halt() { # timeout(1) hands it on
+halt() { # timeout(1) forwards it
 	kill "$(pgrep -P "$begun")"
 }

@@ -37,17 +37,17 @@ struct ailing {
 	unsigned count, waiting;
 };
 
-static const char *said; /* the service process has no environment */
+static const char *configured; /* the service process has no environment */
 
 static bool is(const char *mood)
 {
-	return strcmp(said ? said : "idle", mood) == 0;
+	return strcmp(configured ? configured : "idle", mood) == 0;
 }
 
 int init(void)
 {
 	/* A copy: the environment is wiped in the service process. */
-	said = getenv("STEP_AILING") ? strdup(getenv("STEP_AILING")) : NULL;
+	configured = getenv("STEP_AILING") ? strdup(getenv("STEP_AILING")) : NULL;
 	return SLURM_SUCCESS;
 }
 
@@ -55,7 +55,7 @@ void fini(void)
 {
 }
 
-static void say(const struct ailing *a, unsigned task, const char *text)
+static void answer_task(const struct ailing *a, unsigned task, const char *text)
 {
 	(void)!write(a->service->task_fd[task], text, strlen(text));
 }
@@ -76,11 +76,11 @@ static void get(const struct ailing *a, unsigned task, const char *line)
 		if (strncmp(a->values[i], key, strcspn(key, " ")) == 0) {
 			(void)snprintf(text, sizeof(text), "cmd=get_result rc=0 %s\n",
 				strstr(a->values[i], "value="));
-			say(a, task, text);
+			answer_task(a, task, text);
 			return;
 		}
 	}
-	say(a, task, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
+	answer_task(a, task, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
 }
 
 static void fence(struct ailing *a)
@@ -95,20 +95,20 @@ static void fence(struct ailing *a)
 		_exit(7);
 	}
 	a->waiting = 0;
-	say(a, 0, "cmd=barrier_out\n");
-	say(a, 1, "cmd=barrier_out\n");
+	answer_task(a, 0, "cmd=barrier_out\n");
+	answer_task(a, 1, "cmd=barrier_out\n");
 }
 
 static void answer(struct ailing *a, unsigned task, const char *line)
 {
 	if (strstr(line, "cmd=init pmi_version=1"))
-		say(a, task, "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n");
+		answer_task(a, task, "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n");
 	else if (strstr(line, "cmd=init"))
-		say(a, task, "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n");
+		answer_task(a, task, "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n");
 	else if (strstr(line, "cmd=get_maxes"))
-		say(a, task, "cmd=maxes kvsname_max=64 keylen_max=64 vallen_max=64\n");
+		answer_task(a, task, "cmd=maxes kvsname_max=64 keylen_max=64 vallen_max=64\n");
 	else if (strstr(line, "cmd=get_my_kvsname"))
-		say(a, task, "cmd=my_kvsname kvsname=ailing\n");
+		answer_task(a, task, "cmd=my_kvsname kvsname=ailing\n");
 	else if (strstr(line, "cmd=put") && a->count < TASKS * 4)
 		(void)snprintf(a->values[a->count++], sizeof(a->values[0]), "%s", key_of(line));
 	else if (strstr(line, "cmd=get "))
@@ -116,9 +116,9 @@ static void answer(struct ailing *a, unsigned task, const char *line)
 	else if (strstr(line, "cmd=barrier_in"))
 		fence(a);
 	else if (strstr(line, "cmd=finalize"))
-		say(a, task, "cmd=finalize_ack\n");
+		answer_task(a, task, "cmd=finalize_ack\n");
 	if (strstr(line, "cmd=put"))
-		say(a, task, "cmd=put_result rc=0 msg=success\n");
+		answer_task(a, task, "cmd=put_result rc=0 msg=success\n");
 }
 
 /* Whether the task is there. */

@@ -1,9 +1,10 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Steps with a service process that does what tasks tell it (tests/lib/attendant_plugin.c), on top of
-# reexec.sh:
-#	$ask        for a task's script (of bash: dash knows no descriptor above 9): "ask WORDS" tells it, "answer" prints what it says
+# Steps with a service process that executes requests of its tasks (tests/lib/attendant_plugin.c), on
+# top of reexec.sh:
+#	$requests   for a script of a task (of bash: dash knows no descriptor above 9): "request TEXT"
+#	            sends a line to the service, "answer" prints its answer
 #	attended ARG...   "step" with that plugin
 # shellcheck source=tests/lib/reexec.sh
 . "${top_srcdir:?}/tests/lib/reexec.sh"
@@ -16,7 +17,7 @@ STEPD_PLUGIN_DIR=$tmpdir/plugins
 export STEPD_PLUGIN_DIR
 
 # shellcheck disable=SC2016,SC2034 # for the task's shell; of those who read this
-ask='ask() { printf "%s\n" "$*" >&$ATTEND_FD; }; answer() { head -n1 <&$ATTEND_FD; };'
+requests='request() { printf "%s\n" "$*" >&$ATTEND_FD; }; answer() { head -n1 <&$ATTEND_FD; };'
 
 attended() {
 	step --mpi attendant "$@"

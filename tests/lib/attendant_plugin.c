@@ -47,8 +47,8 @@ void fini(void)
 {
 }
 
-static void say(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(int fd, const char *fmt, ...)
+static void answer_task(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void answer_task(int fd, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -160,12 +160,12 @@ static void obey(struct attendant *at, int fd, char *line)
 		send_it(at,
 			json_pack(
 				"{s:s, s:s, s:s}", "do", "log", "level", "warning", "text", rest));
-		say(fd, "ok\n");
+		answer_task(fd, "ok\n");
 	} else if (strcmp(word, "flood") == 0) {
 		flood(at, atoi(rest));
-		say(fd, "ok\n");
+		answer_task(fd, "ok\n");
 	} else if (strcmp(word, "ends") == 0) {
-		say(fd, "%u\n", at->ends);
+		answer_task(fd, "%u\n", at->ends);
 	} else if (strcmp(word, "signal") == 0) {
 		rank = strchr(rest, ' ');
 		if (rank)
@@ -201,7 +201,7 @@ static bool hear_agent(struct attendant *at)
 	if (what && strcmp(what, "task-exit") == 0)
 		at->ends++;
 	if (what && strcmp(what, "done") == 0)
-		say(at->asker, "done %d\n",
+		answer_task(at->asker, "done %d\n",
 			(int)json_integer_value(json_object_get(m.object, "error")));
 	return r != -EPIPE && !(what && strcmp(what, "over") == 0);
 }

@@ -167,23 +167,24 @@ static int do_timeout(struct probe *p)
 }
 
 static const struct {
-	const char *word;
+	const char *command;
 	int (*run)(struct probe *p);
-} words[] = {{"describe", do_describe}, {"usage", do_usage}, {"pids", do_pids}, {"find", do_find},
-	{"signal", do_signal}, {"signal-pid", do_signal_pid}, {"suspend", do_suspend},
-	{"resume", do_resume}, {"terminate", do_terminate}, {"notify", do_notify}, {"add", do_add},
-	{"wait", do_wait}, {"events", do_events}, {"reexec", do_reexec}, {"timeout", do_timeout}};
+} commands[] = {{"describe", do_describe}, {"usage", do_usage}, {"pids", do_pids},
+	{"find", do_find}, {"signal", do_signal}, {"signal-pid", do_signal_pid},
+	{"suspend", do_suspend}, {"resume", do_resume}, {"terminate", do_terminate},
+	{"notify", do_notify}, {"add", do_add}, {"wait", do_wait}, {"events", do_events},
+	{"reexec", do_reexec}, {"timeout", do_timeout}};
 
-static int run_word(struct probe *p, char *word)
+static int run_command(struct probe *p, char *command)
 {
-	char *name = strsep(&word, ":");
+	char *name = strsep(&command, ":");
 	size_t i;
 
 	for (i = 0; i < sizeof(p->argument) / sizeof(p->argument[0]); i++)
-		p->argument[i] = strsep(&word, ":");
-	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcmp(words[i].word, name) == 0)
-			return words[i].run(p);
+		p->argument[i] = strsep(&command, ":");
+	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (strcmp(commands[i].command, name) == 0)
+			return commands[i].run(p);
 	errx(2, "there is no word '%s'", name);
 }
 
@@ -206,7 +207,7 @@ int main(int argc, char **argv)
 		errx(2, "usage: clientprobe STEP WORD...");
 	r = report(&p, stepd_connect(NULL, argv[1], STEPD_TIMEOUT_MS, &p.client, &p.error));
 	for (i = 2; p.client && i < argc; i++)
-		r = report(&p, run_word(&p, argv[i]));
+		r = report(&p, run_command(&p, argv[i]));
 	stepd_disconnect(p.client);
 	return r < 0;
 }

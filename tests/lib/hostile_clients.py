@@ -114,9 +114,9 @@ def half(path, seconds):
 
 
 def stopped(path, seconds):
-    """Asks and asks, and reads nothing."""
-    ask = frame("org.varlink.service.GetInterfaceDescription", {"interface": "io.stepd.Step"})
-    hold(path, seconds, 300, lambda s: fill(s, ask * 50))
+    """Sends request after request, and reads nothing."""
+    calls = frame("org.varlink.service.GetInterfaceDescription", {"interface": "io.stepd.Step"})
+    hold(path, seconds, 300, lambda s: fill(s, calls * 50))
 
 
 def followers(path, seconds):
@@ -134,10 +134,10 @@ def waiters(path, seconds):
 
 
 def pipeline(path, seconds):
-    ask = frame("ListPids") * 2000
+    calls = frame("ListPids") * 2000
     s = connect(path)
     for _ in until(seconds):
-        fill(s, ask)
+        fill(s, calls)
         s.setblocking(False)
         attempt(lambda: s.recv(1 << 20))
 
@@ -189,7 +189,7 @@ def descriptors(path, seconds):
 
 
 def storm(path, seconds):
-    """Connects, and leaves at once, as often as there is a place in the queue."""
+    """Connects, and leaves at once, as often as the queue has a slot."""
     for _ in until(seconds):
         s = attempt(lambda: connect_or_fail(path))
         if s:

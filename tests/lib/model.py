@@ -3,8 +3,8 @@
 """model.py [--seed N] [--operations N] [--backend NAME]... STEPD MODELPROC DIRECTORY
 
 A randomised test of process tracking through the control socket: real steps of processes that do
-what they are told (modelproc.c) are driven in random order, and after each operation the socket must
-say what this model says. A seed makes the same run again, but for the pids.
+commands that they get (modelproc.c) are driven in random order, and after each operation the socket must
+reply as this model does. A seed makes the same run again, but for the pids.
 
 What a backend can't know, by its manual, is written down in class Model, rule by rule, and nowhere
 else. Everything else is exact: who is a member, whose it is, who got which signal, who lives.
@@ -84,7 +84,7 @@ class Proc:
     def __repr__(self):
         return f"pid {self.pid} (rank {self.rank}{', leader' if self.leader else ''})"
 
-    def tell(self, command):
+    def post(self, command):
         self.connection.send(command.encode())
 
     def answer(self):
@@ -94,7 +94,7 @@ class Proc:
         return text
 
     def do(self, command):
-        self.tell(command)
+        self.post(command)
         return self.answer()
 
     def is_silent(self):
@@ -131,7 +131,7 @@ class Client:
         message = {"method": "io.stepd.Step." + method, "parameters": parameters}
         if more:
             message["more"] = True
-        self.asked = method
+        self.method = method
         self.sock.sendall(json.dumps(message).encode() + b"\0")
 
     def receive(self):
@@ -139,7 +139,7 @@ class Client:
             try:
                 piece = self.sock.recv(1 << 20)
             except TimeoutError:
-                raise Mismatch(f"{self.asked} is not answered") from None
+                raise Mismatch(f"{self.method} is not answered") from None
             check(piece, "the agent has closed the connection")
             self.data += piece
         frame, _, self.data = self.data.partition(b"\0")
@@ -164,7 +164,7 @@ class Client:
 
 
 class Model:
-    """What is true of a step, and what its backend can tell of it."""
+    """What is true of a step, and what its backend knows of it."""
 
     def __init__(self, backend):
         self.backend = backend
@@ -239,7 +239,7 @@ class Step:
         self.rng = rng
         self.listener = listener
         self.model = Model(backend)
-        self.waiting = {}  # connections of processes that nobody has asked for yet, by pid
+        self.waiting = {}  # connections of processes that nobody has claimed yet, by pid
         self.exits = {}  # of leaders by rank: wait status
         self.run = os.path.join(options.directory, f"run{job}")
         os.mkdir(self.run)
@@ -306,9 +306,9 @@ class Step:
         parent = self.pick(self.model.moving())
         if not parent or len(self.model.living()) >= LIVING_MAX:
             return False
-        told = int(parent.do("fork").split()[1])
+        reported = int(parent.do("fork").split()[1])
         pid, _, connection = self.accept()
-        check(pid == told, f"{parent} forked {told}, and {pid} reports")
+        check(pid == reported, f"{parent} forked {reported}, and {pid} reports")
         self.model.procs.append(Proc(pid, connection, parent, parent.rank, outside=parent.outside))
         self.inherit(self.model.procs[-1], parent)
         return True
@@ -376,7 +376,7 @@ class Step:
             return False
         self.see_added()
         status = self.rng.randrange(100)
-        p.tell(f"exit {status}")
+        p.post(f"exit {status}")
         self.bury([p], status << 8)
         return True
 
@@ -439,10 +439,10 @@ class Step:
     def expect_counts(self):
         moving = self.model.moving()
         for p in moving:
-            p.tell("count")
+            p.post("count")
         for p in moving:
             got = p.answer()
-            check(got == f"ok {p.count}", f"{p} had {p.count} signals, and says '{got}'")
+            check(got == f"ok {p.count}", f"{p} had {p.count} signals, and reports '{got}'")
 
     def flush(self, procs):
         for p in procs:
@@ -497,21 +497,21 @@ class Step:
         self.client.call("Suspend")
         self.model.suspended = True
         check(self.client.call("Describe")["state"] == "suspended", "the step is not called suspended")
-        self.asked = [p for p in self.model.members() if not p.stopped]
-        for p in self.asked:
-            p.tell("count")
+        self.counted = [p for p in self.model.members() if not p.stopped]
+        for p in self.counted:
+            p.post("count")
 
     def resume(self):
-        check(all(p.is_silent() for p in self.asked if p.alive), "a process moves in a suspended step")
+        check(all(p.is_silent() for p in self.counted if p.alive), "a process moves in a suspended step")
         self.client.call("Resume")
         self.model.suspended = False
-        asked = [p for p in self.asked if p.alive]
-        for p in asked:
-            # It was asked before its signals were sent; but a pending signal comes before an answer.
+        counted = [p for p in self.counted if p.alive]
+        for p in counted:
+            # The count was requested before the signals were sent; but a pending signal comes before an answer.
             p.count += p.pending
             p.pending = 0
             got = p.answer()
-            check(got == f"ok {p.count}", f"{p} had {p.count} signals, and says '{got}'")
+            check(got == f"ok {p.count}", f"{p} had {p.count} signals, and reports '{got}'")
         self.flush(self.model.living())
         self.expect_counts()
 
@@ -523,7 +523,7 @@ class Step:
 
     # ---- questions
 
-    def told_members(self, **parameters):
+    def listed_members(self, **parameters):
         return sorted((p["pid"], -1 if p.get("rank") is None else p["rank"], p.get("start_ticks"))
                       for p in self.client.call("ListPids", **parameters)["pids"])
 
@@ -534,16 +534,16 @@ class Step:
 
     def list_all(self):
         ticks = self.rng.random() < 0.5
-        told = self.told_members(start_ticks=ticks)
+        listed = self.listed_members(start_ticks=ticks)
         known = self.known_members(self.model.members(), ticks)
-        check([t[:2] for t in told] == [k[:2] for k in known], f"ListPids: {told}, and not {known}")
-        check(not ticks or told == known, f"ListPids: start times {told}, and not {known}")
+        check([t[:2] for t in listed] == [k[:2] for k in known], f"ListPids: {listed}, and not {known}")
+        check(not ticks or listed == known, f"ListPids: start times {listed}, and not {known}")
 
     def list_ranks(self):
         ranks = self.rng.sample(RANKS, self.rng.randrange(1, len(RANKS) + 1))
-        told = self.told_members(ranks=",".join(map(str, sorted(ranks))))
+        listed = self.listed_members(ranks=",".join(map(str, sorted(ranks))))
         known = self.known_members(self.model.of_ranks(ranks))
-        check(told == known, f"ListPids of {ranks}: {told}, and not {known}")
+        check(listed == known, f"ListPids of {ranks}: {listed}, and not {known}")
 
     def check_found(self, p, found):
         check(found["pid"] == p.pid and found.get("rank") == self.model.rank_of(p) and
@@ -635,7 +635,7 @@ class Step:
             self.client.call("Terminate", grace_ms=100)
         else:
             for p in m.leaders():
-                p.tell("exit 0")
+                p.post("exit 0")
         answer = client.receive()
         while answer.get("result") is None:
             answer = client.receive()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PMI over nodes in its bare words, beyond pmi_talk.py: pmi_across.py SCENARIO [ARG...]
+"""Raw PMI over nodes, beyond pmi_talk.py: pmi_across.py SCENARIO [ARG...]
 
-Each rank says "rank R is there" first where the test has to do something to a step that waits.
+Each rank prints "rank R is there" first where the test has to do something to a step that waits.
 """
 import os
 import signal
@@ -19,7 +19,7 @@ def awaits(t):
     while str(RANK) in sys.argv[2:]:
         signal.pause()
     try:
-        print("rank %d hears %s" % (RANK, t.say("cmd=barrier_in")))
+        print("rank %d hears %s" % (RANK, t.call("cmd=barrier_in")))
     except (ConnectionError, EOFError):
         print("rank %d is hung up on" % RANK)
     while True:
@@ -29,32 +29,32 @@ def awaits(t):
 def leaves(t):
     """The ranks that are named end at once; the others go on among themselves."""
     t.init(1)
-    t.say("cmd=barrier_in")
+    t.call("cmd=barrier_in")
     if str(RANK) in sys.argv[2:]:
-        t.say("cmd=finalize")
+        t.call("cmd=finalize")
         print("rank %d leaves" % RANK)
         return
     others = [str(r) for r in range(SIZE) if str(r) not in sys.argv[2:]]
     bad = 0
     for turn in range(50):
-        answer = t.say("cmd=barrier_in group=%s:t%d" % (",".join(others), turn))
+        answer = t.call("cmd=barrier_in group=%s:t%d" % (",".join(others), turn))
         bad += answer != "cmd=barrier_out rc=0 tag=t%d" % turn
-    t.say("cmd=finalize")
+    t.call("cmd=finalize")
     print("rank %d goes on, bad %d" % (RANK, bad))
 
 
 def start2(t):
     t.init(2)
-    t.say("cmd=fullinit;")
-    return field(t.say("cmd=job-getid;"), "jobid")
+    t.call("cmd=fullinit;")
+    return field(t.call("cmd=job-getid;"), "jobid")
 
 
 def put(t, key, value):
-    return field(t.say("cmd=kvs-put;key=%s;value=%s;" % (key, value.replace(";", ";;"))), "rc")
+    return field(t.call("cmd=kvs-put;key=%s;value=%s;" % (key, value.replace(";", ";;"))), "rc")
 
 
 def get(t, key):
-    return field(t.say("cmd=kvs-get;key=%s;" % key), "value")
+    return field(t.call("cmd=kvs-get;key=%s;" % key), "value")
 
 
 def sizes(t):
@@ -68,27 +68,27 @@ def sizes(t):
     lengths = (0, 1, 63, 255, 1023, 1024, 4096, 65536)
     for size in lengths:
         bad += put(t, "s%d.%d" % (RANK, size), value(RANK, size)) != "0"
-    bad += field(t.say("cmd=kvs-fence;"), "rc") != "0"
+    bad += field(t.call("cmd=kvs-fence;"), "rc") != "0"
     for rank in range(SIZE):
         for size in lengths:
             bad += get(t, "s%d.%d" % (rank, size)) != value(rank, size)
-    t.say("cmd=finalize;")
+    t.call("cmd=finalize;")
     is_(bad, 0, "rank %d of %d has everything" % (RANK, SIZE))
 
 
 def index(t):
     """PMI-1 by index: all pairs, each once, on every node."""
     t.init(1)
-    t.say("cmd=put key=i%d value=v%d" % (RANK, RANK))
-    t.say("cmd=barrier_in")
+    t.call("cmd=put key=i%d value=v%d" % (RANK, RANK))
+    t.call("cmd=barrier_in")
     pairs = []
     for i in range(1000):
-        answer = t.say("cmd=getbyidx idx=%d" % i)
+        answer = t.call("cmd=getbyidx idx=%d" % i)
         if field(answer, "rc", " ") != "0":
             break
         pairs.append("%s=%s" % (field(answer, "key", " "), field(answer, "val", " ")))
-    t.say("cmd=barrier_in")
-    t.say("cmd=finalize")
+    t.call("cmd=barrier_in")
+    t.call("cmd=finalize")
     pairs = sorted(pair for pair in pairs if pair.startswith("i"))
     is_(pairs, sorted("i%d=v%d" % (r, r) for r in range(SIZE)), "rank %d of %d has everything" % (RANK, SIZE))
 
@@ -105,13 +105,13 @@ def read_mapping(text):
 
 
 def places(t):
-    """The mapping says where ranks are: each tells its host, and all compare."""
+    """The mapping has the node of each rank: each rank puts its host, and all compare."""
     start2(t)
-    nodes = read_mapping(field(t.say("cmd=info-getjobattr;key=PMI_process_mapping;"), "value"))
+    nodes = read_mapping(field(t.call("cmd=info-getjobattr;key=PMI_process_mapping;"), "value"))
     put(t, "h%d" % RANK, "%s %s" % (socket.gethostname(), os.environ["SLURM_NODEID"]))
-    t.say("cmd=kvs-fence;")
+    t.call("cmd=kvs-fence;")
     there = [get(t, "h%d" % rank).split() for rank in range(SIZE)]
-    t.say("cmd=finalize;")
+    t.call("cmd=finalize;")
     is_([(int(i), name) for name, i in there], [(n, "node%d" % (n + 1)) for n in nodes],
         "rank %d of %d has everything" % (RANK, SIZE))
 
@@ -122,13 +122,13 @@ def node_attributes(t):
     node = int(os.environ["SLURM_NODEID"])
     bad = 0
     if os.environ["SLURM_LOCALID"] == "0" and node != 1:
-        bad += field(t.say("cmd=info-putnodeattr;key=na;value=of-%d;" % node), "rc") != "0"
+        bad += field(t.call("cmd=info-putnodeattr;key=na;value=of-%d;" % node), "rc") != "0"
     if node != 1:
-        bad += field(t.say("cmd=info-getnodeattr;key=na;wait=TRUE;"), "value") != "of-%d" % node
-    t.say("cmd=kvs-fence;")
+        bad += field(t.call("cmd=info-getnodeattr;key=na;wait=TRUE;"), "value") != "of-%d" % node
+    t.call("cmd=kvs-fence;")
     if node == 1:
-        bad += field(t.say("cmd=info-getnodeattr;key=na;wait=FALSE;"), "found") != "FALSE"
-    t.say("cmd=finalize;")
+        bad += field(t.call("cmd=info-getnodeattr;key=na;wait=FALSE;"), "found") != "FALSE"
+    t.call("cmd=finalize;")
     is_(bad, 0, "rank %d of %d has everything" % (RANK, SIZE))
 
 
@@ -138,20 +138,20 @@ def names(t):
     bad = 0
 
     def port(rank):
-        return field(t.say("cmd=name-lookup;name=n%d;" % rank), "port")
+        return field(t.call("cmd=name-lookup;name=n%d;" % rank), "port")
 
-    bad += field(t.say("cmd=name-publish;name=n%d;port=p%d;" % (RANK, RANK)), "rc") != "0"
-    t.say("cmd=kvs-fence;")
+    bad += field(t.call("cmd=name-publish;name=n%d;port=p%d;" % (RANK, RANK)), "rc") != "0"
+    t.call("cmd=kvs-fence;")
     bad += sum(port(rank) != "p%d" % rank for rank in range(SIZE))
-    t.say("cmd=kvs-fence;")
+    t.call("cmd=kvs-fence;")
     # again by another rank: taken; then gone, by whom it does not belong to
-    bad += field(t.say("cmd=name-publish;name=n%d;port=x;" % ((RANK + 1) % SIZE)), "rc") == "0"
-    t.say("cmd=kvs-fence;")
-    bad += field(t.say("cmd=name-unpublish;name=n%d;" % ((RANK + 1) % SIZE)), "rc") != "0"
-    t.say("cmd=kvs-fence;")
-    bad += sum(field(t.say("cmd=name-lookup;name=n%d;" % rank), "rc") == "0" for rank in range(SIZE))
-    t.say("cmd=kvs-fence;")
-    t.say("cmd=finalize;")
+    bad += field(t.call("cmd=name-publish;name=n%d;port=x;" % ((RANK + 1) % SIZE)), "rc") == "0"
+    t.call("cmd=kvs-fence;")
+    bad += field(t.call("cmd=name-unpublish;name=n%d;" % ((RANK + 1) % SIZE)), "rc") != "0"
+    t.call("cmd=kvs-fence;")
+    bad += sum(field(t.call("cmd=name-lookup;name=n%d;" % rank), "rc") == "0" for rank in range(SIZE))
+    t.call("cmd=kvs-fence;")
+    t.call("cmd=finalize;")
     is_(bad, 0, "rank %d of %d has everything" % (RANK, SIZE))
 
 
@@ -160,12 +160,12 @@ def rings(t):
     start2(t)
     bad = 0
     for turn in range(10):
-        answer = t.say("cmd=ring;ring-count=%d;ring-left=l%d.%d;ring-right=r%d.%d;"
+        answer = t.call("cmd=ring;ring-count=%d;ring-left=l%d.%d;ring-right=r%d.%d;"
                        % (RANK + turn, turn, RANK, turn, RANK))
         bad += answer != ("cmd=ring-response;rc=0;ring-count=%d;ring-left=r%d.%d;ring-right=l%d.%d;"
                           % (sum(range(RANK)) + turn * RANK, turn, (RANK - 1) % SIZE, turn,
                              (RANK + 1) % SIZE))
-    t.say("cmd=finalize;")
+    t.call("cmd=finalize;")
     is_(bad, 0, "rank %d of %d has everything" % (RANK, SIZE))
 
 
@@ -177,11 +177,11 @@ def group_barriers(t):
     groups.append([r for r in range(SIZE) if (r < SIZE // 2) == (RANK < SIZE // 2)])
     for turn in range(20):
         for k, group in enumerate(groups):
-            answer = t.say("cmd=barrier_in group=%s:t%d.%d" % (",".join(map(str, group)), k, turn))
+            answer = t.call("cmd=barrier_in group=%s:t%d.%d" % (",".join(map(str, group)), k, turn))
             bad += answer != "cmd=barrier_out rc=0 tag=t%d.%d" % (k, turn)
-        bad += t.say("cmd=barrier_in group=WORLD:w") != "cmd=barrier_out rc=0 tag=w"
-        bad += t.say("cmd=barrier_in group=NODE:n") != "cmd=barrier_out rc=0 tag=n"
-    t.say("cmd=finalize")
+        bad += t.call("cmd=barrier_in group=WORLD:w") != "cmd=barrier_out rc=0 tag=w"
+        bad += t.call("cmd=barrier_in group=NODE:n") != "cmd=barrier_out rc=0 tag=n"
+    t.call("cmd=finalize")
     is_(bad, 0, "rank %d of %d has everything" % (RANK, SIZE))
 
 
@@ -201,18 +201,18 @@ def ask_spawn(t, *commands):
         text += "infokeycount=%d;" % len(infos)
         text += "".join("infokey%d=%s;infoval%d=%s;" % (i, key, i, value)
                         for i, (key, value) in enumerate(infos))
-    return t.say(text)
+    return t.call(text)
 
 
 def spawned(t):
     """A spawned task: exchanges with those that were spawned with it, wherever they are."""
     t.init(2)
-    full = t.say("cmd=fullinit;")
-    nodes = read_mapping(field(t.say("cmd=info-getjobattr;key=PMI_process_mapping;"), "value"))
+    full = t.call("cmd=fullinit;")
+    nodes = read_mapping(field(t.call("cmd=info-getjobattr;key=PMI_process_mapping;"), "value"))
     put(t, "k%d" % RANK, socket.gethostname())
-    t.say("cmd=kvs-fence;")
+    t.call("cmd=kvs-fence;")
     hosts = [get(t, "k%d" % rank) for rank in range(SIZE)]
-    ring = t.say("cmd=ring;ring-count=1;ring-left=l%d;ring-right=r%d;" % (RANK, RANK))
+    ring = t.call("cmd=ring;ring-count=1;ring-left=l%d;ring-right=r%d;" % (RANK, RANK))
     good = (hosts == ["node%d" % (n + 1) for n in nodes] and field(ring, "ring-count") == str(RANK) and
             field(ring, "ring-left") == "r%d" % ((RANK - 1) % SIZE) and os.environ["PMI_SPAWNED"] == "1" and
             # of those that were not spawned nothing is here
@@ -220,10 +220,10 @@ def spawned(t):
     print("spawned %d of %d on %s appnum %s jobid %s by %s word %s %s"
           % (RANK, SIZE, socket.gethostname(), field(full, "appnum"), os.environ["PMI_JOBID"],
              field(full, "spawner-jobid"), get(t, "word"), "right" if good else "WRONG"))
-    t.say("cmd=kvs-fence;")
+    t.call("cmd=kvs-fence;")
     if RANK == 0:
-        t.say("cmd=name-publish;name=done%s;port=1;" % os.environ["PMI_JOBID"].rsplit(".", 1)[-1])
-    t.say("cmd=finalize;")
+        t.call("cmd=name-publish;name=done%s;port=1;" % os.environ["PMI_JOBID"].rsplit(".", 1)[-1])
+    t.call("cmd=finalize;")
 
 
 def spawns(t):
@@ -231,17 +231,17 @@ def spawns(t):
     start2(t)
 
     def until(number):
-        wait_for(lambda: field(t.say("cmd=name-lookup;name=done%d;" % number), "rc") == "0")
+        wait_for(lambda: field(t.call("cmd=name-lookup;name=done%d;" % number), "rc") == "0")
 
     if RANK == 0:
         answer = ask_spawn(t, (4, me("spawned"), []), (3, me("spawned"), [("host", "node2")]))
         print("answer %s errcodes %s" % (field(answer, "rc"), field(answer, "errcodes")))
         until(1)
-    t.say("cmd=kvs-fence;")
+    t.call("cmd=kvs-fence;")
     answer = ask_spawn(t, (2, me("spawned"), []))
     until(int(field(answer, "jobid").rsplit(".", 1)[-1]))
-    t.say("cmd=kvs-fence;")
-    t.say("cmd=finalize;")
+    t.call("cmd=kvs-fence;")
+    t.call("cmd=finalize;")
 
 
 def spawn_breaks(t):
@@ -251,15 +251,15 @@ def spawn_breaks(t):
         answer = ask_spawn(t, (2, ["sleep", "4321." + os.environ["SLURM_JOB_ID"]], [("host", "node2")]),
                            (2, ["/nonexistent/program"], [("host", "node3")]))
         print("answer %s errcodes %s" % (field(answer, "rc"), field(answer, "errcodes")))
-    t.say("cmd=kvs-fence;")
-    t.say("cmd=finalize;")
+    t.call("cmd=kvs-fence;")
+    t.call("cmd=finalize;")
     print("rank %d goes on" % RANK)
 
 
 def aborts(t):
     start2(t)
     if RANK == SIZE - 1:
-        t.tell("cmd=abort;isworld=TRUE;msg=application called MPI_Abort(MPI_COMM_WORLD, 7) - process 1;")
+        t.post("cmd=abort;isworld=TRUE;msg=application called MPI_Abort(MPI_COMM_WORLD, 7) - process 1;")
     while True:
         signal.pause()
 

@@ -338,24 +338,24 @@ struct pmi_task *rig_task(struct rig *rig, uint32_t step_rank)
 	return task;
 }
 
-void rig_say_bytes(struct rig *rig, uint32_t step_rank, const void *data, size_t size)
+void rig_send_bytes(struct rig *rig, uint32_t step_rank, const void *data, size_t size)
 {
 	pmi_input(rig_task(rig, step_rank), data, size);
 	rig_settle(rig);
 }
 
-void rig_say(struct rig *rig, uint32_t step_rank, const char *text)
+void rig_send(struct rig *rig, uint32_t step_rank, const char *text)
 {
-	rig_say_bytes(rig, step_rank, text, strlen(text));
+	rig_send_bytes(rig, step_rank, text, strlen(text));
 }
 
-void rig_say2(struct rig *rig, uint32_t step_rank, const char *body)
+void rig_send2(struct rig *rig, uint32_t step_rank, const char *body)
 {
 	size_t size = strlen(body);
 	char *message = NULL;
 
 	require(asprintf(&message, "%-6zu%s", size, body) > 0);
-	rig_say(rig, step_rank, message);
+	rig_send(rig, step_rank, message);
 	free(message);
 }
 

@@ -19,9 +19,9 @@ struct rig_node {
 	uint32_t node;
 };
 
-struct rig_fence; /* an exchange under way */
-struct rig_mail;  /* a message under way */
-struct rig_words; /* pmi_scene.h */
+struct rig_fence;   /* an exchange under way */
+struct rig_mail;    /* a message under way */
+struct rig_dialect; /* pmi_scene.h */
 
 struct rig {
 	struct rig_node nodes[RIG_NODES_MAX];
@@ -41,7 +41,7 @@ struct rig {
 	void *spawn_data;
 	uint32_t spawn_size;
 	bool refuse_mail;
-	const struct rig_words *words; /* of its tasks, for pmi_scene.c */
+	const struct rig_dialect *dialect; /* of its tasks, for pmi_scene.c */
 };
 
 /* layout: the node of each of size ranks; NULL: all on the one node. timeout_ms as in the config.
@@ -51,10 +51,10 @@ void rig_open(struct rig *rig, uint32_t nodes, uint32_t size, const uint32_t *la
 void rig_close(struct rig *rig);
 
 struct pmi_task *rig_task(struct rig *rig, uint32_t step_rank);
-void rig_say(struct rig *rig, uint32_t step_rank, const char *text);
-void rig_say_bytes(struct rig *rig, uint32_t step_rank, const void *data, size_t size);
+void rig_send(struct rig *rig, uint32_t step_rank, const char *text);
+void rig_send_bytes(struct rig *rig, uint32_t step_rank, const void *data, size_t size);
 /* A message of PMI-2, with its length before it. */
-void rig_say2(struct rig *rig, uint32_t step_rank, const char *body);
+void rig_send2(struct rig *rig, uint32_t step_rank, const char *body);
 /* What the task has been told since the last time, which it then has read; until the next call. */
 const char *rig_heard(struct rig *rig, uint32_t step_rank);
 /* Delivers messages and ends exchanges that all nodes have begun. */

@@ -11,12 +11,12 @@
 
 #include "pmi_scene.h"
 
-const struct rig_words pmi1_words = {
+const struct rig_dialect pmi1_dialect = {
 	.init = PMI1_INIT,
 	.init_answer = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n",
 };
 
-const struct rig_words pmi2_words = {
+const struct rig_dialect pmi2_dialect = {
 	.init = PMI2_INIT,
 	.init_answer = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n",
 	.full = "cmd=fullinit;pmirank=0;threaded=FALSE;",
@@ -30,33 +30,33 @@ const char *rig_hear(struct rig *rig, uint32_t rank)
 	const char *heard = rig_heard(rig, rank);
 	char head[32];
 
-	if (!rig->words->has_lengths || !heard[0])
+	if (!rig->dialect->has_lengths || !heard[0])
 		return heard;
 	(void)snprintf(head, sizeof(head), "%-6zu", strlen(heard + 6));
 	assert_memory_equal(heard, head, 6);
 	return heard + 6;
 }
 
-void rig_expect(struct rig *rig, uint32_t rank, const char *says, const char *hears)
+void rig_expect(struct rig *rig, uint32_t rank, const char *sends, const char *expects)
 {
-	if (says && rig->words->has_lengths)
-		rig_say2(rig, rank, says);
-	else if (says)
-		rig_say(rig, rank, says);
-	assert_string_equal(rig_hear(rig, rank), hears);
+	if (sends && rig->dialect->has_lengths)
+		rig_send2(rig, rank, sends);
+	else if (sends)
+		rig_send(rig, rank, sends);
+	assert_string_equal(rig_hear(rig, rank), expects);
 }
 
 static void greet(struct rig *rig, uint32_t rank, uint32_t size)
 {
-	const struct rig_words *words = rig->words;
+	const struct rig_dialect *dialect = rig->dialect;
 	char answer[200];
 
-	rig_say(rig, rank, words->init);
-	assert_string_equal(rig_heard(rig, rank), words->init_answer);
-	if (!words->full)
+	rig_send(rig, rank, dialect->init);
+	assert_string_equal(rig_heard(rig, rank), dialect->init_answer);
+	if (!dialect->full)
 		return;
-	(void)snprintf(answer, sizeof(answer), words->full_answer, rank, size);
-	rig_expect(rig, rank, words->full, answer);
+	(void)snprintf(answer, sizeof(answer), dialect->full_answer, rank, size);
+	rig_expect(rig, rank, dialect->full, answer);
 }
 
 void rig_open_scene(struct rig *rig, const struct rig_scene *scene)
@@ -64,16 +64,16 @@ void rig_open_scene(struct rig *rig, const struct rig_scene *scene)
 	uint32_t i;
 
 	rig_open(rig, scene->nodes, scene->size, scene->layout, 5000);
-	rig->words = scene->words;
+	rig->dialect = scene->dialect;
 	for (i = 0; i < scene->size && !scene->are_silent; i++)
 		greet(rig, i, scene->size);
 }
 
-void rig_open_all(struct rig *rig, const struct rig_words *words, uint32_t nodes, uint32_t size,
+void rig_open_all(struct rig *rig, const struct rig_dialect *dialect, uint32_t nodes, uint32_t size,
 	const uint32_t *layout)
 {
 	const struct rig_scene scene = {
-		.words = words, .nodes = nodes, .size = size, .layout = layout};
+		.dialect = dialect, .nodes = nodes, .size = size, .layout = layout};
 
 	rig_open_scene(rig, &scene);
 }
@@ -111,7 +111,7 @@ void rig_play(void **state)
 	struct held *held = *state;
 	const struct rig_line *line;
 
-	for (line = held->scene->lines; line->hears; line++)
-		rig_expect(&held->rig, line->rank, line->says, line->hears);
+	for (line = held->scene->lines; line->expects; line++)
+		rig_expect(&held->rig, line->rank, line->sends, line->expects);
 	assert_string_equal(held->rig.log, "");
 }

@@ -9,7 +9,7 @@
 
 #include "pmi_rig.h"
 
-struct rig_words {
+struct rig_dialect {
 	const char *init, *init_answer;
 	/* What comes next, NULL: nothing; its answer has the rank and the size. */
 	const char *full, *full_answer;
@@ -19,16 +19,16 @@ struct rig_words {
 #define PMI1_INIT "cmd=init pmi_version=1 pmi_subversion=1\n"
 #define PMI2_INIT "cmd=init pmi_version=2 pmi_subversion=0\n"
 
-extern const struct rig_words pmi1_words, pmi2_words;
+extern const struct rig_dialect pmi1_dialect, pmi2_dialect;
 
 /* A task says that, and hears this. says NULL: nothing, it has still to hear. */
 struct rig_line {
 	uint32_t rank;
-	const char *says, *hears;
+	const char *sends, *expects;
 };
 
 struct rig_scene {
-	const struct rig_words *words;
+	const struct rig_dialect *dialect;
 	uint32_t nodes, size;
 	const uint32_t *layout; /* as in rig_open() */
 	bool are_silent;        /* the tasks have said nothing yet */
@@ -37,12 +37,12 @@ struct rig_scene {
 };
 
 void rig_open_scene(struct rig *rig, const struct rig_scene *scene);
-void rig_open_all(struct rig *rig, const struct rig_words *words, uint32_t nodes, uint32_t size,
+void rig_open_all(struct rig *rig, const struct rig_dialect *dialect, uint32_t nodes, uint32_t size,
 	const uint32_t *layout);
 
 /* What the task has been told, as rig_heard(); of PMI-2 the body of the one message. */
 const char *rig_hear(struct rig *rig, uint32_t rank);
-void rig_expect(struct rig *rig, uint32_t rank, const char *says, const char *hears);
+void rig_expect(struct rig *rig, uint32_t rank, const char *sends, const char *expects);
 
 /* For cmocka: *state is the scene before rig_set_up(), and its rig after. rig_play() is a test of
  * nothing but lines. */
@@ -56,9 +56,9 @@ void rig_play(void **state);
 		.name = its_name, .test_func = function, .initial_state = scene,                   \
 		.setup_func = rig_set_up, .teardown_func = rig_tear_down                           \
 	}
-#define IN_SCENE(test, its_words, its_nodes, its_size, its_layout)                                 \
+#define IN_SCENE(test, its_dialect, its_nodes, its_size, its_layout)                               \
 	TEST_OF(#test, test,                                                                       \
-		(&(struct rig_scene){.words = &(its_words),                                        \
+		(&(struct rig_scene){.dialect = &(its_dialect),                                    \
 			.nodes = (its_nodes),                                                      \
 			.size = (its_size),                                                        \
 			.layout = (its_layout)}))

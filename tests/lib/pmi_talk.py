@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A PMI client in its bare words, as a task of a step: pmi_talk.py SCENARIO [ARG...]
+"""A raw PMI client, as a task of a step: pmi_talk.py SCENARIO [ARG...]
 
-Each scenario prints what it hears, a line each, or "ok NAME" and "not ok NAME: WHY". The connection
+Each scenario prints the answers, a line each, or "ok NAME" and "not ok NAME: WHY". The connection
 is PMI_FD's, or PMI_PORT's.
 """
 import os
@@ -54,12 +54,12 @@ class Talk:
         body, self.have = self.have[6:size], self.have[size:]
         return body.decode("latin-1")
 
-    def say(self, text):
+    def call(self, text):
         """Sends a command and returns its answer."""
-        self.tell(text)
+        self.post(text)
         return self.hear()
 
-    def tell(self, text):
+    def post(self, text):
         data = text.encode("latin-1")
         self.send(data + b"\n" if self.version == 1 else b"%-6d" % len(data) + data)
 
@@ -68,7 +68,7 @@ class Talk:
 
     def init(self, version):
         self.version = 1
-        answer = self.say("cmd=init pmi_version=%d pmi_subversion=%d" % (version, version % 2))
+        answer = self.call("cmd=init pmi_version=%d pmi_subversion=%d" % (version, version % 2))
         self.version = version
         return answer
 
@@ -89,47 +89,47 @@ def is_(got, wanted, name):
 
 
 def conversation1(t):
-    """What MPICH says, and a little more."""
+    """What MPICH sends, and a little more."""
     out = [t.init(1)]
-    out.append(t.say("cmd=get_maxes"))
-    out.append(t.say("cmd=get_appnum"))
-    kvs = t.say("cmd=get_my_kvsname")
+    out.append(t.call("cmd=get_maxes"))
+    out.append(t.call("cmd=get_appnum"))
+    kvs = t.call("cmd=get_my_kvsname")
     out.append(kvs)
     kvs = kvs.split("kvsname=")[1]
-    out.append(t.say("cmd=get kvsname=%s key=PMI_process_mapping" % kvs))
-    out.append(t.say("cmd=barrier_in"))
-    out.append(t.say("cmd=put kvsname=%s key=k%d value=v%d=x" % (kvs, RANK, RANK)))
-    out.append(t.say("cmd=barrier_in"))
-    out.append(t.say("cmd=get kvsname=%s key=k%d" % (kvs, (RANK + 1) % SIZE)))
-    out.append(t.say("cmd=get kvsname=%s key=-NONEXIST-KEY" % kvs))
-    out.append(t.say("cmd=barrier_in"))
+    out.append(t.call("cmd=get kvsname=%s key=PMI_process_mapping" % kvs))
+    out.append(t.call("cmd=barrier_in"))
+    out.append(t.call("cmd=put kvsname=%s key=k%d value=v%d=x" % (kvs, RANK, RANK)))
+    out.append(t.call("cmd=barrier_in"))
+    out.append(t.call("cmd=get kvsname=%s key=k%d" % (kvs, (RANK + 1) % SIZE)))
+    out.append(t.call("cmd=get kvsname=%s key=-NONEXIST-KEY" % kvs))
+    out.append(t.call("cmd=barrier_in"))
     if RANK == 0:
-        out.append(t.say("cmd=publish_name service=svc port=port1"))
-        out.append(t.say("cmd=lookup_name service=svc"))
-        out.append(t.say("cmd=unpublish_name service=svc"))
-        out.append(t.say("cmd=lookup_name service=svc"))
-    out.append(t.say("cmd=finalize"))
+        out.append(t.call("cmd=publish_name service=svc port=port1"))
+        out.append(t.call("cmd=lookup_name service=svc"))
+        out.append(t.call("cmd=unpublish_name service=svc"))
+        out.append(t.call("cmd=lookup_name service=svc"))
+    out.append(t.call("cmd=finalize"))
     print("\n".join(line.replace(kvs, "KVS") for line in out))
 
 
 def conversation2(t):
     out = [t.init(2)]
-    out.append(t.say("cmd=fullinit;pmijobid=%s;pmirank=%d;threaded=FALSE;"
+    out.append(t.call("cmd=fullinit;pmijobid=%s;pmirank=%d;threaded=FALSE;"
                      % (os.environ.get("PMI_JOBID", "0"), RANK)))
-    kvs = t.say("cmd=job-getid;")
+    kvs = t.call("cmd=job-getid;")
     out.append(kvs)
     kvs = field(kvs, "jobid")
-    out.append(t.say("cmd=info-getjobattr;key=PMI_process_mapping;"))
-    out.append(t.say("cmd=info-getjobattr;key=universeSize;"))
-    out.append(t.say("cmd=kvs-put;key=k%d;value=v%d=x;" % (RANK, RANK)))
-    out.append(t.say("cmd=kvs-fence;"))
-    out.append(t.say("cmd=kvs-get;jobid=%s;srcid=-1;key=k%d;" % (kvs, (RANK + 1) % SIZE)))
-    out.append(t.say("cmd=kvs-get;jobid=%s;srcid=-1;key=nothing;" % kvs))
+    out.append(t.call("cmd=info-getjobattr;key=PMI_process_mapping;"))
+    out.append(t.call("cmd=info-getjobattr;key=universeSize;"))
+    out.append(t.call("cmd=kvs-put;key=k%d;value=v%d=x;" % (RANK, RANK)))
+    out.append(t.call("cmd=kvs-fence;"))
+    out.append(t.call("cmd=kvs-get;jobid=%s;srcid=-1;key=k%d;" % (kvs, (RANK + 1) % SIZE)))
+    out.append(t.call("cmd=kvs-get;jobid=%s;srcid=-1;key=nothing;" % kvs))
     if RANK == 0:
-        out.append(t.say("cmd=info-putnodeattr;key=na;value=nv;"))
-    out.append(t.say("cmd=info-getnodeattr;key=na;wait=TRUE;"))
-    out.append(t.say("cmd=kvs-fence;"))
-    out.append(t.say("cmd=finalize;"))
+        out.append(t.call("cmd=info-putnodeattr;key=na;value=nv;"))
+    out.append(t.call("cmd=info-getnodeattr;key=na;wait=TRUE;"))
+    out.append(t.call("cmd=kvs-fence;"))
+    out.append(t.call("cmd=finalize;"))
     print("\n".join(line.replace(kvs, "KVS") for line in out))
 
 
@@ -162,7 +162,7 @@ def pieces(t):
 def malformed(t):
     """Rank 0's conversation is ended; the others go on and their fence names it."""
     t.init(2)
-    t.say("cmd=fullinit;")
+    t.call("cmd=fullinit;")
     if RANK == 0:
         t.send(b"12x456cmd=oops;")
         try:
@@ -171,10 +171,10 @@ def malformed(t):
         except EOFError:
             print("ok a rank that sends what is no message is disconnected")
         return
-    answer = t.say("cmd=kvs-fence;")
+    answer = t.call("cmd=kvs-fence;")
     is_(field(answer, "errmsg"), "rank 0 has sent what is no PMI before the fence",
         "rank %d gets the error of a fence with a rank that sends what is no message" % RANK)
-    is_(t.say("cmd=sing;"), "cmd=sing-response;rc=14;errmsg=unknown command;",
+    is_(t.call("cmd=sing;"), "cmd=sing-response;rc=14;errmsg=unknown command;",
         "rank %d: an unknown command is answered" % RANK)
 
 
@@ -184,8 +184,8 @@ def death(t):
     if RANK == SIZE - 1:
         t.send(b"cmd=barrier")
         os.kill(os.getpid(), 9)
-    print(t.say("cmd=barrier_in"))
-    t.say("cmd=finalize")  # else this would be the next death
+    print(t.call("cmd=barrier_in"))
+    t.call("cmd=finalize")  # else this would be the next death
 
 
 def deaths(t):
@@ -193,19 +193,19 @@ def deaths(t):
     (in the directory that is named): a node whose ranks have ended would be another reason."""
     t.init(1)
     if RANK == SIZE - 1:
-        t.say("cmd=get_appnum")
+        t.call("cmd=get_appnum")
         os.kill(os.getpid(), 9)
-    got = [t.say("cmd=barrier_in") for _ in range(4)]
-    got.append(t.say("cmd=barrier_in group=0,%d:some" % (SIZE - 1)) if RANK == 0 else got[0])
+    got = [t.call("cmd=barrier_in") for _ in range(4)]
+    got.append(t.call("cmd=barrier_in group=0,%d:some" % (SIZE - 1)) if RANK == 0 else got[0])
     bad = [line for line in got if "_%d_" % (SIZE - 1) not in line]
     open(os.path.join(sys.argv[2], str(RANK)), "w").close()
     wait_for(lambda: len(os.listdir(sys.argv[2])) == SIZE - 1)
-    t.say("cmd=finalize")
+    t.call("cmd=finalize")
     is_(bad, [], "rank %d: every fence names the dead rank" % RANK)
 
 
 def late(t):
-    """Some ranks never come. The others end when all of them have said so (in the directory that is
+    """Some ranks never come. The others end when all of them have reported it (in the directory that is
     named): the end of one ends the step."""
     t.init(1)
     if RANK in (1, 3, 4):
@@ -214,7 +214,7 @@ def late(t):
                 t.more() # until the step is over
         except EOFError:
             return
-    print(t.say("cmd=barrier_in"))
+    print(t.call("cmd=barrier_in"))
     open(os.path.join(sys.argv[2], str(RANK)), "w").close()
     wait_for(lambda: len(os.listdir(sys.argv[2])) == 3)
 
@@ -222,37 +222,37 @@ def late(t):
 def double(t):
     """Rank 0 fences twice before the other does once."""
     t.init(2)
-    t.say("cmd=fullinit;")
+    t.call("cmd=fullinit;")
     if RANK == 0:
-        t.tell("cmd=kvs-fence;thrid=1;")
-        t.tell("cmd=kvs-fence;thrid=2;")
-        t.tell("cmd=info-putnodeattr;key=go;value=1;thrid=3;")
+        t.post("cmd=kvs-fence;thrid=1;")
+        t.post("cmd=kvs-fence;thrid=2;")
+        t.post("cmd=info-putnodeattr;key=go;value=1;thrid=3;")
         first = t.hear()
         # The put is behind the second fence, which can't begin before.
         is_(first, "cmd=kvs-fence-response;thrid=1;rc=0;", "the first fence ends first")
         is_(sorted([t.hear(), t.hear()])[0], "cmd=info-putnodeattr-response;thrid=3;rc=0;",
             "the put behind the fence is done")
     else:
-        t.say("cmd=kvs-put;key=late;value=1;")
-        t.say("cmd=kvs-fence;")
-        t.say("cmd=kvs-fence;")
+        t.call("cmd=kvs-put;key=late;value=1;")
+        t.call("cmd=kvs-fence;")
+        t.call("cmd=kvs-fence;")
         print("ok the second fence has both ranks")
 
 
 def groups(t):
     t.init(1)
     if RANK < 2:
-        is_(t.say("cmd=barrier_in group=0,1:pair"), "cmd=barrier_out rc=0 tag=pair",
+        is_(t.call("cmd=barrier_in group=0,1:pair"), "cmd=barrier_out rc=0 tag=pair",
             "a barrier of two ranks succeeds, rank %d" % RANK)
-    is_(t.say("cmd=barrier_in group=NODE:n"), "cmd=barrier_out rc=0 tag=n", "a barrier of a node succeeds, rank %d" % RANK)
-    is_(t.say("cmd=barrier_in group=WORLD:w"), "cmd=barrier_out rc=0 tag=w", "a barrier of all ranks succeeds, rank %d" % RANK)
-    t.say("cmd=finalize")
+    is_(t.call("cmd=barrier_in group=NODE:n"), "cmd=barrier_out rc=0 tag=n", "a barrier of a node succeeds, rank %d" % RANK)
+    is_(t.call("cmd=barrier_in group=WORLD:w"), "cmd=barrier_out rc=0 tag=w", "a barrier of all ranks succeeds, rank %d" % RANK)
+    t.call("cmd=finalize")
 
 
 def appnum(t):
     t.init(1)
-    print("rank %d appnum %s" % (RANK, t.say("cmd=get_appnum").split("=")[-1]))
-    t.say("cmd=finalize")
+    print("rank %d appnum %s" % (RANK, t.call("cmd=get_appnum").split("=")[-1]))
+    t.call("cmd=finalize")
 
 
 def mixed(t):
@@ -260,53 +260,53 @@ def mixed(t):
     value = None
     if RANK % 2 == 0:
         t.init(1)
-        t.say("cmd=put key=m%d value=v%d" % (RANK, RANK))
-        t.say("cmd=barrier_in")
-        value = t.say("cmd=get key=m%d" % ((RANK + 1) % SIZE)).split("value=")[1]
-        t.say("cmd=finalize")
+        t.call("cmd=put key=m%d value=v%d" % (RANK, RANK))
+        t.call("cmd=barrier_in")
+        value = t.call("cmd=get key=m%d" % ((RANK + 1) % SIZE)).split("value=")[1]
+        t.call("cmd=finalize")
     else:
         t.init(2)
-        t.say("cmd=fullinit;")
-        t.say("cmd=kvs-put;key=m%d;value=v%d;" % (RANK, RANK))
-        t.say("cmd=kvs-fence;")
-        value = field(t.say("cmd=kvs-get;key=m%d;" % ((RANK + 1) % SIZE)), "value")
-        t.say("cmd=finalize;")
+        t.call("cmd=fullinit;")
+        t.call("cmd=kvs-put;key=m%d;value=v%d;" % (RANK, RANK))
+        t.call("cmd=kvs-fence;")
+        value = field(t.call("cmd=kvs-get;key=m%d;" % ((RANK + 1) % SIZE)), "value")
+        t.call("cmd=finalize;")
     is_(value, "v%d" % ((RANK + 1) % SIZE), "rank %d reads its neighbour's value" % RANK)
 
 
 def exchange(t):
     """Everybody's value comes to everybody, three times over."""
     t.init(2)
-    t.say("cmd=fullinit;")
+    t.call("cmd=fullinit;")
     bad = 0
     for turn in range(3):
-        t.say("cmd=kvs-put;key=e%d.%d;value=%s;" % (turn, RANK, "x" * (RANK + 1)))
-        t.say("cmd=kvs-fence;")
+        t.call("cmd=kvs-put;key=e%d.%d;value=%s;" % (turn, RANK, "x" * (RANK + 1)))
+        t.call("cmd=kvs-fence;")
         for other in range(SIZE):
-            answer = t.say("cmd=kvs-get;key=e%d.%d;" % (turn, other))
+            answer = t.call("cmd=kvs-get;key=e%d.%d;" % (turn, other))
             bad += field(answer, "value") != "x" * (other + 1)
-    answer = t.say("cmd=ring;ring-count=1;ring-left=l%d;ring-right=r%d;" % (RANK, RANK))
+    answer = t.call("cmd=ring;ring-count=1;ring-left=l%d;ring-right=r%d;" % (RANK, RANK))
     bad += answer != ("cmd=ring-response;rc=0;ring-count=%d;ring-left=r%d;ring-right=l%d;"
                       % (RANK, (RANK - 1) % SIZE, (RANK + 1) % SIZE))
     if RANK == SIZE - 1:
-        bad += field(t.say("cmd=name-publish;name=far;port=p%d;" % RANK), "rc") != "0"
-    t.say("cmd=kvs-fence;")
-    bad += field(t.say("cmd=name-lookup;name=far;"), "port") != "p%d" % (SIZE - 1)
-    t.say("cmd=kvs-fence;")
-    t.say("cmd=finalize;")
+        bad += field(t.call("cmd=name-publish;name=far;port=p%d;" % RANK), "rc") != "0"
+    t.call("cmd=kvs-fence;")
+    bad += field(t.call("cmd=name-lookup;name=far;"), "port") != "p%d" % (SIZE - 1)
+    t.call("cmd=kvs-fence;")
+    t.call("cmd=finalize;")
     is_(bad, 0, "rank %d of %d has everything" % (RANK, SIZE))
 
 
 def confide(t):
     """Each rank's value comes to all, over the wire."""
     t.init(2)
-    t.say("cmd=fullinit;")
+    t.call("cmd=fullinit;")
     value = "a value of rank %d that nobody else is to see"
-    t.say("cmd=kvs-put;key=confidential%d;value=%s;" % (RANK, value % RANK))
-    t.say("cmd=kvs-fence;")
-    got = [field(t.say("cmd=kvs-get;key=confidential%d;" % other), "value") for other in range(SIZE)]
+    t.call("cmd=kvs-put;key=confidential%d;value=%s;" % (RANK, value % RANK))
+    t.call("cmd=kvs-fence;")
+    got = [field(t.call("cmd=kvs-get;key=confidential%d;" % other), "value") for other in range(SIZE)]
     is_(got, [value % other for other in range(SIZE)], "rank %d has all values" % RANK)
-    t.say("cmd=finalize;")
+    t.call("cmd=finalize;")
 
 
 def conflict(t):
@@ -314,19 +314,19 @@ def conflict(t):
     key, version = "shared", 1 + RANK % 2
     t.init(version)
     if version == 2:
-        t.say("cmd=fullinit;")
+        t.call("cmd=fullinit;")
 
     def get():
         if version == 2:
-            return field(t.say("cmd=kvs-get;key=%s;" % key), "value")
-        return field(t.say("cmd=get key=%s" % key), "value", " ")
+            return field(t.call("cmd=kvs-get;key=%s;" % key), "value")
+        return field(t.call("cmd=get key=%s" % key), "value", " ")
 
     def put(value):
-        t.say(("cmd=kvs-put;key=%s;value=%s;" if version == 2 else "cmd=put key=%s value=%s")
+        t.call(("cmd=kvs-put;key=%s;value=%s;" if version == 2 else "cmd=put key=%s value=%s")
               % (key, value))
 
     def fence():
-        t.say("cmd=kvs-fence;" if version == 2 else "cmd=barrier_in")
+        t.call("cmd=kvs-fence;" if version == 2 else "cmd=barrier_in")
 
     put("by%d" % RANK)
     before = get()
@@ -338,38 +338,38 @@ def conflict(t):
     fence()
     is_((before, first, second, get()), (None, "by%d" % (SIZE - 1), "by%d" % (SIZE - 1), "later"),
         "rank %d finds what all find" % RANK)
-    t.say("cmd=finalize;" if version == 2 else "cmd=finalize")
+    t.call("cmd=finalize;" if version == 2 else "cmd=finalize")
 
 
 def fill(t):
     """Puts until there is no room: that is an error of the put, and the conversation goes on."""
     t.init(2)
-    t.say("cmd=fullinit;")
-    t.say("cmd=kvs-put;key=first;value=1;")
+    t.call("cmd=fullinit;")
+    t.call("cmd=kvs-put;key=first;value=1;")
     value = "x" * 60000
     code, n = "0", 0
     while code == "0" and n < 20000:
-        code = field(t.say("cmd=kvs-put;key=f%d;value=%s;" % (n, value)), "rc")
+        code = field(t.call("cmd=kvs-put;key=f%d;value=%s;" % (n, value)), "rc")
         n += 1
     is_(code, "2", "a put beyond the memory limit is refused")
     is_(n > 100, True, "puts within the memory limit are accepted")
-    t.say("cmd=kvs-fence;")
-    is_(field(t.say("cmd=kvs-get;key=first;"), "value"), "1", "a value put before the memory limit is found")
-    t.say("cmd=finalize;")
+    t.call("cmd=kvs-fence;")
+    is_(field(t.call("cmd=kvs-get;key=first;"), "value"), "1", "a value put before the memory limit is found")
+    t.call("cmd=finalize;")
 
 
 def abort(t):
     """One rank aborts, the others wait for ever."""
     t.init(1)
     if RANK == SIZE - 1:
-        t.tell("cmd=abort exitcode=%s" % sys.argv[2])
-    t.say("cmd=barrier_in")
+        t.post("cmd=abort exitcode=%s" % sys.argv[2])
+    t.call("cmd=barrier_in")
 
 
 def bench(t):
     t.init(1)
-    t.say("cmd=barrier_in")
-    t.say("cmd=finalize")
+    t.call("cmd=barrier_in")
+    t.call("cmd=finalize")
 
 
 # ---- spawn ------------------------------------------------------------------------------------
@@ -377,18 +377,18 @@ def bench(t):
 def child(t):
     """A spawned task: speaks with those that were spawned with it, and reads what was put before."""
     t.init(2)
-    full = t.say("cmd=fullinit;")
-    word = field(t.say("cmd=kvs-get;key=word;"), "value")
-    t.say("cmd=kvs-put;key=c%d;value=%d;" % (RANK, RANK))
-    t.say("cmd=kvs-fence;")
-    other = field(t.say("cmd=kvs-get;key=c%d;" % ((RANK + 1) % SIZE)), "value")
+    full = t.call("cmd=fullinit;")
+    word = field(t.call("cmd=kvs-get;key=word;"), "value")
+    t.call("cmd=kvs-put;key=c%d;value=%d;" % (RANK, RANK))
+    t.call("cmd=kvs-fence;")
+    other = field(t.call("cmd=kvs-get;key=c%d;" % ((RANK + 1) % SIZE)), "value")
     print("child %d of %d appnum %s spawner %s word %s other %s spawned %s jobid %s in %s args %s"
           % (RANK, SIZE, field(full, "appnum"), field(full, "spawner-jobid"), word, other,
              os.environ.get("PMI_SPAWNED"), os.environ.get("PMI_JOBID"), os.getcwd(),
              " ".join(sys.argv[2:])))
     if RANK == 0:
-        t.say("cmd=name-publish;name=done%s;port=1;" % os.environ["PMI_JOBID"].split(".")[-1])
-    t.say("cmd=finalize;")
+        t.call("cmd=name-publish;name=done%s;port=1;" % os.environ["PMI_JOBID"].split(".")[-1])
+    t.call("cmd=finalize;")
 
 
 def spawn1(t):
@@ -404,34 +404,34 @@ def spawn1(t):
                       "endcmd"]
             t.send(("\n".join(lines) + "\n").encode())
         print("answer %s" % t.line())
-        wait_for(lambda: "rc=0" in t.say("cmd=lookup_name service=done1"))
-    t.say("cmd=barrier_in")
-    t.say("cmd=finalize")
+        wait_for(lambda: "rc=0" in t.call("cmd=lookup_name service=done1"))
+    t.call("cmd=barrier_in")
+    t.call("cmd=finalize")
 
 
 def spawn2(t):
     t.init(2)
-    t.say("cmd=fullinit;")
+    t.call("cmd=fullinit;")
     if RANK == 0:
         python, script = sys.executable, os.path.abspath(sys.argv[0])
         text = "cmd=spawn;ncmds=2;preputcount=1;ppkey0=word;ppval0=a;;b;"
         for count, arg in ((2, "one"), (1, "two")):
             text += ("subcmd=%s;maxprocs=%d;argc=3;argv0=%s;argv1=child;argv2=%s;infokeycount=1;"
                      "infokey0=wdir;infoval0=/usr;" % (python, count, script, arg))
-        print("answer %s" % t.say(text))
-        wait_for(lambda: field(t.say("cmd=name-lookup;name=done1;"), "rc") == "0")
-    t.say("cmd=kvs-fence;")
-    t.say("cmd=finalize;")
+        print("answer %s" % t.call(text))
+        wait_for(lambda: field(t.call("cmd=name-lookup;name=done1;"), "rc") == "0")
+    t.call("cmd=kvs-fence;")
+    t.call("cmd=finalize;")
 
 
 def spawn_fails(t):
     t.init(2)
-    t.say("cmd=fullinit;")
+    t.call("cmd=fullinit;")
     if RANK == 0:
-        answer = t.say("cmd=spawn;ncmds=1;subcmd=/nonexistent/program;maxprocs=2;argc=0;")
+        answer = t.call("cmd=spawn;ncmds=1;subcmd=/nonexistent/program;maxprocs=2;argc=0;")
         print("rc %s errcodes %s" % ("0" if field(answer, "rc") == "0" else "bad", field(answer, "errcodes")))
-    t.say("cmd=kvs-fence;")
-    t.say("cmd=finalize;")
+    t.call("cmd=kvs-fence;")
+    t.call("cmd=finalize;")
     print("rank %d goes on" % RANK)
 
 

@@ -2,9 +2,9 @@
 """A client of PMIx 1, as far as a server of today sees one: what the rank is told by
 PMIX_SERVER_URI ("NAMESPACE:RANK:SOCKET"), it asks there with its name and version.
 
-	pmix_old.py hello VERSION   says the status that it gets
-	pmix_old.py bytes           says it byte by byte
-	pmix_old.py hostile         what no client would say; "quiet" if the server answers none of it
+	pmix_old.py hello VERSION   prints the status that it gets
+	pmix_old.py bytes           sends it byte by byte
+	pmix_old.py hostile         what no client would send; "quiet" if the server answers none of it
 """
 import os
 import socket
@@ -22,9 +22,9 @@ def connect():
 def hello(version, nspace=None, rank=None):
     nspace = os.environ["PMIX_NAMESPACE"] if nspace is None else nspace
     rank = int(os.environ["PMIX_RANK"]) if rank is None else rank
-    words = nspace.encode() + b"\0" + struct.pack("<I", rank) + version.encode() + b"\0"
-    words += struct.pack("<Q", 0) + b"native\0"
-    return struct.pack("<iIQ", -1, 0xFFFFFFFF, len(words)) + words
+    message = nspace.encode() + b"\0" + struct.pack("<I", rank) + version.encode() + b"\0"
+    message += struct.pack("<Q", 0) + b"native\0"
+    return struct.pack("<iIQ", -1, 0xFFFFFFFF, len(message)) + message
 
 
 def answer(s):
@@ -36,10 +36,10 @@ def answer(s):
     return struct.unpack("<i", got)[0] if len(got) == 4 else None
 
 
-def say(s, words):
-    """The answer to all that will be said."""
+def exchange(s, message):
+    """The answer to all that will be sent."""
     try:
-        s.sendall(words)
+        s.sendall(message)
         s.shutdown(socket.SHUT_WR)
     except OSError:
         pass  # it has hung up
@@ -58,14 +58,14 @@ def byte_by_byte(version):
 
 def hostile():
     waiting = [connect() for _ in range(40)]  # more than are heard at a time
-    answers = [say(s, b"") for s in waiting]
-    answers += [say(connect(), junk) for junk in (b"\xff" * 4096, b"", hello("1.2.5")[:20])]
-    for words in (
+    answers = [exchange(s, b"") for s in waiting]
+    answers += [exchange(connect(), junk) for junk in (b"\xff" * 4096, b"", hello("1.2.5")[:20])]
+    for message in (
         b"\0" * 4096,
         hello("1.2.5", nspace="no.such.job"),
         hello("1.2.5", rank=4000000000),
     ):
-        say(connect(), words)
+        exchange(connect(), message)
     count = sum(a is not None for a in answers)
     return "%d answers" % count if count else "quiet"
 
@@ -73,7 +73,7 @@ def hostile():
 def main():
     rank = os.environ["PMIX_RANK"]
     if sys.argv[1] == "hello":
-        print("old %s: %s" % (rank, say(connect(), hello(sys.argv[2]))))
+        print("old %s: %s" % (rank, exchange(connect(), hello(sys.argv[2]))))
     elif sys.argv[1] == "bytes":
         print("old %s: %s" % (rank, byte_by_byte("1.1.4")))
     else:

@@ -50,10 +50,18 @@ void must(pmix_status_t status, const char *what)
 		die(what, status);
 }
 
-void say(const char *verb, const char *text)
+void report(const char *verb, const char *text)
 {
 	printf("%s %u: %s\n", verb, me.rank, text);
 	fflush(stdout);
+}
+
+void report_status(const char *verb, const char *what, pmix_status_t status)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text), "%s %s", what, status_name(status));
+	report(verb, text);
 }
 
 static void init(void)
@@ -95,7 +103,7 @@ static int verb_init(char **args)
 
 	(void)args;
 	snprintf(text, sizeof(text), "of %u", size);
-	say("init", text);
+	report("init", text);
 	return 0;
 }
 
@@ -140,7 +148,7 @@ static void show_value(const char *key, const pmix_value_t *v)
 	default:
 		snprintf(text, sizeof(text), "%s=(%s)", key, PMIx_Data_type_string(v->type));
 	}
-	say("value", text);
+	report("value", text);
 }
 
 /* Job keys, then "-" and those of this rank; "@RANK" changes the rank. "node:NUMBER" and
@@ -151,7 +159,7 @@ static int verb_hold(char **args)
 {
 	FILE *fifo;
 
-	say("hold", "connected");
+	report("hold", "connected");
 	fifo = args[0] ? fopen(args[0], "r") : NULL;
 	if (!fifo)
 		return 1;
@@ -198,7 +206,7 @@ static int verb_get(char **args)
 		status = PMIx_Get(&whom, *args, nof ? of : NULL, nof, &value);
 		if (status != PMIX_SUCCESS) {
 			snprintf(text, sizeof(text), "%s: %s", *args, status_name(status));
-			say("value", text);
+			report("value", text);
 			continue;
 		}
 		show_value(*args, value);
@@ -269,7 +277,7 @@ static int verb_modex(char **args)
 	for (uint32_t i = 0; i < size; i++)
 		get_of((me.rank + i) % size);
 	fence(false);
-	say("modex", "all");
+	report("modex", "all");
 	return 0;
 }
 
@@ -278,7 +286,7 @@ static int verb_fences(char **args)
 {
 	for (int i = atoi(args[0]); i > 0; i--)
 		fence(i & 1);
-	say("fences", "done");
+	report("fences", "done");
 	return 0;
 }
 
@@ -294,7 +302,7 @@ static int verb_halves(char **args)
 	for (uint32_t i = 0; i < 3 + me.rank % 2; i++)
 		must(PMIx_Fence(procs, n, NULL, 0), "PMIx_Fence of a half");
 	fence(false);
-	say("halves", "met");
+	report("halves", "met");
 	free(procs);
 	return 0;
 }
@@ -307,7 +315,7 @@ static int verb_absent(char **args)
 	int seconds = args[0] ? atoi(args[0]) : 0;
 	pmix_status_t status;
 
-	say("begun", "");
+	report("begun", "");
 	if (me.rank == size - 1) {
 		if (!seconds)
 			pause();
@@ -317,7 +325,7 @@ static int verb_absent(char **args)
 	}
 	PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
 	status = PMIx_Fence(&everybody, 1, &info, seconds ? 1 : 0);
-	say("absent", status_name(status));
+	report("absent", status_name(status));
 	if (seconds)
 		put_own();
 	return 0;
@@ -341,7 +349,7 @@ static int verb_nokey(char **args)
 	if (status == PMIX_SUCCESS)
 		die("a key that nobody put", status);
 	fence(false);
-	say("nokey", "not found");
+	report("nokey", "not found");
 	return 0;
 }
 
@@ -393,7 +401,7 @@ static int verb_refresh(char **args)
 	PMIX_INFO_LOAD(&info, PMIX_GET_REFRESH_CACHE, &yes, PMIX_BOOL);
 	if (me.rank != 0) {
 		(void)get_text(0, "test.changing", &info, 1, text);
-		say("refresh", text);
+		report("refresh", text);
 	}
 	fence(false);
 	return 0;
@@ -408,7 +416,7 @@ static int verb_again(char **args)
 		init();
 		fence(i & 1);
 	}
-	say("again", "done");
+	report("again", "done");
 	return 0;
 }
 
@@ -445,7 +453,7 @@ static int verb_latekey(char **args)
 		put_text("test.late", "at last");
 	if (me.rank == size - 1) {
 		await_post(&late_got);
-		say("latekey", late_text);
+		report("latekey", late_text);
 	}
 	fence(false);
 	return 0;
@@ -536,7 +544,7 @@ static int verb_publish(char **args)
 			"what nobody publishes");
 	}
 	fence(false);
-	say("publish", "as it ought to be");
+	report("publish", "as it ought to be");
 	return 0;
 }
 
@@ -547,7 +555,7 @@ static int verb_connect(char **args)
 	(void)args;
 	must(PMIx_Connect(&everybody, 1, NULL, 0), "PMIx_Connect");
 	must(PMIx_Disconnect(&everybody, 1, NULL, 0), "PMIx_Disconnect");
-	say("connect", "and disconnected");
+	report("connect", "and disconnected");
 	return 0;
 }
 
@@ -581,12 +589,12 @@ static int verb_group(char **args)
 	if (a == b)
 		die("one context id for two groups", PMIX_ERROR);
 	snprintf(text, sizeof(text), "%zx", a);
-	say("context", text);
+	report("context", text);
 	must(PMIx_Group_destruct("test-a", NULL, 0), "PMIx_Group_destruct");
 	must(PMIx_Group_destruct("test-b", NULL, 0), "PMIx_Group_destruct");
 	if (PMIx_Group_destruct("test-a", NULL, 0) == PMIX_SUCCESS)
 		die("a group was destructed twice", PMIX_ERROR);
-	say("group", "gone");
+	report("group", "gone");
 	return 0;
 }
 
@@ -631,7 +639,7 @@ void await_event(const char *verb)
 		pthread_cond_wait(&event_came, &event_lock);
 	snprintf(text, sizeof(text), "%s from %u", status_name(event_code), event_source.rank);
 	pthread_mutex_unlock(&event_lock);
-	say(verb, text);
+	report(verb, text);
 }
 
 #define OWN_EVENT (PMIX_EXTERNAL_ERR_BASE - 7)
@@ -676,7 +684,7 @@ static int verb_deathfence(char **args)
 	if (me.rank == size - 1)
 		(void)kill(getpid(), SIGKILL);
 	status = PMIx_Fence(&everybody, 1, NULL, 0);
-	say("deathfence", status == PMIX_SUCCESS ? "of the others" : "failed");
+	report("deathfence", status == PMIX_SUCCESS ? "of the others" : "failed");
 	return 0;
 }
 
@@ -691,7 +699,7 @@ static int verb_abort(char **args)
 	if (me.rank == 0 && args[1]) {
 		PMIX_LOAD_PROCID(&one, me.nspace, (pmix_rank_t)atoi(args[1]));
 		must(PMIx_Abort(atoi(args[0]), "one too many", &one, 1), "PMIx_Abort");
-		say("abort", "one");
+		report("abort", "one");
 		return 0;
 	}
 	if (me.rank == 0)
@@ -754,7 +762,7 @@ static int verb_control(char **args)
 	}
 	if (me.rank == last) {
 		await_post(&got_signal);
-		say("control", "signalled");
+		report("control", "signalled");
 	}
 	fence(false);
 	if (me.rank == 0)
@@ -765,7 +773,7 @@ static int verb_control(char **args)
 	return 0;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static void show_table(const pmix_value_t *value)
 {
@@ -778,7 +786,7 @@ static void show_table(const pmix_value_t *value)
 	for (size_t i = 0; i < value->data.darray->size; i++, p++) {
 		snprintf(text, sizeof(text), "%u is %d: %s", p->proc.rank, p->pid,
 			PMIx_Proc_state_string(p->state));
-		say("table", text);
+		report("table", text);
 	}
 }
 
@@ -802,7 +810,7 @@ static void show_namespaces(const pmix_info_t *info)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
 				k ? " runs " : "", member->value.data.string);
 		}
-		say("namespace", text);
+		report("namespace", text);
 		len = 0;
 	}
 }
@@ -820,9 +828,9 @@ static int verb_query(char **args)
 	for (; *args; args++)
 		PMIX_ARGV_APPEND(status, query.keys, *args);
 	status = PMIx_Query_info(&query, 1, &results, &n);
-	say("query", status_name(status));
+	report("query", status_name(status));
 	snprintf(text, sizeof(text), "%d", getpid());
-	say("pid", text);
+	report("pid", text);
 	for (size_t i = 0; i < n; i++) {
 		show_value(results[i].key, &results[i].value);
 		show_table(&results[i].value);
@@ -839,7 +847,7 @@ static int verb_log(char **args)
 
 	PMIX_INFO_LOAD(&info, PMIX_LOG_STDERR, args[0], PMIX_STRING);
 	must(PMIx_Log(&info, 1, NULL, 0), "PMIx_Log");
-	say("log", "told");
+	report("log", "told");
 	return 0;
 }
 
@@ -924,7 +932,7 @@ static int verb_spawn(char **args)
 	if (me.rank == 0) {
 		status = PMIx_Spawn(NULL, 0, &app, 1, nspace);
 		if (status != PMIX_SUCCESS) {
-			say("spawn", status_name(status));
+			report("spawn", status_name(status));
 			PMIX_APP_DESTRUCT(&app);
 			fence(false); /* the others are on their way into it */
 			return 0;
@@ -933,7 +941,7 @@ static int verb_spawn(char **args)
 		PMIX_LOAD_PROCID(&both[1], nspace, PMIX_RANK_WILDCARD);
 		must(PMIx_Connect(both, 2, NULL, 0), "PMIx_Connect with the children");
 		must(PMIx_Disconnect(both, 2, NULL, 0), "PMIx_Disconnect from the children");
-		say("spawn", "connected");
+		report("spawn", "connected");
 		if (args[2])
 			show_sets(args[2]);
 	}
@@ -970,7 +978,7 @@ static int verb_child(char **args)
 	must(PMIx_Connect(both, 2, NULL, 0), "PMIx_Connect with the parent");
 	must(PMIx_Disconnect(both, 2, NULL, 0), "PMIx_Disconnect from the parent");
 	snprintf(text, sizeof(text), "of %u, parent %s:%u", size, both[0].nspace, both[0].rank);
-	say("child", text);
+	report("child", text);
 	return 0;
 }
 
@@ -988,11 +996,11 @@ static int tool(char **args)
 	PMIX_INFO_LOAD(&info, PMIX_SERVER_URI, args[0], PMIX_STRING);
 	status = PMIx_tool_init(&me, &info, 1);
 	if (status != PMIX_SUCCESS) {
-		say("tool", status_name(status));
+		report("tool", status_name(status));
 		return 1;
 	}
 	status = PMIx_Query_info(&query, 1, &results, &n);
-	say("tool", me.nspace);
+	report("tool", me.nspace);
 	if (n)
 		show_value("namespaces", &results[0].value);
 	(void)PMIx_tool_finalize();
@@ -1059,7 +1067,7 @@ static int late(void)
 	}
 	init();
 	PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
-	say("late", status_name(PMIx_Fence(&everybody, 1, &info, 1)));
+	report("late", status_name(PMIx_Fence(&everybody, 1, &info, 1)));
 	must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
 	return 3;
 }

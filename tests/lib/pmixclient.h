@@ -20,7 +20,8 @@ void die(const char *what, pmix_status_t status) __attribute__((noreturn));
 void must(pmix_status_t status, const char *what);
 void expect(pmix_status_t got, pmix_status_t wanted, const char *what);
 /* "VERB RANK: TEXT" on standard output. */
-void say(const char *verb, const char *text);
+void report(const char *verb, const char *text);
+void report_status(const char *verb, const char *what, pmix_status_t status);
 void fence(bool collect);
 void put_own(void);
 /* What put_own() of that rank has put, once it has. */

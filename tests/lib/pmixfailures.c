@@ -11,14 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void say_status(const char *verb, const char *what, pmix_status_t status)
-{
-	char text[200];
-
-	snprintf(text, sizeof(text), "%s %s", what, status_name(status));
-	say(verb, text);
-}
-
 static bool is_last(void)
 {
 	return me.rank == size - 1;
@@ -61,7 +53,7 @@ static int verb_missed(char **args)
 		get_of(0);
 		return 0;
 	}
-	say_status("missed", args[0], together(args[0]));
+	report_status("missed", args[0], together(args[0]));
 	put_own();
 	return 0;
 }
@@ -74,7 +66,7 @@ static int verb_awaited(char **args)
 		must(together("connect"), "PMIx_Connect");
 	if (is_last())
 		(void)pause();
-	say_status("awaited", args[0], together(args[0]));
+	report_status("awaited", args[0], together(args[0]));
 	return 0;
 }
 
@@ -85,7 +77,7 @@ static int verb_idle(char **args)
 
 	for (; *args; args++)
 		must(together(*args), *args);
-	say("idle", "");
+	report("idle", "");
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;
 	return 0;
@@ -96,7 +88,7 @@ static int verb_orphan(char **args)
 {
 	(void)args;
 	fence(false);
-	say("orphan", "");
+	report("orphan", "");
 	(void)pause();
 	return 0;
 }
@@ -112,7 +104,7 @@ static int verb_died(char **args)
 	if (is_last())
 		_exit(9);
 	status = together(args[0]);
-	say("died", status == PMIX_SUCCESS ? "of the others" : "failed");
+	report("died", status == PMIX_SUCCESS ? "of the others" : "failed");
 	return 0;
 }
 
@@ -122,7 +114,7 @@ static int verb_left(char **args)
 {
 	fence(false);
 	if (!is_last())
-		say_status("left", args[0], together(args[0]));
+		report_status("left", args[0], together(args[0]));
 	return 0;
 }
 
@@ -142,13 +134,13 @@ static int verb_nobody(char **args)
 	PMIX_LOAD_PROCID(&rank, me.nspace, size + 7);
 	PMIX_INFO_LOAD(&guard, PMIX_TIMEOUT, &seconds, PMIX_INT);
 	(void)PMIx_Abort(1, "nobody", &rank, 1); /* whose failure libpmix keeps to itself */
-	say_status("nobody", "get", PMIx_Get(&rank, "test.own", &guard, 1, &value));
+	report_status("nobody", "get", PMIx_Get(&rank, "test.own", &guard, 1, &value));
 	PMIX_INFO_LOAD(&qualifier, PMIX_NSPACE, "no.such.job", PMIX_STRING);
 	query.qualifiers = &qualifier;
-	say_status("nobody", "query", PMIx_Query_info(&query, 1, &results, &n));
+	report_status("nobody", "query", PMIx_Query_info(&query, 1, &results, &n));
 	job[0] = me;
 	PMIX_LOAD_PROCID(&job[1], "no.such.job", PMIX_RANK_WILDCARD);
-	say_status("nobody", "connect", PMIx_Connect(job, 2, NULL, 0));
+	report_status("nobody", "connect", PMIx_Connect(job, 2, NULL, 0));
 	return 0;
 }
 
@@ -166,7 +158,7 @@ static int verb_unput(char **args)
 	fence(false);
 	if (is_last())
 		_exit(9);
-	say_status("unput", "get", PMIx_Get(&last, "test.own", &guard, 1, &value));
+	report_status("unput", "get", PMIx_Get(&last, "test.own", &guard, 1, &value));
 	return 0;
 }
 
@@ -190,7 +182,7 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 	}
 	snprintf(text, sizeof(text), "%s of %u, exit code %d", status_name(status), source->rank,
 		code);
-	say("heard", text);
+	report("heard", text);
 	(void)sem_post(&event_heard);
 	cbfunc(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
@@ -291,11 +283,11 @@ static void refuse_streams(void)
 	struct pushed pushed;
 
 	begin_sem(&pushed.is_answered);
-	say_status("refused", "iof",
+	report_status("refused", "iof",
 		PMIx_IOF_pull(&everybody, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, NULL, NULL, NULL));
 	must(PMIx_IOF_push(&everybody, 1, &bytes, NULL, 0, on_pushed, &pushed), "PMIx_IOF_push");
 	await_post(&pushed.is_answered);
-	say_status("refused", "stdin", pushed.status);
+	report_status("refused", "stdin", pushed.status);
 }
 
 static void refuse_credentials(void)
@@ -306,8 +298,8 @@ static void refuse_credentials(void)
 	pmix_info_t *results = NULL;
 	size_t n = 0;
 
-	say_status("refused", "credential", PMIx_Get_credential(NULL, 0, &credential));
-	say_status(
+	report_status("refused", "credential", PMIx_Get_credential(NULL, 0, &credential));
+	report_status(
 		"refused", "validation", PMIx_Validate_credential(&made_up, NULL, 0, &results, &n));
 }
 
@@ -320,12 +312,12 @@ static int verb_refused(char **args)
 
 	(void)args;
 	PMIX_INFO_LOAD(&info, PMIX_ALLOC_NUM_NODES, &nodes, PMIX_UINT64);
-	say_status("refused", "allocation",
+	report_status("refused", "allocation",
 		PMIx_Allocation_request(PMIX_ALLOC_NEW, &info, 1, &results, &n));
 	refuse_streams();
 	refuse_credentials();
 	PMIX_INFO_LOAD(&info, PMIX_LOG_JOB_RECORD, "note", PMIX_STRING);
-	say_status("refused", "record", PMIx_Log(&info, 1, NULL, 0));
+	report_status("refused", "record", PMIx_Log(&info, 1, NULL, 0));
 	return 0;
 }
 
@@ -339,9 +331,9 @@ static int verb_cleanup(char **args)
 	size_t n = 0;
 
 	PMIX_INFO_LOAD(&info[0], PMIX_REGISTER_CLEANUP, args[0], PMIX_STRING);
-	say_status("cleanup", "file", PMIx_Job_control(&me, 1, info, 1, &results, &n));
+	report_status("cleanup", "file", PMIx_Job_control(&me, 1, info, 1, &results, &n));
 	PMIX_INFO_LOAD(&info[1], PMIX_JOB_CTRL_PREEMPTIBLE, &yes, PMIX_BOOL);
-	say_status("cleanup", "preemptible",
+	report_status("cleanup", "preemptible",
 		PMIx_Job_control(&everybody, 1, info + 1, 1, &results, &n));
 	return 0;
 }
@@ -381,7 +373,7 @@ static pmix_status_t spawn(const char *what, const char *value, bool required)
 static int verb_spawns(char **args)
 {
 	if (me.rank == 0)
-		say_status("spawns", args[0], spawn(args[0], args[1], args[2] != NULL));
+		report_status("spawns", args[0], spawn(args[0], args[1], args[2] != NULL));
 	fence(false);
 	return 0;
 }

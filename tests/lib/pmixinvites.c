@@ -78,7 +78,7 @@ static void answer_invitation(pmix_group_opt_t how)
 	char text[128];
 
 	snprintf(text, sizeof(text), "to %s by %u", groups[i], sources[i].rank);
-	say("invited", text);
+	report("invited", text);
 	must(PMIx_Group_join(GROUP, &sources[i], how, NULL, 0, &results, &n), "PMIx_Group_join");
 }
 
@@ -106,7 +106,7 @@ static void show_group(void)
 	snprintf(text, sizeof(text), "%s", status_name(PMIx_Query_info(&query, 1, &results, &n)));
 	if (n && results[0].value.type == PMIX_DATA_ARRAY)
 		snprintf(text, sizeof(text), "%zu", results[0].value.data.darray->size);
-	say("members", text);
+	report("members", text);
 }
 
 static void leave_and_destruct(void)
@@ -115,10 +115,10 @@ static void leave_and_destruct(void)
 	char text[64];
 
 	snprintf(text, sizeof(text), "%s", status_name(status));
-	say("left", text);
+	report("left", text);
 	fence(false);
 	must(PMIx_Group_destruct(GROUP, NULL, 0), "PMIx_Group_destruct");
-	say("invite", "gone");
+	report("invite", "gone");
 	if (PMIx_Group_destruct(GROUP, NULL, 0) == PMIX_SUCCESS)
 		die("a group was destructed twice", PMIX_ERROR);
 	show_group();
@@ -140,11 +140,11 @@ static int verb_invite(char **args)
 	if (me.rank == 0) {
 		must(PMIx_Group_invite(GROUP, procs, everyone(procs, 64), NULL, 0, &results, &n),
 			"PMIx_Group_invite");
-		say("invite", "complete");
+		report("invite", "complete");
 	} else {
 		answer_invitation(PMIX_GROUP_ACCEPT);
 		(void)await_code(PMIX_GROUP_CONSTRUCT_COMPLETE);
-		say("joined", groups[1]);
+		report("joined", groups[1]);
 	}
 	fence(false);
 	show_group();
@@ -161,7 +161,7 @@ static void on_invite_over(pmix_status_t status, pmix_info_t *info, size_t ninfo
 	(void)cbdata;
 	(void)release;
 	(void)release_data;
-	say("over", status_name(status));
+	report("over", status_name(status));
 }
 
 static void invite_late(int seconds)
@@ -197,13 +197,13 @@ static int verb_uninvited(char **args)
 	if (me.rank == 0 && strcmp(args[0], "wait") != 0) {
 		i = await_code(awaited);
 		snprintf(text, sizeof(text), "%s of %u", status_name(awaited), sources[i].rank);
-		say("uninvited", text);
+		report("uninvited", text);
 	}
 	if (!dies)
 		fence(true);
 	if (PMIx_Group_destruct(GROUP, NULL, 0) == PMIX_SUCCESS)
 		die("a group that was never made was destructed", PMIX_ERROR);
-	say("served", "on");
+	report("served", "on");
 	return 0;
 }
 

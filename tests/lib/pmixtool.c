@@ -46,7 +46,7 @@ static int usage(void)
 	return 2;
 }
 
-static void say(const char *text)
+static void print_line(const char *text)
 {
 	printf("%s\n", text);
 	fflush(stdout);
@@ -159,7 +159,7 @@ static void on_output(size_t id, pmix_iof_channel_t channel, pmix_proc_t *source
 		printf("end %u %s\n", source->rank, name);
 	fflush(stdout);
 	if (hold && bytes && bytes->size) {
-		say("holding");
+		print_line("holding");
 		await(hold);
 		hold = NULL;
 	}
@@ -195,7 +195,7 @@ static void await_ends(void)
 		pthread_cond_wait(&changed, &lock);
 	pthread_mutex_unlock(&lock);
 	if (gone)
-		say("server gone");
+		print_line("server gone");
 }
 
 /* Whether it was requested and answered. The status of the answer says nothing: libpmix 4.2 hands
@@ -236,13 +236,13 @@ static int pull(char **args)
 	PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, NULL, NULL);
 	status = PMIx_IOF_pull(ranks, ranks_count, NULL, 0, channels, on_output, NULL, NULL);
 	if (status < 0) {
-		say(PMIx_Error_string(status));
+		print_line(PMIx_Error_string(status));
 		return 1;
 	}
-	say("pulling");
+	print_line("pulling");
 	if (stop) {
 		await(stop);
-		say(stop_pulling((size_t)status) ? "stopped" : "not stopped");
+		print_line(stop_pulling((size_t)status) ? "stopped" : "not stopped");
 		await(stop);
 		return 0;
 	}
@@ -283,9 +283,9 @@ static int push(char **args)
 	if (status == PMIX_SUCCESS && end)
 		status = push_piece(NULL, 0);
 	if (status != PMIX_SUCCESS)
-		say(PMIx_Error_string(status));
+		print_line(PMIx_Error_string(status));
 	free(buf);
-	say("pushed");
+	print_line("pushed");
 	return status != PMIX_SUCCESS;
 }
 
@@ -309,7 +309,7 @@ static int spawn(char **args)
 	PMIX_INFO_LOAD(&info, PMIX_FWD_STDOUT, &yes, PMIX_BOOL);
 	if (args[2])
 		PMIX_INFO_REQUIRED(&info);
-	say(PMIx_Error_string(PMIx_Spawn(&info, 1, &app, 1, nspace)));
+	print_line(PMIx_Error_string(PMIx_Spawn(&info, 1, &app, 1, nspace)));
 	await(args[1]);
 	return 0;
 }
@@ -325,11 +325,11 @@ int main(int argc, char **argv)
 	PMIX_INFO_LOAD(&info, PMIX_TOOL_ATTACHMENT_FILE, argv[1], PMIX_STRING);
 	status = PMIx_tool_init(&me, &info, 1);
 	if (status != PMIX_SUCCESS) {
-		say(PMIx_Error_string(status));
+		print_line(PMIx_Error_string(status));
 		return 1;
 	}
 	if (find_step() < 0) {
-		say("no namespace");
+		print_line("no namespace");
 		return 1;
 	}
 	if (strcmp(argv[2], "pull") == 0)

@@ -8,10 +8,10 @@
 #	                      $tmpdir/err
 #	begin_nodes NODES ARG...  the same by steprun, a task on each of so many nodes
 #	began                 the same for a step that somebody else has started
-#	tool NAME ARG...      runs tests/lib/pmixtool.c on $file; its output goes to $tmpdir/NAME.words,
+#	tool NAME ARG...      runs tests/lib/pmixtool.c on $file; its output goes to $tmpdir/NAME.log,
 #	                      what it gets to $tmpdir/NAME, $tool is its pid
 #	pulls NAME ARG...     the same with "pull"; returns once it pulls
-#	says NAME REGEX       waits until it has written that
+#	prints NAME REGEX       waits until it has written that
 #	go FIFO               lets go on who waits for FIFO: in task.sh, with $await FIFO
 #	patiently COMMAND     as "eventually", for what takes long on a busy machine
 
@@ -88,22 +88,22 @@ tool() {
 	shift
 	rm -rf "${tmpdir:?}/$name"
 	mkdir "$tmpdir/$name"
-	: >"$tmpdir/$name.words" # before it begins: what one of this name has said says nothing of it
+	: >"$tmpdir/$name.log" # before it begins: the log of an earlier one of this name is not its own
 	# What is started with & has no stdin unless it is given one.
 	exec 3<&0
-	env -i timeout 300 "$pmixtool" "$file" "$@" <&3 3<&- >"$tmpdir/$name.words" 2>&1 &
+	env -i timeout 300 "$pmixtool" "$file" "$@" <&3 3<&- >"$tmpdir/$name.log" 2>&1 &
 	exec 3<&-
 	# shellcheck disable=SC2034 # of the tests
 	tool=$!
 }
 
-says() {
-	patiently grep -Eq "$2" "$tmpdir/$1.words"
+prints() {
+	patiently grep -Eq "$2" "$tmpdir/$1.log"
 }
 
 pulls() {
 	pulls_name=$1
 	shift
 	tool "$pulls_name" pull "$tmpdir/$pulls_name" "$@"
-	says "$pulls_name" '^pulling$'
+	prints "$pulls_name" '^pulling$'
 }

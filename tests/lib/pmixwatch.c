@@ -12,14 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static void say_status(const char *verb, const char *what, pmix_status_t status)
-{
-	char text[200];
-
-	snprintf(text, sizeof(text), "%s %s", what, status_name(status));
-	say(verb, text);
-}
-
 static long long now_usec(void)
 {
 	struct timespec ts;
@@ -126,7 +118,7 @@ static void live_on(const struct monitor *m, const char *file)
 		usleep(20000);
 	}
 	snprintf(text, sizeof(text), "until %lld, gap %lld", last, gap);
-	say("alive", text);
+	report("alive", text);
 }
 
 /* "watch heartbeat|size|access|modify [FILE]": rank 0 is alive for a while, and then no more; rank
@@ -147,7 +139,7 @@ static int verb_watch(char **args)
 	} else {
 		await_event("alert");
 		snprintf(text, sizeof(text), "at %lld", now_usec());
-		say("alert", text);
+		report("alert", text);
 	}
 	fence(false);
 	return 0;
@@ -180,17 +172,17 @@ static int verb_unwatched(char **args)
 
 	(void)args;
 	PMIX_INFO_LOAD(&what, PMIX_MONITOR_HEARTBEAT, NULL, PMIX_POINTER);
-	say_status("unwatched", "heartbeat",
+	report_status("unwatched", "heartbeat",
 		PMIx_Process_monitor(&what, PMIX_SUCCESS, NULL, 0, &results, &n));
 	PMIX_INFO_LOAD(&what, PMIX_MONITOR_FILE, "/nowhere", PMIX_STRING);
-	say_status("unwatched", "file",
+	report_status("unwatched", "file",
 		PMIx_Process_monitor(&what, PMIX_SUCCESS, NULL, 0, &results, &n));
 	PMIX_INFO_LOAD(&what, PMIX_MONITOR_CANCEL, id, PMIX_STRING);
-	say_status("unwatched", "cancel",
+	report_status("unwatched", "cancel",
 		PMIx_Process_monitor(&what, PMIX_SUCCESS, NULL, 0, &results, &n));
 	PMIx_Heartbeat(); /* that nobody waits for */
 	ask_server();
-	say("served", "on");
+	report("served", "on");
 	return 0;
 }
 
@@ -204,9 +196,9 @@ static int verb_logs(char **args)
 
 	PMIX_INFO_LOAD(&data, args[0], args[1], PMIX_STRING);
 	PMIX_INFO_LOAD(&directive, PMIX_LOG_SYSLOG_PRI, &priority, PMIX_INT);
-	say_status("logs", args[0], PMIx_Log(&data, 1, &directive, args[2] ? 1 : 0));
+	report_status("logs", args[0], PMIx_Log(&data, 1, &directive, args[2] ? 1 : 0));
 	fence(false);
-	say("served", "on");
+	report("served", "on");
 	return 0;
 }
 
@@ -220,11 +212,11 @@ static int verb_fabric(char **args)
 	(void)args;
 	memset(&fabric, 0, sizeof(fabric));
 	status = PMIx_Fabric_register(&fabric, NULL, 0);
-	say_status("fabric", "register", status);
-	say_status("fabric", "update", PMIx_Fabric_update(&fabric));
-	say_status("fabric", "deregister", PMIx_Fabric_deregister(&fabric));
+	report_status("fabric", "register", status);
+	report_status("fabric", "update", PMIx_Fabric_update(&fabric));
+	report_status("fabric", "deregister", PMIx_Fabric_deregister(&fabric));
 	fence(true);
-	say("served", "on");
+	report("served", "on");
 	return 0;
 }
 
@@ -277,13 +269,13 @@ static void show_members(const char *name)
 	PMIX_INFO_LOAD(&qualifier, PMIX_PSET_NAME, name, PMIX_STRING);
 	query.qualifiers = &qualifier;
 	status = PMIx_Query_info(&query, 1, &results, &n);
-	say_status("set", name, status);
+	report_status("set", name, status);
 	if (status != PMIX_SUCCESS || !n || results[0].value.type != PMIX_DATA_ARRAY)
 		return;
 	procs = results[0].value.data.darray->array;
 	for (size_t i = 0; i < results[0].value.data.darray->size; i++) {
 		snprintf(text, sizeof(text), "%s has %s:%u", name, procs[i].nspace, procs[i].rank);
-		say("set", text);
+		report("set", text);
 	}
 }
 

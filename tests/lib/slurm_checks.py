@@ -118,7 +118,7 @@ def check_pipeline(spool, node):
 
 
 # ---- who may ----------------------------------------------------------------------------------------
-def stranger_asks(spool, node):
+def stranger_calls(spool, node):
     for version in (slurm.V22_05, slurm.V26_11):
         c = Client(path(spool, node, "7.0"), version)
         check(f"{version}: a query of another user is answered", c.list_pids()[:2], [FIRST_PID, FIRST_PID + 1])
@@ -130,7 +130,7 @@ def stranger_asks(spool, node):
         check(f"{version}: a query of another user is answered after refused actions", c.number(slurm.UID), 1234)
 
 
-def owner_asks(spool, node):
+def owner_calls(spool, node):
     """7.2 is STRANGER's."""
     c = Client(path(spool, node, "7.2"), slurm.V26_11)
     check("a query of the owner is answered", c.number(slurm.UID), STRANGER)
@@ -142,15 +142,15 @@ def owner_asks(spool, node):
 
 
 def check_access(spool, node):
-    as_stranger(stranger_asks, spool, node)
-    as_stranger(owner_asks, spool, node)
+    as_stranger(stranger_calls, spool, node)
+    as_stranger(owner_calls, spool, node)
 
 
 def private_stranger(spool, node):
     for request in (slurm.STATE, slurm.TASK_INFO, slurm.LIST_PIDS, slurm.UID, slurm.MEM_LIMITS):
         c = Client(path(spool, node, "7.0"), slurm.V26_11)
         check_closed(f"private: another user's request {request} is not answered",
-                     lambda: c.ask(request, "i"))
+                     lambda: c.call(request, "i"))
     c = Client(path(spool, node, "7.0"), slurm.V26_11)
     check("private: an action is refused", c.terminate(), (-1, errno.EPERM))
     c = Client(path(spool, node, "7.2"), slurm.V26_11)
@@ -165,45 +165,45 @@ def check_private(spool, node):
 
 # ---- what is no request -----------------------------------------------------------------------------
 def check_garbage(spool, node):
-    door = path(spool, node, "7.0")
+    address = path(spool, node, "7.0")
     for version in (0, -1, 1, 9727, -2**31):
-        c = Client(door, version)
+        c = Client(address, version)
         check(f"version {version} is refused", c.hello, -1)
         check(f"version {version} is refused, and the connection closed", c.at_end(), True)
     for version in (slurm.V26_11 + 1, 12032, 2**31 - 1):
-        c = Client(door, version)
+        c = Client(address, version)
         check(f"version {version} is answered with ours", c.hello, slurm.V26_11)
     for request in (-1, 0, 1, 2, 6, 7, 13, 16, 17, 18, 22, 23, 24, 31, 4004, 2**31 - 1):
-        c = Client(door, slurm.V26_11)
-        check_closed(f"request {request} is unknown", lambda: c.ask(request, "i"))
+        c = Client(address, slurm.V26_11)
+        check_closed(f"request {request} is unknown", lambda: c.call(request, "i"))
     for length in (-1, -2**31, 4097, 2**31 - 1):
-        c = Client(door, slurm.V26_11)
+        c = Client(address, slurm.V26_11)
         check_closed(f"a reason of {length} bytes is refused",
-                     lambda: c.ask(slurm.SIGNAL, "ii", struct.pack("=iii", 15, 0, length)))
-    c = Client(door, slurm.V26_11)
+                     lambda: c.call(slurm.SIGNAL, "ii", struct.pack("=iii", 15, 0, length)))
+    c = Client(address, slurm.V26_11)
     check("a reason of 4096 bytes is accepted", c.signal(10, 0, b"x" * 4096), (0, 0))
     rng = random.Random(7)
     for _ in range(300):
-        c = Client(door, rng.choice((None, slurm.V22_05, slurm.V26_11)))
+        c = Client(address, rng.choice((None, slurm.V22_05, slurm.V26_11)))
         try:
             c.send(rng.randbytes(rng.randrange(1, 6000)))
         except Closed:
             pass
         c.close()
-    c = Client(door, slurm.V26_11)
+    c = Client(address, slurm.V26_11)
     check("a request after 300 times random bytes is answered", c.state(), 2)
 
 
 def check_disconnects(spool, node):
-    door = path(spool, node, "7.0")
+    address = path(spool, node, "7.0")
     for body in (b"", b"\0", struct.pack("=i", slurm.V26_11),
                  struct.pack("=iib", slurm.V26_11, slurm.SIGNAL, 1),
                  struct.pack("=ii", slurm.V26_11, slurm.LIST_PIDS)):
         for _ in range(20):
-            c = Client(door, None)
+            c = Client(address, None)
             c.send(body)
             c.close()
-    c = Client(door, slurm.V26_11)
+    c = Client(address, slurm.V26_11)
     check("a request after 100 disconnects is answered", c.state(), 2)
 
 
@@ -236,7 +236,7 @@ def many_of_a_user(spool, node):
             break
         except Closed:
             time.sleep(0.01)
-    check("a user's closed connection makes room for another", c is not None and c.state(), 2)
+    check("a user's closed connection lets another one connect", c is not None and c.state(), 2)
 
 
 def check_cap(spool, node):

@@ -45,42 +45,42 @@ class Client:
     def take(self, layout):
         return struct.unpack("=" + layout, self.take_bytes(struct.calcsize("=" + layout)))
 
-    def ask(self, request, layout, body=b""):
+    def call(self, request, layout, body=b""):
         self.send(struct.pack("=i", request) + body)
         return self.take(layout)
 
     def signal(self, number, flags=0, details=b"", uid=0):
         body = struct.pack("=iii", number, flags, len(details)) + details + struct.pack("=I", uid)
-        return self.ask(SIGNAL, "ii", body)
+        return self.call(SIGNAL, "ii", body)
 
     def suspend(self, request=SUSPEND):
-        return self.ask(request, "ii", struct.pack("=H", 0xffff) if self.version < V23_11 else b"")
+        return self.call(request, "ii", struct.pack("=H", 0xffff) if self.version < V23_11 else b"")
 
     def resume(self):
         return self.suspend(RESUME)
 
     def terminate(self):
-        return self.ask(TERMINATE, "ii")
+        return self.call(TERMINATE, "ii")
 
     def state(self):
-        return self.ask(STATE, "i")[0]
+        return self.call(STATE, "i")[0]
 
     def has_pid(self, pid):
-        return self.ask(PID_IN_CONTAINER, "B", struct.pack("=i", pid))[0]
+        return self.call(PID_IN_CONTAINER, "B", struct.pack("=i", pid))[0]
 
     def number(self, request):
-        return self.ask(request, "I")[0]
+        return self.call(request, "I")[0]
 
     def mem_limits(self):
-        return self.ask(MEM_LIMITS, "QQ" if self.version < V26_05 else "Q")
+        return self.call(MEM_LIMITS, "QQ" if self.version < V26_05 else "Q")
 
     def task_info(self):
         """[(local id, rank, pid, exited, status)]"""
-        (n,) = self.ask(TASK_INFO, "I")
+        (n,) = self.call(TASK_INFO, "I")
         return [self.take("iIiBi") for _ in range(n)]
 
     def list_pids(self):
-        (n,) = self.ask(LIST_PIDS, "I")
+        (n,) = self.call(LIST_PIDS, "I")
         return list(struct.unpack(f"={n}I", self.take_bytes(4 * n)))
 
     def at_end(self):

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # For tests of tasks that join a running step, on top of step.sh (or reexec.sh): with the plugin
-# mpi/asking (asking_plugin.c).
+# mpi/spawner (spawner_plugin.c).
 #	spawning ARG...      "stepd run" with it, in $job
-#	$asks                of a task's sh: ask JSON, whose answer is in $answer
-#	                     one 1 7 2 '["true"]' asks for a spawn of one command: number, first rank,
+#	$requests                of a task's sh: request JSON, whose answer is in $answer
+#	                     one 1 7 2 '["true"]' requests a spawn of one command: number, first rank,
 #	                     count, argv
 
 plugins=${tmpdir:?}/plugins
@@ -13,15 +13,15 @@ mkdir "$plugins"
 for built in "${top_builddir:?}"/stepd/cli/plugins/*.so; do
 	ln -s "$(readlink -f "$built")" "$plugins"
 done
-ln -s "$(readlink -f "$top_builddir/tests/lib/plugins/mpi_asking.so")" "$plugins"
+ln -s "$(readlink -f "$top_builddir/tests/lib/plugins/mpi_spawner.so")" "$plugins"
 
 # shellcheck disable=SC2016,SC2034 # of the task's shell; the tests use it
-asks='ask() { echo "$1" >&9 && read -r answer <&9; }
+requests='request() { echo "$1" >&9 && read -r answer <&9; }
 one() {
-	ask "{\"do\":\"spawn\",\"number\":$1,\"first_rank\":$2,\"size\":$3,\"groups\":[{\"argv\":$4,\"count\":$3,\"appnum\":0,\"rank\":0}]}"
+	request "{\"do\":\"spawn\",\"number\":$1,\"first_rank\":$2,\"size\":$3,\"groups\":[{\"argv\":$4,\"count\":$3,\"appnum\":0,\"rank\":0}]}"
 }
 '
 
 spawning() {
-	timeout 300 "${stepd:?}" run --job "${job:?}" --plugin-dir "$plugins" --mpi asking "$@"
+	timeout 300 "${stepd:?}" run --job "${job:?}" --plugin-dir "$plugins" --mpi spawner "$@"
 }

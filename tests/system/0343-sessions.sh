@@ -90,7 +90,7 @@ done
 for b in $(backends); do
 	groups=2 wanted=$own
 	[ "$b" != pgid ] || groups=1 wanted=$common
-	out=$(spawning --proctrack "$b" -n 1 sh -c "$asks one 1 1 2 '[\"python3\",\"$tmpdir/look.py\"]'" 2>&1)
+	out=$(spawning --proctrack "$b" -n 1 sh -c "$requests one 1 1 2 '[\"python3\",\"$tmpdir/look.py\"]'" 2>&1)
 	is "$(echo "$out" | sed 's/ group=.*//' | sort -u)" "$wanted" \
 		"$b: tasks that join have sessions and groups as the first tasks do"
 	is "$(echo "$out" | sed -n 's/.*group=//p' | sort -u | wc -l)" $groups \

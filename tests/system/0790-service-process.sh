@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The MPI service process: what it is, what it hands out, and what it may ask the agent for.
+# The MPI service process: what it is, what it gives to tasks, and what it may request of the agent.
 . "${top_srcdir:?}/tests/lib/attendant.sh"
 
 out=$(attended -q -n 3 --label -- sh -c 'echo "local $ATTEND_LOCAL, $SLURM_MPI_TYPE"' 2>&1)
@@ -71,39 +71,39 @@ wait "$agent"
 ok "the service ends with the step" eventually process_ended "$service"
 
 # ---- what it asks for --------------------------------------------------------------------------
-out=$(attended -n 2 -- bash -c "$ask"'
+out=$(attended -n 2 -- bash -c "$requests"'
 	[ $SLURM_PROCID -eq 1 ] || exec sleep 30
-	ask abort 13; sleep 30' 2>&1)
+	request abort 13; sleep 30' 2>&1)
 is $? 13 "an abort ends the step with its code"
 like "$out" 'a task wanted it\\x0aso' "an abort is reported with its reason, in one line"
 nothing_left "an aborted step leaves no cgroup, process or file behind"
-attended -n 1 --result "$tmpdir/r" -- bash -c "$ask ask abort 256; sleep 30" 2>/dev/null
+attended -n 1 --result "$tmpdir/r" -- bash -c "$requests request abort 256; sleep 30" 2>/dev/null
 is $? 0 "an abort's code is cut to its low byte"
 is "$(json_get "$tmpdir/r" reason)" abort "the reason of an aborted step is abort"
 
-out=$(attended -n 3 -- bash -c "$ask"'
+out=$(attended -n 3 -- bash -c "$requests"'
 	trap "echo rank \$SLURM_PROCID got it; exit 0" USR1
 	[ $SLURM_PROCID -eq 0 ] || { : >"$0.$SLURM_PROCID"; while :; do sleep 0.05; done; }
 	until [ -e "$0.1" ] && [ -e "$0.2" ]; do sleep 0.02; done
-	ask signal USR1 1; answer
-	ask signal USR1 7; answer
-	ask signal NOSUCH 1; answer
-	ask signal KILL 2; answer' "$tmpdir/trapped" 2>&1)
+	request signal USR1 1; answer
+	request signal USR1 7; answer
+	request signal NOSUCH 1; answer
+	request signal KILL 2; answer' "$tmpdir/trapped" 2>&1)
 like "$out" '^rank 1 got it' "a signal of the service reaches its rank"
 is "$(echo "$out" | grep "^done" | tr '\n' ' ')" "done 0 done 3 done 22 done 0 " \
 	"the service gets a reply to each signal: done, no such task, no such signal"
 
-out=$(attended -n 2 -- bash -c "$ask"'
+out=$(attended -n 2 -- bash -c "$requests"'
 	[ $SLURM_PROCID -eq 0 ] || exit 3
-	n=0; while [ $n -lt 1 ]; do ask ends; n=$(answer); sleep 0.02; done
+	n=0; while [ $n -lt 1 ]; do request ends; n=$(answer); sleep 0.02; done
 	echo "ends: $n"' 2>&1)
 like "$out" '^ends: 1' "the service gets a task's end"
 
-out=$(attended -n 1 -- bash -c "$ask ask log hello there; answer" 2>&1)
+out=$(attended -n 1 -- bash -c "$requests request log hello there; answer" 2>&1)
 like "$out" 'mpi/attendant: hello there' "a message of the service is in the step's log with its name"
 
 # ---- what it can't do --------------------------------------------------------------------------
-out=$(attended -n 1 -- bash -c "$ask ask flood 5000; answer; echo still here" 2>&1)
+out=$(attended -n 1 -- bash -c "$requests request flood 5000; answer; echo still here" 2>&1)
 is $? 0 "a flood of malformed messages does not end the step"
 like "$out" '^still here' "the step goes on after a flood of malformed messages"
 ok "the service's messages in the log are limited" test "$(echo "$out" | grep -c much)" -le 2000

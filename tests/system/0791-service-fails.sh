@@ -27,9 +27,9 @@ is $? 125 "a prefork hook that refuses gives 125"
 like "$out" 'p_mpi_hook_slurmstepd_prefork\(\) failed: Argument list too long' \
 	"a prefork hook that refuses is reported with its errno"
 
-out=$(attended -n 2 -- bash -c "$ask"'
+out=$(attended -n 2 -- bash -c "$requests"'
 	[ $SLURM_PROCID -eq 0 ] || { sleep 0.5; exit 0; }
-	ask die; answer; echo "hung up"
+	request die; answer; echo "hung up"
 	until events=$('"$stepctl events $job.0"'); echo "$events" | grep -q mpi_lost || [ $SECONDS -gt 100 ]; do sleep 0.05; done
 	echo "$events"; exit 4' 2>&1)
 is $? 4 "a service that dies later does not end the step"

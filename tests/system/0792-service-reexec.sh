@@ -5,9 +5,9 @@
 
 [ -x "$next" ] || skip_all "no second program (make check builds it)"
 
-start_step --mpi attendant -n 2 --proctrack "$tracker" -- bash -c "$ask echo \"\$ATTEND_STANDING\"; $until_gone
+start_step --mpi attendant -n 2 --proctrack "$tracker" -- bash -c "$requests echo \"\$ATTEND_STANDING\"; $until_gone
 	[ \$SLURM_PROCID -eq 0 ] || exec sleep 30
-	ask log still there; answer; ask signal USR1 1; answer; ask abort 21; sleep 30"
+	request log still there; answer; request signal USR1 1; answer; request abort 21; sleep 30"
 ok "an agent with a service process is upgraded" upgrade
 service=$(standing pid)
 ok "the service process stays the same over an upgrade" kill -0 "$service"

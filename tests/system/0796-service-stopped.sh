@@ -17,10 +17,10 @@ begin() {
 	mkfifo "$tmpdir/go"
 	start_step --mpi attendant -n $tasks --proctrack "$tracker" -- sh -c '
 		[ "$SLURM_PROCID" = 0 ] || { read -r go <"$0/go"; exit 0; }
-		exec bash -c "$1" "$0"' "$tmpdir" "$ask"'
+		exec bash -c "$1" "$0"' "$tmpdir" "$requests"'
 		echo "$ATTEND_STANDING"
 		until [ -e "$0/asks" ]; do sleep 0.05; done
-		until [ "$n" = '$((tasks - 1))' ] || [ -e "$0/enough" ]; do ask ends; n=$(answer); sleep 0.05; done
+		until [ "$n" = '$((tasks - 1))' ] || [ -e "$0/enough" ]; do request ends; n=$(answer); sleep 0.05; done
 		echo "ends: $n"'
 	exec 9<>"$tmpdir/go" # for who opens it late
 	eventually grep -q pid= "$tmpdir/out"
@@ -67,9 +67,9 @@ nothing_left "a step ended with a stopped service leaves no cgroup, process or f
 
 # ---- lines that nobody has read yet ------------------------------------------------------------
 # LINE... are written while the agent stands still, and the service is told to end before it is read.
-start_step -v --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$ask"'
+start_step -v --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$requests"'
 	echo "$ATTEND_STANDING"; until [ -e "$0/stopped" ]; do sleep 0.02; done
-	for i in 1 2 3 4 5 6 7 8 9; do ask log "line $i"; answer >/dev/null; done
+	for i in 1 2 3 4 5 6 7 8 9; do request log "line $i"; answer >/dev/null; done
 	: >"$0/written"' "$tmpdir"
 kill -STOP "$agent"
 : >"$tmpdir/stopped"
@@ -84,10 +84,10 @@ is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 \
 
 # The same of one that has ended by itself.
 rm -f "$tmpdir/stopped" "$tmpdir/written"
-start_step --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$ask"'
+start_step --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$requests"'
 	echo "$ATTEND_STANDING"; until [ -e "$0/stopped" ]; do sleep 0.02; done
-	for i in 1 2 3 4 5 6 7 8 9; do ask log "line $i"; answer >/dev/null; done
-	ask die; sleep 1' "$tmpdir"
+	for i in 1 2 3 4 5 6 7 8 9; do request log "line $i"; answer >/dev/null; done
+	request die; sleep 1' "$tmpdir"
 service=$(standing pid)
 kill -STOP "$agent"
 : >"$tmpdir/stopped"

@@ -6,9 +6,9 @@
 . "$top_srcdir/tests/lib/spawn.sh"
 
 for tracker in $(backends); do
-	spawning --proctrack "$tracker" -n 2 --result "$tmpdir/r" sh -c "$asks"'
+	spawning --proctrack "$tracker" -n 2 --result "$tmpdir/r" sh -c "$requests"'
 		[ "$SLURM_PROCID" = 0 ] || exit 0
-		one 1 2 3 "[\"sh\",\"-c\",\"echo join \$SLURM_PROCID \$SLURM_NTASKS \$SLURM_LOCALID \$ASKING \$ASKING_COMMON \$ASKING_PREFORK\"]"
+		one 1 2 3 "[\"sh\",\"-c\",\"echo join \$SLURM_PROCID \$SLURM_NTASKS \$SLURM_LOCALID \$SPAWNER \$SPAWNER_COMMON \$SPAWNER_PREFORK\"]"
 		echo "$answer"' >"$tmpdir/out" 2>"$tmpdir/err"
 	is $? 0 "$tracker: a step with a spawn succeeds"
 	is "$(grep ^join "$tmpdir/out" | sort)" "join 0 3 0 1:0:3:0 yes yes
@@ -24,7 +24,7 @@ done
 
 : >"$tmpdir/stay"
 stay="while [ -e $tmpdir/stay ]; do sleep 0.05; done"
-spawning --proctrack "$(backends | head -n 1)" -n 1 sh -c "$asks one 4 7 2 '[\"sh\",\"-c\",\"$stay\"]'
+spawning --proctrack "$(backends | head -n 1)" -n 1 sh -c "$requests one 4 7 2 '[\"sh\",\"-c\",\"$stay\"]'
 	'$stepctl' show $job.0; rm '$tmpdir/stay'" >"$tmpdir/out" 2>&1
 is "$(awk '$1 == "RANK" {tasks = 1} tasks {print $1, $3, $4}' "$tmpdir/out")" "RANK SPAWN STATE
 0 - running

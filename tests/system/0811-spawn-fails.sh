@@ -14,8 +14,8 @@ two() { # COUNT ARGV COUNT ARGV: a message with two commands
 		"$(group 0 "$1" "$2")" "$(group "$1" "$3" "$4")"
 }
 request_spawn() { # MESSAGE: $out has the reply to it, and that to another spawn
-	out=$(spawning --proctrack "$tracker" -n 1 --result "$tmpdir/r" --kill-on-bad-exit sh -c "$asks"'
-		ask "$0"; echo "$answer"; one 9 50 1 "[\"true\"]"; echo "$answer"' "$1" 2>"$tmpdir/err")
+	out=$(spawning --proctrack "$tracker" -n 1 --result "$tmpdir/r" --kill-on-bad-exit sh -c "$requests"'
+		request "$0"; echo "$answer"; one 9 50 1 "[\"true\"]"; echo "$answer"' "$1" 2>"$tmpdir/err")
 	status=$?
 }
 
@@ -65,7 +65,7 @@ refused 'spawn: rank must be above' "$(whole '{"argv":["a"],"count":1,"appnum":0
 refused 'spawn: groups must be an array' '{"do":"spawn","number":1,"first_rank":1,"size":1}' "no groups"
 refused 'spawn: first_rank is 0, and ranks below 1' '{"do":"spawn","number":1,"first_rank":0,"size":1,"groups":[{"argv":["a"],"count":1,"appnum":0,"rank":0}]}' \
 	"a rank of the step's own"
-out=$(spawning -n 1 sh -c "$asks"'one 3 5 1 "[\"true\"]"; one 3 8 1 "[\"true\"]"; echo "$answer"; one 4 5 1 "[\"true\"]"; echo "$answer"' 2>/dev/null)
+out=$(spawning -n 1 sh -c "$requests"'one 3 5 1 "[\"true\"]"; one 3 8 1 "[\"true\"]"; echo "$answer"; one 4 5 1 "[\"true\"]"; echo "$answer"' 2>/dev/null)
 like "$out" 'spawn: there was a spawn 3 before' "a spawn with a used number is refused"
 like "$out" "spawn: rank 5 is another task's" "a spawn with a used rank is refused"
 nothing_left "refused spawns leave no cgroup, process or file behind"

@@ -6,7 +6,7 @@
 . "$top_srcdir/tests/lib/spawn.sh"
 
 says='[\"sh\",\"-c\",\"echo out \$SLURM_PROCID; echo err \$SLURM_PROCID >&2\"]'
-parent=$asks'echo parent; one 1 10 2 "'$says'"'
+parent=$requests'echo parent; one 1 10 2 "'$says'"'
 
 spawning --label -n 1 sh -c "$parent" >"$tmpdir/out" 2>"$tmpdir/err"
 is "$(sort "$tmpdir/out")" "0: parent
@@ -31,19 +31,19 @@ out 0
 out 1
 parent" "a spawn does not truncate a shared file"
 
-spawning --label -o all.txt -n 1 sh -c "$asks"'echo parent; exec >/dev/null; sleep 0.2; one 1 10 1 "'"$says"'"' 2>/dev/null
+spawning --label -o all.txt -n 1 sh -c "$requests"'echo parent; exec >/dev/null; sleep 0.2; one 1 10 1 "'"$says"'"' 2>/dev/null
 is "$(sort all.txt)" "0: parent
 10: err 0
 10: out 0" "a spawn opens a shared file again that its last writer closed"
 
-out=$(echo words | spawning -i all -n 1 sh -c "$asks"'cat; one 1 1 1 "[\"sh\",\"-c\",\"cat; echo end\"]"')
+out=$(echo words | spawning -i all -n 1 sh -c "$requests"'cat; one 1 1 1 "[\"sh\",\"-c\",\"cat; echo end\"]"')
 is "$out" "words
 end" "spawned tasks get no input that was read by all before"
-out=$(echo words | spawning -i 0 -n 2 sh -c "$asks"'[ $SLURM_PROCID = 0 ] || exit 0; one 1 2 1 "[\"sh\",\"-c\",\"cat; echo end\"]"; cat')
+out=$(echo words | spawning -i 0 -n 2 sh -c "$requests"'[ $SLURM_PROCID = 0 ] || exit 0; one 1 2 1 "[\"sh\",\"-c\",\"cat; echo end\"]"; cat')
 is "$(printf '%s\n' "$out" | sort)" "end
 words" "spawned tasks get no input of one rank"
 mkdir sub
-out=$(spawning -n 1 sh -c "$asks"'ask "{\"do\":\"spawn\",\"number\":1,\"first_rank\":1,\"size\":1,\"groups\":[{\"argv\":[\"pwd\"],\"count\":1,\"appnum\":0,\"rank\":0,\"cwd\":\"sub\"}]}"')
+out=$(spawning -n 1 sh -c "$requests"'request "{\"do\":\"spawn\",\"number\":1,\"first_rank\":1,\"size\":1,\"groups\":[{\"argv\":[\"pwd\"],\"count\":1,\"appnum\":0,\"rank\":0,\"cwd\":\"sub\"}]}"')
 is "$out" "$(pwd)/sub" "a spawned task's directory is relative to the step's"
 nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

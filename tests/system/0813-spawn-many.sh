@@ -31,7 +31,7 @@ export GO
 
 # ---- a thousand, or a quarter of that --------------------------------------------------------
 many=$(rounds 250 1000)
-begin -n 1 --result "$tmpdir/r" sh -c "$asks$waits
+begin -n 1 --result "$tmpdir/r" sh -c "$requests$waits
 	many=$many"'
 	one 1 1 $many "[\"sh\",\"-c\",\"echo \$SLURM_PROCID; read -r line <&9\"]"
 	echo "$answer" | cut -c 1-22; until [ ! -e "$GO" ]; do sleep 0.02; done; exit 0'
@@ -53,7 +53,7 @@ is "$(json_get "$tmpdir/r" 'len(tasks)')" $((many + 1)) "the result has $many sp
 nothing_left "$many spawned tasks leave no cgroup, process or file behind"
 
 # ---- one after the other, and some that fail -------------------------------------------------
-begin -n 1 sh -c "$asks$waits"'
+begin -n 1 sh -c "$requests$waits"'
 	n=0
 	while [ $n -lt 60 ]; do
 		n=$((n + 1))
@@ -73,7 +73,7 @@ wait
 nothing_left "sixty spawns leave no cgroup, process or file behind"
 
 # ---- suspended, resumed ----------------------------------------------------------------------
-begin -n 2 sh -c "$asks$waits"'
+begin -n 2 sh -c "$requests$waits"'
 	[ $SLURM_PROCID = 0 ] || exec sleep 0.6
 	one 1 5 20 "[\"sh\",\"-c\",\"echo joined\"]"; echo "$answer"'
 go
@@ -87,7 +87,7 @@ rm "$GO"
 # ---- ended in the middle ---------------------------------------------------------------------
 for tracker in $(backends); do
 	for sort in "signal --signal KILL" "terminate" "terminate --now"; do
-		begin -n 1 sh -c "$asks$waits"'
+		begin -n 1 sh -c "$requests$waits"'
 			one 1 5 300 "[\"sleep\",\"99\"]"; exec sleep 99'
 		go
 		eventually sh -c "[ \$('$stepctl' pids '$job.0' | wc -l) -gt 3 ]"

@@ -8,12 +8,12 @@
 
 [ -x "$next" ] || skip_all "no second program (make check builds it)"
 begin() { # what start_step of reexec.sh does, with these plugins
-	start_step --plugin-dir "$plugins" --mpi asking "$@"
+	start_step --plugin-dir "$plugins" --mpi spawner "$@"
 }
-tell='[\"sh\",\"-c\",\"echo join \$SLURM_PROCID \$SLURM_NTASKS \$ASKING \$ASKING_COMMON \$ASKING_PREFORK; '$until_gone'; exit \$SLURM_PROCID\"]'
+tell='[\"sh\",\"-c\",\"echo join \$SLURM_PROCID \$SLURM_NTASKS \$SPAWNER \$SPAWNER_COMMON \$SPAWNER_PREFORK; '$until_gone'; exit \$SLURM_PROCID\"]'
 
 for tracker in $(backends); do
-	begin -n 1 --proctrack "$tracker" --label --result "$tmpdir/r" sh -c "$asks"'
+	begin -n 1 --proctrack "$tracker" --label --result "$tmpdir/r" sh -c "$requests"'
 		one 1 1 2 "'"$tell"'"; echo "$answer"; until [ -e "$0" ]; do sleep 0.02; done
 		one 2 3 2 "'"$tell"'"; echo "$answer"; '"$until_gone" "$tmpdir/again"
 	ok "$tracker: a spawn is answered" eventually has_output '"locals":\[1,2\]'
@@ -31,7 +31,7 @@ for tracker in $(backends); do
 done
 
 # A spawn that comes while the agent executes its new program waits for that one.
-begin -n 1 --proctrack "$tracker" sh -c "$asks"'n=0
+begin -n 1 --proctrack "$tracker" sh -c "$requests"'n=0
 	while [ -e "$0" ]; do n=$((n + 1)); one $n $n 1 "[\"true\"]"; case $answer in *\"error\":0*) ;; *) echo "$answer" ;; esac; done
 	echo "made $n"' "$tmpdir/stay"
 for i in 1 2 3; do
@@ -45,7 +45,7 @@ nothing_left "spawns during upgrades leave no cgroup, process or file behind"
 
 # The agent is killed: who takes over has the tasks that have joined, and no more spawns.
 for tracker in $(backends); do
-	begin -n 1 --proctrack "$tracker" sh -c "$asks"'
+	begin -n 1 --proctrack "$tracker" sh -c "$requests"'
 		one 1 1 2 "'"$tell"'"; echo "$answer"; '"$until_gone"'; exit 0'
 	eventually has_output '"locals":\[1,2\]'
 	kill_agent

@@ -12,7 +12,7 @@ request() { # METHOD [PARAMETERS]
 
 for tracker in $(backends); do
 	: >"$tmpdir/out" # of the one before
-	spawning --proctrack "$tracker" -n 1 --usage --result "$tmpdir/r" sh -c "$asks"'
+	spawning --proctrack "$tracker" -n 1 --usage --result "$tmpdir/r" sh -c "$requests"'
 		one 7 100 2 "[\"sh\",\"-c\",\"sleep 99 & exec sleep 98\"]"; echo "$answer"; exec sleep 97' \
 		>"$tmpdir/out" 2>"$tmpdir/err" &
 	agent=$!
@@ -43,7 +43,7 @@ for tracker in $(backends); do
 done
 
 if "$stepd" run --job "$job" --proctrack cgroup --task-pids 20 -- true 2>/dev/null; then
-	out=$(spawning --proctrack cgroup --task-pids 20 -n 1 sh -c "$asks"'
+	out=$(spawning --proctrack cgroup --task-pids 20 -n 1 sh -c "$requests"'
 		one 1 1 2 "[\"sh\",\"-c\",\"cat /sys/fs/cgroup/unified\$(sed -n s/^0:://p /proc/self/cgroup)/pids.max || cat /sys/fs/cgroup\$(sed -n s/^0:://p /proc/self/cgroup)/pids.max\"]"')
 	is "$out" "20
 20" "spawned tasks have the limits of each task"
@@ -53,9 +53,9 @@ fi
 
 if [ "$(id -u)" = 0 ]; then
 	chmod 1777 "$tmpdir"
-	out=$(spawning --proctrack "$tracker" --uid nobody -n 1 sh -c "$asks"'one 1 1 1 "[\"id\",\"-un\"]"' 2>"$tmpdir/err")
+	out=$(spawning --proctrack "$tracker" --uid nobody -n 1 sh -c "$requests"'one 1 1 1 "[\"id\",\"-un\"]"' 2>"$tmpdir/err")
 	is "$out" nobody "spawned tasks run as the step's user"
-	out=$(spawning --proctrack "$tracker" --uid nobody --rlimit nofile=100 -n 1 sh -c "$asks"'one 1 1 1 "[\"sh\",\"-c\",\"ulimit -n; ls /proc/self/fd | wc -l\"]"' 2>"$tmpdir/err")
+	out=$(spawning --proctrack "$tracker" --uid nobody --rlimit nofile=100 -n 1 sh -c "$requests"'one 1 1 1 "[\"sh\",\"-c\",\"ulimit -n; ls /proc/self/fd | wc -l\"]"' 2>"$tmpdir/err")
 	is "$(echo $out)" "100 5" "spawned tasks have the step's limits, and no descriptor but their own"
 	nothing_left "the job leaves no cgroup, process or file behind"
 fi

@@ -12,7 +12,7 @@
 export tmpdir await
 
 words() { # NAME
-	sort "$tmpdir/$1.words"
+	sort "$tmpdir/$1.log"
 }
 
 # ---- pull ----
@@ -33,7 +33,7 @@ go go2
 wait "$tool"
 is "$?" 0 "a tool that pulls one rank ends with it"
 ended 0 "a step that tools pull from succeeds"
-patiently grep -q 'end 2 err' "$tmpdir/all.words"
+patiently grep -q 'end 2 err' "$tmpdir/all.log"
 is "$(words all | grep '^end')" "end 0 err
 end 0 out
 end 1 err
@@ -62,7 +62,7 @@ go go2
 ended 0 "a step with labels and files that a tool pulls from succeeds"
 is "$(cat "$tmpdir/file.2")" "2: out 2
 2: err 2" "labelled files are complete beside a tool"
-says all '^server gone$'
+prints all '^server gone$'
 is "$(cd "$tmpdir/all" && ls && cat ./*)" "0.out
 2.out
 out 0
@@ -77,14 +77,14 @@ begin -n 1
 tool none pull "$tmpdir/none" out all
 wait "$tool"
 is "$?" 1 "a pull is refused where output does not pass through the agent"
-is "$(cat "$tmpdir/none.words")" "NOT-SUPPORTED" "a pull without --forward is not supported"
+is "$(cat "$tmpdir/none.log")" "NOT-SUPPORTED" "a pull without --forward is not supported"
 go go0
 ended 0 "a step goes on after a refused pull"
 
 begin --forward -n 1
 tool none pull "$tmpdir/none" out 7
 wait "$tool"
-is "$(cat "$tmpdir/none.words")" "NOT-FOUND" "a pull of a missing rank finds nothing"
+is "$(cat "$tmpdir/none.log")" "NOT-FOUND" "a pull of a missing rank finds nothing"
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	cp "$file" "$tmpdir/rendezvous"
 	chmod 644 "$tmpdir/rendezvous"
@@ -119,7 +119,7 @@ pulls gone out all stop="$tmpdir/stop"
 go go0
 patiently grep -q one "$tmpdir/gone/0.out"
 go stop
-says gone '^stopped$'
+prints gone '^stopped$'
 pulls killed out all
 go go0
 patiently grep -q two "$tmpdir/killed/0.out"
@@ -156,7 +156,7 @@ rm -f "$tmpdir/done" "$tmpdir/enough"
 begin --forward -n 1
 pulls slow out all hold="$tmpdir/hold" ends=1
 go go0
-says slow '^holding$'
+prints slow '^holding$'
 ok "a task writes 100 MB while a tool does not read" patiently test -s "$tmpdir/done"
 whole() {
 	[ "$(wc -c <"$tmpdir/out")" -eq "$1" ]
@@ -177,10 +177,10 @@ after() { # it may be left out, too, as long as the tool has not read much: then
 	false
 }
 ok "a tool that reads again gets what is written later" patiently after
-ok "a tool that reads again gets how much is missing" says slow '^lost 0 out [0-9]+$'
+ok "a tool that reads again gets how much is missing" prints slow '^lost 0 out [0-9]+$'
 accounted() {
 	got=$(wc -c <"$tmpdir/slow/0.out")
-	lost=$(awk '/^lost/ { sum += $4 } END { printf "%d", sum }' "$tmpdir/slow.words")
+	lost=$(awk '/^lost/ { sum += $4 } END { printf "%d", sum }' "$tmpdir/slow.log")
 	[ $((got + lost)) -eq "$(wc -c <"$tmpdir/out")" ]
 }
 ok "what a slow tool got and missed is what was written" patiently accounted
@@ -194,7 +194,7 @@ rm -f "$tmpdir/done"
 begin --forward -n 1
 pulls slow out all hold="$tmpdir/hold"
 go go0
-says slow '^holding$'
+prints slow '^holding$'
 patiently test -s "$tmpdir/done"
 go go0
 patiently whole 100000007
@@ -216,7 +216,7 @@ begin --input tool -n 2
 head -c 3000000 /dev/urandom >"$tmpdir/data"
 tool push push 1 size=1000000 <"$tmpdir/data"
 wait "$tool"
-is "$(cat "$tmpdir/push.words")" pushed "a tool pushes to a rank"
+is "$(cat "$tmpdir/push.log")" pushed "a tool pushes to a rank"
 same() {
 	cmp -s "$tmpdir/data" "$tmpdir/in.$1"
 }
@@ -224,7 +224,7 @@ ok "a rank gets all that a tool pushes, and its end" patiently same 1
 tool push push 0 size=1000000 <"$tmpdir/data"
 go go0
 wait "$tool"
-is "$(cat "$tmpdir/push.words")" pushed "a tool pushes to a rank that reads late"
+is "$(cat "$tmpdir/push.log")" pushed "a tool pushes to a rank that reads late"
 ok "a rank that reads late gets all that a tool pushes" patiently same 0
 ended 0 "a step that tools push to succeeds"
 
@@ -245,7 +245,7 @@ for given in none:NOT-SUPPORTED all:RESOURCE-BUSY /dev/zero:NOT-SUPPORTED tool:I
 	begin --input "${given%:*}" -n 1
 	tool push push 0 <"$tmpdir/data"
 	wait "$tool"
-	like "$(cat "$tmpdir/push.words")" "${given#*:}" \
+	like "$(cat "$tmpdir/push.log")" "${given#*:}" \
 		"a push is refused with --input ${given%:*}: ${given#*:}"
 	go go0
 	ended 0 "a task goes on after a refused push with --input ${given%:*}"

@@ -28,9 +28,9 @@ ok "a tool gets what is written after an upgrade" patiently grep -q two "$tmpdir
 echo "three" >"$tmpdir/data"
 tool push push 0 open <"$tmpdir/data"
 wait "$tool"
-is "$(cat "$tmpdir/push.words")" pushed "a tool pushes after an upgrade"
+is "$(cat "$tmpdir/push.log")" pushed "a tool pushes after an upgrade"
 ended 0 "a step with tools over an upgrade succeeds"
-ok "a tool gets the end of a stream after an upgrade" says kept '^end 0 out$'
+ok "a tool gets the end of a stream after an upgrade" prints kept '^end 0 out$'
 is "$(cat "$tmpdir/kept/0.out")" "two
 three" "a tool gets all output over an upgrade"
 
@@ -40,8 +40,8 @@ begin --forward -n 1
 pulls left both all ends=2
 kill -KILL "$(cat /proc/"$agent"/task/*/children)"
 wait "$agent"
-ok "a tool gets the end of stdout when the agent dies" says left '^end 0 out$'
-ok "a tool gets the end of stderr when the agent dies" says left '^end 0 err$'
+ok "a tool gets the end of stdout when the agent dies" prints left '^end 0 out$'
+ok "a tool gets the end of stderr when the agent dies" prints left '^end 0 err$'
 tool late pull "$tmpdir/late" out all
 wait "$tool"
 is "$?" 1 "a tool can't pull from a step without an agent"
@@ -61,13 +61,13 @@ children() {
 }
 begin --forward -n 1
 tool spawner spawn 3 "$tmpdir/spawn"
-ok "a tool's spawn succeeds" says spawner '^SUCCESS$'
-ok "a tool gets the output of the tasks that it spawned" patiently children "$tmpdir/spawner.words" 3
+ok "a tool's spawn succeeds" prints spawner '^SUCCESS$'
+ok "a tool gets the output of the tasks that it spawned" patiently children "$tmpdir/spawner.log" 3
 ok "the step's output has that of tasks that a tool spawned" patiently children "$tmpdir/out" 3
 go spawn
 wait "$tool"
 tool spawner spawn 2 "$tmpdir/spawn" required
-ok "a tool that requires the output of spawned tasks gets it" patiently children "$tmpdir/spawner.words" 2
+ok "a tool that requires the output of spawned tasks gets it" patiently children "$tmpdir/spawner.log" 2
 go spawn
 wait "$tool"
 go go0
@@ -75,12 +75,12 @@ ended 0 "a step that a tool spawns in succeeds"
 
 begin -n 1
 tool spawner spawn 2 "$tmpdir/spawn"
-ok "a tool's spawn succeeds without --forward" says spawner '^SUCCESS$'
+ok "a tool's spawn succeeds without --forward" prints spawner '^SUCCESS$'
 ok "the log has why a tool gets no output of spawned tasks" patiently grep -q 'see --forward' "$tmpdir/err"
 go spawn
 wait "$tool"
 tool spawner spawn 2 "$tmpdir/spawn" required
-ok "a tool's spawn that requires output is refused without --forward" says spawner '^NOT-SUPPORTED$'
+ok "a tool's spawn that requires output is refused without --forward" prints spawner '^NOT-SUPPORTED$'
 go spawn
 wait "$tool"
 go go0

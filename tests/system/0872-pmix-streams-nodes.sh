@@ -24,7 +24,7 @@ go go2
 wait "$tool"
 is "$?" 0 "a tool that pulls a rank of another node ends with it"
 ended 0 "a step over nodes that tools pull from succeeds"
-ok "a tool that pulls all ranks over nodes gets all their ends" says all '^end 2 err$'
+ok "a tool that pulls all ranks over nodes gets all their ends" prints all '^end 2 err$'
 is "$(cat "$tmpdir/all/0.out" "$tmpdir/all/1.out" "$tmpdir/all/0.err" "$tmpdir/all/1.err" \
 	"$tmpdir/all/2.err")" "out 0
 out 1
@@ -40,7 +40,7 @@ out 2" "the step's own output over nodes is complete beside tools"
 begin_nodes 2
 tool none pull "$tmpdir/none" out 1
 wait "$tool"
-is "$(cat "$tmpdir/none.words")" NOT-SUPPORTED "a pull without --forward is refused from another node"
+is "$(cat "$tmpdir/none.log")" NOT-SUPPORTED "a pull without --forward is refused from another node"
 go go0
 go go1
 ended 0 "a step over nodes goes on after a refused pull"
@@ -52,7 +52,7 @@ begin_nodes 2 --input tool
 head -c 1000000 /dev/urandom >"$tmpdir/data"
 tool push push all size=300000 <"$tmpdir/data"
 wait "$tool"
-is "$(cat "$tmpdir/push.words")" pushed "a tool pushes to ranks on two nodes"
+is "$(cat "$tmpdir/push.log")" pushed "a tool pushes to ranks on two nodes"
 ended 0 "a step over nodes ends with the end of what a tool pushes"
 ok "a rank of the tool's node gets all that a tool pushes" cmp "$tmpdir/data" "$tmpdir/in.0"
 ok "a rank of another node gets all that a tool pushes" cmp "$tmpdir/data" "$tmpdir/in.1"

@@ -37,7 +37,7 @@ after() {
 begin_nodes 2 --forward
 pulls slow out 1 hold="$tmpdir/hold" ends=1
 go go1
-says slow '^holding$'
+prints slow '^holding$'
 ok "a rank of another node writes 50 MB while the tool does not read" patiently test -s "$tmpdir/done"
 ok "the step's output over nodes is complete beside a tool that does not read" patiently whole 50000000
 ok "a tool that does not read over nodes is logged" patiently grep -Eq 'does not (take|read)' "$tmpdir/err"
@@ -45,14 +45,14 @@ go hold
 # Until there is space again, that is omitted, too.
 go go1
 ok "a tool that reads again over nodes gets what is written later" patiently after
-ok "a tool that reads again over nodes gets how much is missing" says slow '^lost 1 out [0-9]+$'
+ok "a tool that reads again over nodes gets how much is missing" prints slow '^lost 1 out [0-9]+$'
 : >"$tmpdir/enough"
 go go0
 wait "$tool"
 is "$?" 0 "a slow tool over nodes ends with its rank"
 written=$((50000000 + 7 * $(wc -l <"$tmpdir/rounds")))
 got=$(wc -c <"$tmpdir/slow/1.out")
-lost=$(awk '/^lost/ { sum += $4 } END { printf "%d", sum }' "$tmpdir/slow.words")
+lost=$(awk '/^lost/ { sum += $4 } END { printf "%d", sum }' "$tmpdir/slow.log")
 is $((got + lost)) $written "what a slow tool over nodes got and missed is what was written"
 ended 0 "a step over nodes with a slow tool succeeds"
 ok "the step's output over nodes is complete at its end" whole $written
@@ -72,7 +72,7 @@ pulls all both all
 go go0
 go go1
 for name in far all; do
-	ok "a tool that pulls without an end gets the end of a stream: $name" says $name '^end 1 out$'
+	ok "a tool that pulls without an end gets the end of a stream: $name" prints $name '^end 1 out$'
 done
 has_first() {
 	grep -q '^out 0$' "$tmpdir/all/0.out"
@@ -80,8 +80,8 @@ has_first() {
 ok "a tool that pulls without an end gets the other rank's output" patiently has_first
 go go0
 ended 0 "the step ends while they still pull"
-ok "a tool that pulls one rank gets the server's end" says far '^server gone$'
-ok "a tool that pulls all ranks gets the server's end" says all '^server gone$'
+ok "a tool that pulls one rank gets the server's end" prints far '^server gone$'
+ok "a tool that pulls all ranks gets the server's end" prints all '^server gone$'
 wait "$far"
 is "$?" 0 "a tool that pulls all ranks ends with the server"
 wait "$tool"
@@ -102,11 +102,11 @@ for rank in 0 1; do
 	tool push push $rank open size=$((most + 1)) <"$tmpdir/more"
 	wait "$tool"
 	is "$?" 1 "a byte more than 16 MiB in a call is refused: rank $rank"
-	like "$(cat "$tmpdir/push.words")" 'OUT.OF.RESOURCE' \
+	like "$(cat "$tmpdir/push.log")" 'OUT.OF.RESOURCE' \
 		"the refusal of more than 16 MiB has the reason: rank $rank"
 	tool push push $rank open size=$most <"$tmpdir/most"
 	wait "$tool"
-	is "$(cat "$tmpdir/push.words")" pushed "16 MiB in a call are accepted: rank $rank"
+	is "$(cat "$tmpdir/push.log")" pushed "16 MiB in a call are accepted: rank $rank"
 done
 # The end of their input is the end of the step, and of who answers.
 tool push push all </dev/null

@@ -12,7 +12,7 @@
 static const uint32_t in_turn[] = {0, 1, 0, 1};
 
 static const struct rig_scene conversation = {
-	.words = &pmi1_words,
+	.dialect = &pmi1_dialect,
 	.nodes = 1,
 	.size = 2,
 	.lines =
@@ -38,12 +38,12 @@ static const struct rig_scene conversation = {
 			{1, "cmd=getbyidx kvsname=7.0 idx=1\n",
 				"cmd=getbyidx_results rc=-2 reason=no_more_keyvals\n"},
 			{1, "cmd=finalize\n", "cmd=finalize_ack\n"},
-			{.hears = NULL},
+			{.expects = NULL},
 		},
 };
 
 static const struct rig_scene versions = {
-	.words = &pmi1_words,
+	.dialect = &pmi1_dialect,
 	.nodes = 1,
 	.size = 1,
 	.are_silent = true,
@@ -64,7 +64,7 @@ static const struct rig_scene versions = {
 			{0, "cmd=finalize\n", "cmd=finalize_ack\n"},
 			{0, "cmd=init pmi_version=2 pmi_subversion=0\n",
 				"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"},
-			{.hears = NULL},
+			{.expects = NULL},
 		},
 };
 
@@ -80,10 +80,10 @@ static void test_pieces(void **state)
 
 	(void)state;
 	rig_open(&rig, 1, 1, NULL, 0);
-	rig_say(&rig, 0, text);
+	rig_send(&rig, 0, text);
 	assert_string_equal(rig_heard(&rig, 0), answers);
 	for (i = 0; i + 1 < sizeof(text); i++)
-		rig_say_bytes(&rig, 0, text + i, 1);
+		rig_send_bytes(&rig, 0, text + i, 1);
 	assert_string_equal(rig_heard(&rig, 0), answers);
 	rig_close(&rig);
 }
@@ -95,11 +95,11 @@ static void test_pipelined_barriers(void **state)
 	const char *at;
 
 	(void)state;
-	rig_open_all(&rig, &pmi1_words, 1, 2, NULL);
+	rig_open_all(&rig, &pmi1_dialect, 1, 2, NULL);
 	/* What comes behind a barrier sees what was put before it by the other. */
-	rig_say(&rig, 0, "cmd=barrier_in\ncmd=get key=late\ncmd=barrier_in\n");
+	rig_send(&rig, 0, "cmd=barrier_in\ncmd=get key=late\ncmd=barrier_in\n");
 	assert_string_equal(rig_heard(&rig, 0), "");
-	rig_say(&rig, 1, "cmd=put key=late value=1\ncmd=barrier_in\n");
+	rig_send(&rig, 1, "cmd=put key=late value=1\ncmd=barrier_in\n");
 	assert_string_equal(
 		rig_heard(&rig, 0), "cmd=barrier_out\ncmd=get_result rc=0 msg=success value=1\n");
 	assert_string_equal(
@@ -108,10 +108,10 @@ static void test_pipelined_barriers(void **state)
 	rig_close(&rig);
 
 	rig_open(&rig, 1, 1, NULL, 0);
-	rig_say(&rig, 0, PMI1_INIT);
+	rig_send(&rig, 0, PMI1_INIT);
 	(void)rig_heard(&rig, 0);
 	for (i = 0; i < 50000; i++)
-		rig_say(&rig, 0, "cmd=barrier_in\n");
+		rig_send(&rig, 0, "cmd=barrier_in\n");
 	do {
 		at = rig_heard(&rig, 0);
 		for (i = 0; at[i]; i++)
@@ -153,7 +153,7 @@ static void test_long_mapping(void **state)
 	(void)state;
 	for (i = 0; i < 400; i++)
 		layout[i] = (i * i + i / 3) % 7;
-	rig_open_all(&rig, &pmi1_words, 7, 400, layout);
+	rig_open_all(&rig, &pmi1_dialect, 7, 400, layout);
 	rig_expect(&rig, 0, "cmd=get key=PMI_process_mapping\n",
 		"cmd=get_result rc=-1 msg=key_not_found\n");
 	rig_close(&rig);
@@ -168,8 +168,8 @@ static void test_malformed(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		rig_open_all(&rig, &pmi1_words, 1, 2, NULL);
-		rig_say(&rig, 0, cases[i]);
+		rig_open_all(&rig, &pmi1_dialect, 1, 2, NULL);
+		rig_send(&rig, 0, cases[i]);
 		assert_true(pmi_has_ended(rig_task(&rig, 0)));
 		assert_string_equal(rig.log,
 			"7.0: the PMI conversation with rank 0 is ended: it sent what is no "
@@ -186,8 +186,8 @@ static void test_endless_line(void **state)
 	static char bytes[70000];
 
 	memset(bytes, 'x', sizeof(bytes));
-	rig_say(rig, 0, "cmd=put key=");
-	rig_say_bytes(rig, 0, bytes, sizeof(bytes));
+	rig_send(rig, 0, "cmd=put key=");
+	rig_send_bytes(rig, 0, bytes, sizeof(bytes));
 	assert_true(pmi_has_ended(rig_task(rig, 0)));
 }
 
@@ -197,7 +197,7 @@ static void test_unread_answers(void **state)
 	size_t i;
 
 	for (i = 0; i < 200000 && !pmi_is_full(rig_task(rig, 0)); i++)
-		rig_say(rig, 0, "cmd=get_maxes\n");
+		rig_send(rig, 0, "cmd=get_maxes\n");
 	assert_true(i < 200000); /* it is read no more */
 	assert_true(pmi_output(rig_task(rig, 0)).size < 300000);
 	rig_expect(rig, 1, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
@@ -239,31 +239,31 @@ static void test_groups(void **state)
 
 static void put(struct rig *rig, uint32_t rank, const char *value)
 {
-	char says[100];
+	char sends[100];
 
-	(void)snprintf(says, sizeof(says), "cmd=put key=k value=%s\n", value);
-	rig_expect(rig, rank, says, "cmd=put_result rc=0 msg=success\n");
+	(void)snprintf(sends, sizeof(sends), "cmd=put key=k value=%s\n", value);
+	rig_expect(rig, rank, sends, "cmd=put_result rc=0 msg=success\n");
 }
 
 /* value NULL: none is found */
 static void expect_kvs(struct rig *rig, uint32_t rank, const char *value)
 {
-	char hears[100] = "cmd=get_result rc=-1 msg=key_not_found\n";
+	char expects[100] = "cmd=get_result rc=-1 msg=key_not_found\n";
 
 	if (value)
-		(void)snprintf(
-			hears, sizeof(hears), "cmd=get_result rc=0 msg=success value=%s\n", value);
-	rig_expect(rig, rank, "cmd=get key=k\n", hears);
+		(void)snprintf(expects, sizeof(expects),
+			"cmd=get_result rc=0 msg=success value=%s\n", value);
+	rig_expect(rig, rank, "cmd=get key=k\n", expects);
 }
 
 static void fence_ranks(struct rig *rig, const char *group, const uint32_t *ranks, size_t count)
 {
-	char says[100];
+	char sends[100];
 	size_t i;
 
-	(void)snprintf(says, sizeof(says), "cmd=barrier_in group=%s:t\n", group);
+	(void)snprintf(sends, sizeof(sends), "cmd=barrier_in group=%s:t\n", group);
 	for (i = 0; i < count; i++)
-		rig_say(rig, ranks[i], says);
+		rig_send(rig, ranks[i], sends);
 	rig_settle(rig);
 	for (i = 0; i < count; i++)
 		assert_string_equal(rig_heard(rig, ranks[i]), "cmd=barrier_out rc=0 tag=t\n");
@@ -306,8 +306,8 @@ static void test_deadline(void **state)
 {
 	struct rig *rig = *state;
 
-	rig_say(rig, 0, "cmd=barrier_in\n");
-	rig_say(rig, 4, "cmd=barrier_in\n");
+	rig_send(rig, 0, "cmd=barrier_in\n");
+	rig_send(rig, 4, "cmd=barrier_in\n");
 	rig_pass(rig, 4999);
 	assert_string_equal(rig_heard(rig, 0), "");
 	rig_pass(rig, 1);
@@ -327,9 +327,9 @@ static void test_death(void **state)
 	struct rig rig;
 
 	(void)state;
-	rig_open_all(&rig, &pmi1_words, 1, 3, NULL);
-	rig_say(&rig, 0, "cmd=barrier_in\n");
-	rig_say(&rig, 1, "cmd=barri");
+	rig_open_all(&rig, &pmi1_dialect, 1, 3, NULL);
+	rig_send(&rig, 0, "cmd=barrier_in\n");
+	rig_send(&rig, 1, "cmd=barri");
 	pmi_hung_up(rig_task(&rig, 1), NULL);
 	assert_string_equal(rig_heard(&rig, 0),
 		"cmd=barrier_out rc=-1 msg=rank_1_has_hung_up_without_PMI_Finalize()_before_the_"
@@ -340,8 +340,8 @@ static void test_death(void **state)
 	rig_close(&rig);
 
 	/* Those on other nodes wait no longer either. */
-	rig_open_all(&rig, &pmi1_words, 2, 3, layout);
-	rig_say(&rig, 2, "cmd=barrier_in\n");
+	rig_open_all(&rig, &pmi1_dialect, 2, 3, layout);
+	rig_send(&rig, 2, "cmd=barrier_in\n");
 	assert_string_equal(rig_heard(&rig, 2), "");
 	pmi_hung_up(rig_task(&rig, 0), "was killed by signal 9");
 	rig_settle(&rig);
@@ -352,8 +352,8 @@ static void test_death(void **state)
 
 	/* The last of its node: by the way of the exchange too, which says next that the node's
 	 * tasks have ended. */
-	rig_open_all(&rig, &pmi1_words, 2, 2, layout + 1);
-	rig_say(&rig, 0, "cmd=barrier_in\n");
+	rig_open_all(&rig, &pmi1_dialect, 2, 2, layout + 1);
+	rig_send(&rig, 0, "cmd=barrier_in\n");
 	rig.refuse_mail = true;
 	pmi_hung_up(rig_task(&rig, 1), "was killed by signal 9");
 	rig_settle(&rig);
@@ -370,16 +370,16 @@ static void test_abort(void **state)
 	rig_expect(rig, 1, "cmd=abort exitcode=7\n", "");
 	assert_int_equal(rig->abort_code, 7);
 	assert_string_equal(rig->abort_text, "rank 1 called MPI_Abort() with code 7");
-	rig_say(rig, 1, "cmd=abort exitcode=256\n");
+	rig_send(rig, 1, "cmd=abort exitcode=256\n");
 	assert_int_equal(rig->abort_code, 1);
-	rig_say(rig, 1, "cmd=abort exitcode=0\n");
+	rig_send(rig, 1, "cmd=abort exitcode=0\n");
 	assert_int_equal(rig->abort_code, 0);
-	rig_say(rig, 1, "cmd=abort\n");
+	rig_send(rig, 1, "cmd=abort\n");
 	assert_int_equal(rig->abort_code, 1);
 }
 
 static const struct rig_scene names = {
-	.words = &pmi1_words,
+	.dialect = &pmi1_dialect,
 	.nodes = 2,
 	.size = 2,
 	.layout = in_turn,
@@ -397,7 +397,7 @@ static const struct rig_scene names = {
 				"cmd=lookup_result rc=-1 msg=there_is_no_such_name\n"},
 			{1, "cmd=lookup_name\n",
 				"cmd=lookup_result rc=-1 msg=a_name_has_1_to_1024_bytes\n"},
-			{.hears = NULL},
+			{.expects = NULL},
 		},
 };
 
@@ -414,7 +414,7 @@ static void test_spawn(void **state)
 {
 	struct rig *rig = *state;
 
-	rig_say(rig, 0,
+	rig_send(rig, 0,
 		"mcmd=spawn\nnprocs=2\nexecname=/bin/a\ntotspawns=2\nspawnssofar=1\narg1=x y\n"
 		"arg2=z=1\nargcnt=2\npreput_num=1\npreput_key_0=port\npreput_val_0=a b\n"
 		"info_num=2\ninfo_key_0=wdir\ninfo_val_0=/tmp\ninfo_key_1=host\ninfo_val_1=n1,n2\n"
@@ -429,8 +429,8 @@ static void test_spawn(void **state)
 		"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
 		"cmd=my_kvsname kvsname=7.0.1\ncmd=get_result rc=0 msg=success value=a b\n");
 	/* A fence there waits for nobody here. */
-	rig_say(rig, 1000, PMI1_INIT "cmd=barrier_in\n");
-	rig_say(rig, 1002, PMI1_INIT "cmd=barrier_in\n");
+	rig_send(rig, 1000, PMI1_INIT "cmd=barrier_in\n");
+	rig_send(rig, 1002, PMI1_INIT "cmd=barrier_in\n");
 	rig_expect(rig, 1001, "cmd=barrier_in\n", "cmd=barrier_out\n");
 
 	rig->spawn_error = -ENOSPC;
@@ -447,19 +447,19 @@ int main(void)
 		PLAY(versions),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_pipelined_barriers),
-		IN_SCENE(test_limits, pmi1_words, 1, 1, NULL),
+		IN_SCENE(test_limits, pmi1_dialect, 1, 1, NULL),
 		cmocka_unit_test(test_long_mapping),
 		cmocka_unit_test(test_malformed),
-		IN_SCENE(test_endless_line, pmi1_words, 1, 1, NULL),
-		IN_SCENE(test_unread_answers, pmi1_words, 1, 2, NULL),
-		IN_SCENE(test_groups, pmi1_words, 2, 4, in_turn),
-		IN_SCENE(test_group_order, pmi1_words, 2, 4, in_turn),
-		IN_SCENE(test_deadline, pmi1_words, 1, 12, NULL),
+		IN_SCENE(test_endless_line, pmi1_dialect, 1, 1, NULL),
+		IN_SCENE(test_unread_answers, pmi1_dialect, 1, 2, NULL),
+		IN_SCENE(test_groups, pmi1_dialect, 2, 4, in_turn),
+		IN_SCENE(test_group_order, pmi1_dialect, 2, 4, in_turn),
+		IN_SCENE(test_deadline, pmi1_dialect, 1, 12, NULL),
 		cmocka_unit_test(test_death),
-		IN_SCENE(test_abort, pmi1_words, 1, 2, NULL),
+		IN_SCENE(test_abort, pmi1_dialect, 1, 2, NULL),
 		PLAY(names),
-		IN_SCENE(test_unreachable, pmi1_words, 2, 2, in_turn),
-		IN_SCENE(test_spawn, pmi1_words, 1, 1, NULL),
+		IN_SCENE(test_unreachable, pmi1_dialect, 2, 2, in_turn),
+		IN_SCENE(test_spawn, pmi1_dialect, 1, 1, NULL),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

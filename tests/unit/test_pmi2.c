@@ -14,7 +14,7 @@
 static const uint32_t in_turn[] = {0, 1, 0, 1, 2}, two_and_one[] = {0, 0, 1};
 
 static const struct rig_scene conversation = {
-	.words = &pmi2_words,
+	.dialect = &pmi2_dialect,
 	.nodes = 1,
 	.size = 2,
 	.lines =
@@ -44,7 +44,7 @@ static const struct rig_scene conversation = {
 			{1, "cmd=sing;song=1;thrid=4;",
 				"cmd=sing-response;thrid=4;rc=14;errmsg=unknown command;"},
 			{1, "cmd=finalize;", "cmd=finalize-response;rc=0;"},
-			{.hears = NULL},
+			{.expects = NULL},
 		},
 };
 
@@ -79,7 +79,7 @@ static void test_threads(void **state)
 	rig_expect(rig, 0, "cmd=info-getnodeattr;key=x;wait=TRUE;thrid=1;", "");
 	rig_expect(rig, 0, "cmd=info-putnodeattr;key=y;value=1;thrid=2;",
 		"cmd=info-putnodeattr-response;thrid=2;rc=0;");
-	rig_say2(rig, 1, "cmd=info-putnodeattr;key=x;value=5;");
+	rig_send2(rig, 1, "cmd=info-putnodeattr;key=x;value=5;");
 	assert_string_equal(
 		rig_hear(rig, 0), "cmd=info-getnodeattr-response;thrid=1;rc=0;found=TRUE;value=5;");
 	/* Two threads of a rank fence: one rank, and two fences. */
@@ -97,10 +97,10 @@ static void test_pipelined(void **state)
 {
 	struct rig *rig = *state;
 
-	rig_say(rig, 0, "14    cmd=kvs-fence;18    cmd=kvs-get;key=a;14    cmd=kvs-fence;");
+	rig_send(rig, 0, "14    cmd=kvs-fence;18    cmd=kvs-get;key=a;14    cmd=kvs-fence;");
 	assert_string_equal(rig_hear(rig, 0), "");
-	rig_say(rig, 1, "26    cmd=kvs-put;key=a;value=1;");
-	rig_say(rig, 1, "  0014cmd=kvs-fence;");
+	rig_send(rig, 1, "26    cmd=kvs-put;key=a;value=1;");
+	rig_send(rig, 1, "  0014cmd=kvs-fence;");
 	assert_string_equal(rig_heard(rig, 0),
 		"28    cmd=kvs-fence-response;rc=0;"
 		"45    cmd=kvs-get-response;rc=0;found=TRUE;value=1;");
@@ -120,14 +120,14 @@ static void test_long_values(void **state)
 		(void)snprintf(message, 100, "%-6zucmd=kvs-put;key=a;value=", size);
 		memset(message + strlen(message), 'x', most + i + 1);
 		message[6 + size - 1] = ';';
-		rig_say_bytes(rig, 0, message, 6 + size);
+		rig_send_bytes(rig, 0, message, 6 + size);
 		assert_string_equal(rig_hear(rig, 0),
 			i == 0 ? "cmd=kvs-put-response;rc=0;"
 			       : "cmd=kvs-put-response;rc=7;errmsg=the value has "
 				 "998976 bytes, more than 998975;");
 	}
 	rig_expect(rig, 0, "cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;");
-	rig_say2(rig, 0, "cmd=kvs-get;key=a;");
+	rig_send2(rig, 0, "cmd=kvs-get;key=a;");
 	heard = rig_hear(rig, 0);
 	assert_int_equal(
 		strlen(heard), strlen("cmd=kvs-get-response;rc=0;found=TRUE;value=;") + most);
@@ -157,8 +157,8 @@ static void test_malformed(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		rig_open_all(&rig, &pmi2_words, 1, 2, NULL);
-		rig_say(&rig, 0, cases[i]);
+		rig_open_all(&rig, &pmi2_dialect, 1, 2, NULL);
+		rig_send(&rig, 0, cases[i]);
 		if (!pmi_has_ended(rig_task(&rig, 0)))
 			fail_msg("'%s' is taken", cases[i]);
 		rig_expect(&rig, 1, "cmd=job-getid;", "cmd=job-getid-response;rc=0;jobid=7.0;");
@@ -169,24 +169,24 @@ static void test_malformed(void **state)
 static void test_nodes(void **state)
 {
 	struct rig *rig = *state;
-	char says[100], hears[100];
+	char sends[100], expects[100];
 	uint32_t i, k;
 
 	for (k = 0; k < 3; k++) {
 		for (i = 0; i < 5; i++) {
-			(void)snprintf(says, sizeof(says), "cmd=kvs-put;key=%u.%u;value=;", k, i);
-			rig_expect(rig, i, says, "cmd=kvs-put-response;rc=0;");
+			(void)snprintf(sends, sizeof(sends), "cmd=kvs-put;key=%u.%u;value=;", k, i);
+			rig_expect(rig, i, sends, "cmd=kvs-put-response;rc=0;");
 			rig_expect(rig, i, "cmd=kvs-fence;",
 				i < 4 ? "" : "cmd=kvs-fence-response;rc=0;");
 		}
 		for (i = 0; i < 5; i++) {
 			(void)snprintf(
-				says, sizeof(says), "cmd=kvs-get;key=%u.%u;", k, (i + 1) % 5);
-			(void)snprintf(hears, sizeof(hears),
+				sends, sizeof(sends), "cmd=kvs-get;key=%u.%u;", k, (i + 1) % 5);
+			(void)snprintf(expects, sizeof(expects),
 				"cmd=kvs-get-response;rc=0;found=TRUE;value=;");
 			if (i < 4)
 				(void)rig_hear(rig, i);
-			rig_expect(rig, i, says, hears);
+			rig_expect(rig, i, sends, expects);
 		}
 	}
 	rig_expect(rig, 3, "cmd=info-getjobattr;key=PMI_process_mapping;",
@@ -196,22 +196,22 @@ static void test_nodes(void **state)
 
 static void put(struct rig *rig, uint32_t rank, const char *key, const char *value)
 {
-	char says[100];
+	char sends[100];
 
-	(void)snprintf(says, sizeof(says), "cmd=kvs-put;key=%s;value=%s;", key, value);
-	rig_expect(rig, rank, says, "cmd=kvs-put-response;rc=0;");
+	(void)snprintf(sends, sizeof(sends), "cmd=kvs-put;key=%s;value=%s;", key, value);
+	rig_expect(rig, rank, sends, "cmd=kvs-put-response;rc=0;");
 }
 
 /* value NULL: none is found */
 static void expect_kvs(struct rig *rig, uint32_t rank, const char *key, const char *value)
 {
-	char says[100], hears[100];
+	char sends[100], expects[100];
 
-	(void)snprintf(says, sizeof(says), "cmd=kvs-get;key=%s;", key);
-	(void)snprintf(hears, sizeof(hears), "cmd=kvs-get-response;rc=0;found=%s;%s%s%s",
+	(void)snprintf(sends, sizeof(sends), "cmd=kvs-get;key=%s;", key);
+	(void)snprintf(expects, sizeof(expects), "cmd=kvs-get-response;rc=0;found=%s;%s%s%s",
 		value ? "TRUE" : "FALSE", value ? "value=" : "", value ? value : "",
 		value ? ";" : "");
-	rig_expect(rig, rank, says, hears);
+	rig_expect(rig, rank, sends, expects);
 }
 
 static void fence_all(struct rig *rig, uint32_t size)
@@ -219,7 +219,7 @@ static void fence_all(struct rig *rig, uint32_t size)
 	uint32_t i;
 
 	for (i = 0; i < size; i++)
-		rig_say2(rig, i, "cmd=kvs-fence;");
+		rig_send2(rig, i, "cmd=kvs-fence;");
 	rig_settle(rig);
 	for (i = 0; i < size; i++)
 		assert_string_equal(rig_hear(rig, i), "cmd=kvs-fence-response;rc=0;");
@@ -264,9 +264,9 @@ static void test_put_before_fence(void **state)
 	expect_kvs(rig, 1, "k", "1");
 	expect_kvs(rig, 2, "k", "1");
 	/* Nor does a slower rank that leaves the fence later. */
-	rig_say2(rig, 0, "cmd=kvs-fence;");
-	rig_say2(rig, 2, "cmd=kvs-fence;");
-	rig_say2(rig, 1, "cmd=kvs-fence;");
+	rig_send2(rig, 0, "cmd=kvs-fence;");
+	rig_send2(rig, 2, "cmd=kvs-fence;");
+	rig_send2(rig, 1, "cmd=kvs-fence;");
 	rig_settle(rig);
 	assert_string_equal(rig_hear(rig, 0), "cmd=kvs-fence-response;rc=0;");
 	put(rig, 0, "k", "3");
@@ -283,11 +283,11 @@ static void test_put_during_fence(void **state)
 
 	rig_expect(rig, 2, "cmd=kvs-put;key=k;value=before;thrid=1;",
 		"cmd=kvs-put-response;thrid=1;rc=0;");
-	rig_say2(rig, 2, "cmd=kvs-fence;thrid=1;");
+	rig_send2(rig, 2, "cmd=kvs-fence;thrid=1;");
 	rig_expect(rig, 2, "cmd=kvs-put;key=k;value=during;thrid=2;",
 		"cmd=kvs-put-response;thrid=2;rc=0;");
-	rig_say2(rig, 0, "cmd=kvs-fence;");
-	rig_say2(rig, 1, "cmd=kvs-fence;");
+	rig_send2(rig, 0, "cmd=kvs-fence;");
+	rig_send2(rig, 1, "cmd=kvs-fence;");
 	rig_settle(rig);
 	assert_string_equal(rig_hear(rig, 2), "cmd=kvs-fence-response;thrid=1;rc=0;");
 	assert_string_equal(rig_hear(rig, 0), "cmd=kvs-fence-response;rc=0;");
@@ -304,7 +304,7 @@ static void test_missing(void **state)
 	struct rig *rig = *state;
 	char text[100] = "";
 
-	rig_say2(rig, 0, "cmd=kvs-fence;");
+	rig_send2(rig, 0, "cmd=kvs-fence;");
 	rig_pass(rig, 5000);
 	assert_string_equal(rig_hear(rig, 0),
 		"cmd=kvs-fence-response;rc=14;errmsg=missing are rank 1 on n0, rank 2 on n1;");
@@ -325,14 +325,14 @@ static void test_death(void **state)
 	uint32_t i, turn;
 
 	(void)state;
-	rig_open_all(&rig, &pmi2_words, 2, 4, layout);
+	rig_open_all(&rig, &pmi2_dialect, 2, 4, layout);
 	for (i = 0; i < 4; i++) {
 		if (i != 1)
-			rig_say2(&rig, i, "cmd=kvs-fence;");
+			rig_send2(&rig, i, "cmd=kvs-fence;");
 	}
 	pmi_hung_up(rig_task(&rig, 3), "was killed");
 	rig_settle(&rig);
-	rig_say2(&rig, 1, "cmd=kvs-fence;");
+	rig_send2(&rig, 1, "cmd=kvs-fence;");
 	for (i = 0; i < 3; i++)
 		assert_string_equal(rig_hear(&rig, i), failed);
 	for (turn = 0; turn < 3; turn++) {
@@ -345,20 +345,20 @@ static void test_death(void **state)
 	rig_close(&rig);
 
 	/* while all of another node wait in it */
-	rig_open_all(&rig, &pmi2_words, 2, 4, layout);
-	rig_say2(&rig, 0, "cmd=kvs-fence;");
-	rig_say2(&rig, 1, "cmd=kvs-fence;");
+	rig_open_all(&rig, &pmi2_dialect, 2, 4, layout);
+	rig_send2(&rig, 0, "cmd=kvs-fence;");
+	rig_send2(&rig, 1, "cmd=kvs-fence;");
 	pmi_hung_up(rig_task(&rig, 3), "was killed");
 	rig_settle(&rig);
 	for (i = 0; i < 2; i++)
 		assert_string_equal(rig_hear(&rig, i), failed);
 	rig_close(&rig);
 
-	rig_open_all(&rig, &pmi2_words, 2, 4, layout);
+	rig_open_all(&rig, &pmi2_dialect, 2, 4, layout);
 	rig_expect(&rig, 3, "cmd=finalize;", "cmd=finalize-response;rc=0;");
 	pmi_hung_up(rig_task(&rig, 3), NULL);
 	rig_settle(&rig);
-	rig_say2(&rig, 0, "cmd=kvs-fence;");
+	rig_send2(&rig, 0, "cmd=kvs-fence;");
 	assert_string_equal(rig_heard(&rig, 0), "");
 	rig_close(&rig);
 }
@@ -376,9 +376,9 @@ static void test_death_before_late_ranks(void **state)
 	uint32_t i;
 
 	(void)state;
-	rig_open_all(&rig, &pmi2_words, 2, 3, layout);
+	rig_open_all(&rig, &pmi2_dialect, 2, 3, layout);
 	for (i = 0; i < 4; i++)
-		rig_say2(&rig, i / 2, "cmd=kvs-fence;");
+		rig_send2(&rig, i / 2, "cmd=kvs-fence;");
 	pmi_hung_up(rig_task(&rig, 2), "was killed");
 	rig_settle(&rig);
 	(void)snprintf(twice, sizeof(twice), "%-6zu%s%-6zu%s", strlen(failed), failed,
@@ -391,7 +391,7 @@ static void test_death_before_late_ranks(void **state)
 static void test_ring(void **state)
 {
 	static const uint32_t layout[] = {0, 1, 0, 1, 1};
-	static const char *const hears[] = {
+	static const char *const expects[] = {
 		"cmd=ring-response;rc=0;ring-count=0;ring-left=r4;ring-right=l1;",
 		"cmd=ring-response;rc=0;ring-count=1;ring-left=r0;ring-right=l2;",
 		"cmd=ring-response;rc=0;ring-count=3;ring-left=r1;ring-right=l3;",
@@ -399,26 +399,26 @@ static void test_ring(void **state)
 		"cmd=ring-response;rc=0;ring-count=10;ring-left=r3;ring-right=l0;",
 	};
 	struct rig rig;
-	char says[100];
+	char sends[100];
 	uint32_t i, nodes;
 
 	(void)state;
 	for (nodes = 1; nodes <= 2; nodes++) {
-		rig_open_all(&rig, &pmi2_words, nodes, 5, nodes == 1 ? NULL : layout);
+		rig_open_all(&rig, &pmi2_dialect, nodes, 5, nodes == 1 ? NULL : layout);
 		for (i = 0; i < 5; i++) {
-			(void)snprintf(says, sizeof(says),
+			(void)snprintf(sends, sizeof(sends),
 				"cmd=ring;ring-count=%u;ring-left=l%u;ring-right=r%u;", i + 1, i,
 				i);
-			rig_say2(&rig, i, says);
+			rig_send2(&rig, i, sends);
 		}
 		for (i = 0; i < 5; i++)
-			assert_string_equal(rig_hear(&rig, i), hears[i]);
+			assert_string_equal(rig_hear(&rig, i), expects[i]);
 		rig_close(&rig);
 	}
 }
 
 static const struct rig_scene names = {
-	.words = &pmi2_words,
+	.dialect = &pmi2_dialect,
 	.nodes = 2,
 	.size = 2,
 	.layout = in_turn,
@@ -433,7 +433,7 @@ static const struct rig_scene names = {
 			{0, "cmd=name-unpublish;name=a;;b;", "cmd=name-unpublish-response;rc=0;"},
 			{0, "cmd=name-unpublish;name=a;;b;",
 				"cmd=name-unpublish-response;rc=14;errmsg=there is no such name;"},
-			{.hears = NULL},
+			{.expects = NULL},
 		},
 };
 
@@ -467,7 +467,7 @@ static void test_spawn(void **state)
 		"argc=0;infokeycount=0;",
 		"cmd=spawn-response;rc=0;jobid=7.0.1;errcodes=0,0,0;");
 	assert_string_equal(rig->spawned, "/a x=1 y z x 2 in /d; b x 1; ");
-	rig_say(rig, 1000, PMI2_INIT);
+	rig_send(rig, 1000, PMI2_INIT);
 	(void)rig_heard(rig, 1000);
 	rig_expect(rig, 1000, "cmd=fullinit;",
 		"cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=3;appnum=0;"
@@ -513,18 +513,18 @@ static void test_mixed(void **state)
 
 	(void)state;
 	rig_open(&rig, 1, 2, NULL, 0);
-	rig.words = &pmi2_words;
-	rig_say(&rig, 0, PMI2_INIT);
-	rig_say(&rig, 1, "cmd=init pmi_version=1 pmi_subversion=1\n");
+	rig.dialect = &pmi2_dialect;
+	rig_send(&rig, 0, PMI2_INIT);
+	rig_send(&rig, 1, "cmd=init pmi_version=1 pmi_subversion=1\n");
 	(void)rig_heard(&rig, 0);
 	(void)rig_heard(&rig, 1);
 	rig_expect(&rig, 0, "cmd=kvs-put;key=a;value=1\n2;", "cmd=kvs-put-response;rc=0;");
 	rig_expect(&rig, 0, "cmd=kvs-put;key=b;value=3;;4;", "cmd=kvs-put-response;rc=0;");
 	rig_expect(&rig, 0, "cmd=kvs-fence;", "");
-	rig_say(&rig, 1, "cmd=barrier_in\n");
+	rig_send(&rig, 1, "cmd=barrier_in\n");
 	assert_string_equal(rig_heard(&rig, 1), "cmd=barrier_out\n");
 	assert_string_equal(rig_hear(&rig, 0), "cmd=kvs-fence-response;rc=0;");
-	rig_say(&rig, 1, "cmd=get key=a\ncmd=get key=b\ncmd=getbyidx idx=0\n");
+	rig_send(&rig, 1, "cmd=get key=a\ncmd=get key=b\ncmd=getbyidx idx=0\n");
 	assert_string_equal(rig_heard(&rig, 1),
 		"cmd=get_result rc=-1 msg=the_value_can't_be_sent_in_PMI-1\n"
 		"cmd=get_result rc=0 msg=success value=3;4\n"
@@ -536,26 +536,26 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		PLAY(conversation),
-		IN_SCENE(test_node_attrs, pmi2_words, 2, 3, two_and_one),
-		IN_SCENE(test_threads, pmi2_words, 1, 2, NULL),
-		IN_SCENE(test_pipelined, pmi2_words, 1, 2, NULL),
-		IN_SCENE(test_long_values, pmi2_words, 1, 1, NULL),
-		IN_SCENE(test_key_limits, pmi2_words, 1, 1, NULL),
+		IN_SCENE(test_node_attrs, pmi2_dialect, 2, 3, two_and_one),
+		IN_SCENE(test_threads, pmi2_dialect, 1, 2, NULL),
+		IN_SCENE(test_pipelined, pmi2_dialect, 1, 2, NULL),
+		IN_SCENE(test_long_values, pmi2_dialect, 1, 1, NULL),
+		IN_SCENE(test_key_limits, pmi2_dialect, 1, 1, NULL),
 		cmocka_unit_test(test_malformed),
-		IN_SCENE(test_nodes, pmi2_words, 3, 5, in_turn),
-		IN_SCENE(test_same_key, pmi2_words, 3, 5, in_turn),
+		IN_SCENE(test_nodes, pmi2_dialect, 3, 5, in_turn),
+		IN_SCENE(test_same_key, pmi2_dialect, 3, 5, in_turn),
 		TEST_OF("test_same_key_one_node", test_same_key,
-			(&(struct rig_scene){.words = &pmi2_words, .nodes = 1, .size = 5})),
-		IN_SCENE(test_put_before_fence, pmi2_words, 2, 3, two_and_one),
-		IN_SCENE(test_put_during_fence, pmi2_words, 2, 3, two_and_one),
-		IN_SCENE(test_missing, pmi2_words, 2, 3, two_and_one),
+			(&(struct rig_scene){.dialect = &pmi2_dialect, .nodes = 1, .size = 5})),
+		IN_SCENE(test_put_before_fence, pmi2_dialect, 2, 3, two_and_one),
+		IN_SCENE(test_put_during_fence, pmi2_dialect, 2, 3, two_and_one),
+		IN_SCENE(test_missing, pmi2_dialect, 2, 3, two_and_one),
 		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_death_before_late_ranks),
 		cmocka_unit_test(test_ring),
 		PLAY(names),
-		IN_SCENE(test_lost_answers, pmi2_words, 2, 2, in_turn),
-		IN_SCENE(test_spawn, pmi2_words, 2, 2, in_turn),
-		IN_SCENE(test_abort_code, pmi2_words, 1, 1, NULL),
+		IN_SCENE(test_lost_answers, pmi2_dialect, 2, 2, in_turn),
+		IN_SCENE(test_spawn, pmi2_dialect, 2, 2, in_turn),
+		IN_SCENE(test_abort_code, pmi2_dialect, 1, 1, NULL),
 		cmocka_unit_test(test_mixed),
 	};
 

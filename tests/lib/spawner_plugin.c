@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An MPI plugin whose service process passes on what tasks say: mpi/asking. A task has its service
+ * mpi/spawner, an MPI plugin whose service process forwards requests of its tasks to the agent. A task has its service
  * at descriptor 9; a line there is a message of the link (mpi/link.h), to which an id is added, and
- * a line comes back with the answer. It asks for nothing by itself. A line "who" is answered by the
+ * a line comes back with the answer. It requests nothing by itself. A line "who" is answered by the
  * task's local id, "fds" by how many descriptors the service has. A task's environment has
- * ASKING=spawn:rank:size:appnum of what its hook was told.
+ * SPAWNER=spawn:rank:size:appnum as its hook got them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,11 +22,11 @@
 #define TASKS_MAX 4096u
 #define LINE_MAX_ 100000u
 
-const char plugin_type[] = "mpi/asking";
-const char plugin_name[] = "passes on what tasks ask of the agent";
+const char plugin_type[] = "mpi/spawner";
+const char plugin_name[] = "forwards requests of tasks to the agent";
 const uint32_t plugin_version = STEPD_API_VERSION;
 
-struct asking {
+struct spawner {
 	int link_fd;
 	int fd[TASKS_MAX];
 	unsigned count;
@@ -61,12 +61,12 @@ static bool read_line(int fd, char *line, size_t size)
 	return false;
 }
 
-static void say(int fd, const char *text)
+static void answer_task(int fd, const char *text)
 {
 	(void)!dprintf(fd, "%s\n", text); /* a task that has gone does not miss it */
 }
 
-static void pass_on(struct asking *a, unsigned task)
+static void forward(struct spawner *a, unsigned task)
 {
 	json_t *message = json_loads(a->line, 0, NULL);
 	int r;
@@ -75,10 +75,10 @@ static void pass_on(struct asking *a, unsigned task)
 		(void)json_object_set_new(message, "id", json_integer(task));
 	r = link_send_take(a->link_fd, message, NULL, 0);
 	if (r < 0)
-		say(a->fd[task], strerror(-r));
+		answer_task(a->fd[task], strerror(-r));
 }
 
-static void on_task(struct asking *a, unsigned task)
+static void on_task(struct spawner *a, unsigned task)
 {
 	char text[32];
 
@@ -86,15 +86,15 @@ static void on_task(struct asking *a, unsigned task)
 		a->fd[task] = close_fd(a->fd[task]);
 	} else if (strcmp(a->line, "who") == 0) {
 		(void)snprintf(text, sizeof(text), "%u", task);
-		say(a->fd[task], text);
+		answer_task(a->fd[task], text);
 	} else {
-		pass_on(a, task);
+		forward(a, task);
 	}
 }
 
 /* Ends of tasks that run come before the answer that says so; those of none that does, with none.
  */
-static void take_spawned(struct asking *a, const json_t *object)
+static void take_spawned(struct spawner *a, const json_t *object)
 {
 	unsigned i;
 
@@ -106,7 +106,7 @@ static void take_spawned(struct asking *a, const json_t *object)
 	a->new_count = 0;
 }
 
-static void on_link(struct asking *a)
+static void on_link(struct spawner *a)
 {
 	struct link_message message = LINK_MESSAGE_INIT;
 	const char *what;
@@ -131,7 +131,7 @@ static void on_link(struct asking *a)
 		if (strcmp(what, "spawned") == 0)
 			take_spawned(a, message.object);
 		text = json_dumps(message.object, JSON_COMPACT | JSON_SORT_KEYS);
-		say(a->fd[task], text ? text : "no memory");
+		answer_task(a->fd[task], text ? text : "no memory");
 		free(text);
 	}
 	link_message_clear(&message);
@@ -139,7 +139,7 @@ static void on_link(struct asking *a)
 
 static int run(const stepd_mpi_service_t *service)
 {
-	static struct asking a;
+	static struct spawner a;
 	static struct pollfd p[TASKS_MAX + 1];
 	unsigned i, n;
 
@@ -147,7 +147,7 @@ static int run(const stepd_mpi_service_t *service)
 	for (i = 0; service->task_fd && i < service->job->node_tasks; i++)
 		a.fd[a.count++] = service->task_fd[i];
 	if (link_send_take(a.link_fd,
-		    json_pack("{s:s, s:[s]}", "do", "environ", "set", "ASKING_COMMON=yes"), NULL,
+		    json_pack("{s:s, s:[s]}", "do", "environ", "set", "SPAWNER_COMMON=yes"), NULL,
 		    0) < 0 ||
 		link_send_take(a.link_fd, json_pack("{s:s}", "do", "ready"), NULL, 0) < 0)
 		return 1;
@@ -169,7 +169,7 @@ static int run(const stepd_mpi_service_t *service)
 
 int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env)
 {
-	if (stepd_env_set(env, "ASKING_PREFORK", "yes") < 0)
+	if (stepd_env_set(env, "SPAWNER_PREFORK", "yes") < 0)
 		return SLURM_ERROR;
 	return job->mpi_host->service_start(job->mpi_host->ctx, run, NULL, true) == 0
 		? SLURM_SUCCESS
@@ -182,7 +182,7 @@ void p_mpi_hook_slurmstepd_task(const mpi_plugin_task_info_t *job, char ***env)
 
 	(void)snprintf(
 		text, sizeof(text), "%u:%u:%u:%u", job->spawn, job->rank, job->size, job->appnum);
-	(void)stepd_env_set(env, "ASKING", text);
+	(void)stepd_env_set(env, "SPAWNER", text);
 	if (job->service_fd >= 0)
 		(void)dup2(job->service_fd, TASK_FD);
 }
