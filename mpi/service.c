@@ -56,7 +56,7 @@ static int prepare_fds(const struct service_process *p)
 {
 	const struct mpi_service_options *o = p->options;
 	uint32_t tasks = p->service.task_fd ? p->service.job->node_tasks : 0;
-	size_t n = 0, i, capacity = 2 + o->keep_fds_count + tasks;
+	size_t n = 0, i, capacity = 2 + o->retained_fds_count + tasks;
 	_cleanup_free_ int *open_fds = calloc(capacity, sizeof(*open_fds));
 	unsigned next = 3;
 	int null;
@@ -64,8 +64,8 @@ static int prepare_fds(const struct service_process *p)
 	if (!open_fds)
 		return -ENOMEM;
 	open_fds[n++] = p->service.link_fd;
-	for (i = 0; i < o->keep_fds_count; i++)
-		open_fds[n++] = o->keep_fds[i];
+	for (i = 0; i < o->retained_fds_count; i++)
+		open_fds[n++] = o->retained_fds[i];
 	for (i = 0; i < tasks; i++) {
 		open_fds[n++] = p->service.task_fd[i];
 		if (fcntl(p->service.task_fd[i], F_SETFL, O_NONBLOCK) < 0)

@@ -26,8 +26,8 @@ struct mpi_service_options {
 	 * log. */
 	void (*message)(const struct json_t *object, void *userdata);
 	void *userdata;
-	const int *keep_fds; /* further descriptors that the process keeps */
-	size_t keep_fds_count;
+	const int *retained_fds; /* further descriptors that stay open in the process */
+	size_t retained_fds_count;
 	uint64_t start_timeout_ms; /* until it must be ready */
 	uint64_t memory_bytes;     /* how far it may grow (RLIMIT_DATA); 0: no limit */
 	int cgroup_fd;             /* the cgroup that it is to be in; -1: the caller's */

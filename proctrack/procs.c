@@ -79,7 +79,7 @@ static int read_named(const char *name, _unused_ uint8_t type, void *userdata)
 	return pid > 0 ? read_proc(userdata, pid) : 0;
 }
 
-static void hand_out(struct reading *reading, struct procs *ret_procs)
+static void reading_finish(struct reading *reading, struct procs *ret_procs)
 {
 	/* the kernel lists them in this order already, and promises nothing */
 	if (reading->procs.n > 1)
@@ -99,7 +99,7 @@ int procs_read(struct procs *ret_procs)
 	r = reading.proc_fd < 0 ? -errno
 				: dirnames_each(reading.proc_fd, NAMES_BYTES, read_named, &reading);
 	if (r == 0)
-		hand_out(&reading, ret_procs);
+		reading_finish(&reading, ret_procs);
 	return r;
 }
 
@@ -113,7 +113,7 @@ int procs_read_some(const pid_t *pids, size_t n, struct procs *ret_procs)
 	for (i = 0; r == 0 && i < n; i++)
 		r = read_proc(&reading, pids[i]);
 	if (r == 0)
-		hand_out(&reading, ret_procs);
+		reading_finish(&reading, ret_procs);
 	return r;
 }
 

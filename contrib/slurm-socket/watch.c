@@ -81,7 +81,7 @@ static void report_gone(struct watch *w, struct seen *seen)
 }
 
 /* Tells what has changed of a step. What can't be read is as if it weren't there. */
-static void look_at(struct watch *w, struct seen *seen)
+static void report_changes(struct watch *w, struct seen *seen)
 {
 	_cleanup_close_ int runtime_fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_close_ int fd = -1;
@@ -161,7 +161,7 @@ static void begin(struct watch *w, const char *name)
 	if (seen->wd < 0)
 		forget(w, seen); /* it has gone already, or is no directory */
 	else
-		look_at(w, seen);
+		report_changes(w, seen);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static void catch_up(struct watch *w)
 		if (add_watch(w, seen->name) != seen->wd)
 			forget(w, seen);
 		else
-			look_at(w, seen);
+			report_changes(w, seen);
 	}
 	if (begin_all(w, &err) < 0)
 		w->options.lost(&err, w->options.userdata);
@@ -237,7 +237,7 @@ static void on_step_event(struct watch *w, const struct inotify_event *event)
 		forget(w, seen);
 	else if (strcmp(name, "socket") == 0 || strcmp(name, "lock") == 0 ||
 		(!seen->lives && strcmp(name, "state.json") == 0))
-		look_at(w, seen); /* a state that only changes is of no matter here */
+		report_changes(w, seen); /* a state that only changes is of no matter here */
 }
 
 static void on_events(struct ev_loop *loop, ev_io *io, int revents)

@@ -220,7 +220,7 @@ static void on_timer(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ in
 
 /* ---- spawned tasks ------------------------------------------------------------------------- */
 
-static int hand_out_tcp(const struct service *s, const struct spawn_part *part)
+static int set_tcp_environ(const struct service *s, const struct spawn_part *part)
 {
 	char id[TCP_ID_SIZE];
 	uint32_t i;
@@ -261,7 +261,7 @@ static int on_spawn_prepare(void *userdata, const struct spawn_part *part, struc
 	r = pmi_add_space(s->pmi, &layout, err);
 	if (r < 0)
 		return r;
-	r = hand_out_tcp(s, part);
+	r = set_tcp_environ(s, part);
 	if (r < 0) {
 		pmi_remove_space(s->pmi, part->number);
 		return err_set(err, r, "PMI: set PMI_PORT");

@@ -181,7 +181,7 @@ struct calls *calls_close(struct calls *calls)
 	return NULL;
 }
 
-void call_hand_over(struct calls *calls, struct call *call)
+void call_submit(struct calls *calls, struct call *call)
 {
 	call->next = NULL;
 	(void)pthread_mutex_lock(&calls->lock);

@@ -5,7 +5,7 @@
  * The only threads of stepd are libpmix's own, and only here do they meet the
  * service's loop. libpmix calls its host on a progress thread and expects it to return at once: the
  * upcall (module.c) copies its arguments into a struct call and puts it into a queue under a lock
- * (call_hand_over()); an ev_async wakes the loop, and run() works there, alone. The answer goes
+ * (call_submit()); an ev_async wakes the loop, and run() works there, alone. The answer goes
  * the other way: call_answer_...() fills in the results and has libpmix's callback called on a
  * progress thread, because some of these callbacks touch what belongs to that thread. A call is
  * answered once, and belongs to nobody here after that.
@@ -108,7 +108,7 @@ int calls_open(struct ev_loop *loop, struct px *px, struct calls **ret_calls) _m
 struct calls *calls_close(struct calls *calls);
 
 /* On any thread; takes the call. */
-void call_hand_over(struct calls *calls, struct call *call);
+void call_submit(struct calls *calls, struct call *call);
 
 /* ---- from the loop to libpmix ---- */
 

@@ -148,7 +148,7 @@ static void on_delivered(pmix_status_t status, void *cbdata)
 	struct delivery *d = call->cbdata;
 
 	(void)status; /* a tool that does not get it any more does not miss it */
-	call_hand_over(d->px->calls, call);
+	call_submit(d->px->calls, call);
 }
 
 /* It is libpmix's until on_delivered(). */

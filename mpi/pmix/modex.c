@@ -29,7 +29,7 @@ struct modex_wait {
 	uint64_t id;
 
 	char *key;            /* that has to be among the data; NULL: whatever there is will do */
-	bool is_asked;        /* libpmix has still to answer */
+	bool is_pending;      /* libpmix has still to answer */
 	bool has_commit;      /* the rank may have committed more since libpmix got the request */
 	bool is_last;         /* what libpmix answers next is what there is */
 	pmix_status_t status; /* libpmix's last answer */
@@ -169,7 +169,7 @@ static void on_found_there(pmix_status_t status, char *data, size_t size, void *
 	if (call->data && size)
 		memcpy(call->data, data, size);
 	call->size = call->data ? size : 0;
-	call_hand_over(query->calls, call);
+	call_submit(query->calls, call);
 }
 
 static pmix_status_t query_libpmix(struct px *px, struct modex_wait *w)
@@ -181,7 +181,7 @@ static pmix_status_t query_libpmix(struct px *px, struct modex_wait *w)
 		return PMIX_ERR_NOMEM;
 	*query = (struct query){.calls = px->calls, .id = w->id};
 	w->has_commit = false;
-	w->is_asked = true;
+	w->is_pending = true;
 	status = PMIx_server_dmodex_request(&w->proc, on_found_there, query);
 	if (status != PMIX_SUCCESS)
 		free(query);
@@ -224,7 +224,7 @@ static void on_found(struct px *px, struct call *call)
 	struct modex_wait **at = find(px, call->number), *w = *at;
 
 	if (w) {
-		w->is_asked = false;
+		w->is_pending = false;
 		w->status = call->code;
 		free(w->data);
 		w->data = take_ptr(call->data);
@@ -261,7 +261,7 @@ static void on_commit(struct px *px, struct call *call)
 	while ((w = *at)) {
 		bool is_meant = w->key && PMIX_CHECK_PROCID(&w->proc, &call->proc);
 
-		if (is_meant && w->is_asked)
+		if (is_meant && w->is_pending)
 			w->has_commit = true;
 		else if (is_meant)
 			query_again(px, at);
@@ -279,7 +279,7 @@ static void on_commit_there(void *userdata, const char *nspace, uint32_t rank)
 	if (!call)
 		return; /* the limit ends the wait */
 	PMIX_LOAD_PROCID(&call->proc, nspace, rank);
-	call_hand_over(userdata, call);
+	call_submit(userdata, call);
 }
 
 /* ---- a request ---- */

@@ -190,20 +190,20 @@ static struct call *begin_notice(call_fn run, int code, const pmix_proc_t *proc)
 }
 
 /* Takes the call. has_all: all that it needs was copied. */
-static pmix_status_t hand_over(struct call *call, bool has_all)
+static pmix_status_t submit(struct call *call, bool has_all)
 {
 	if (!has_all || !queue) {
 		(void)call_free(call);
 		return PMIX_ERR_NOMEM;
 	}
-	call_hand_over(queue, call);
+	call_submit(queue, call);
 	return PMIX_SUCCESS;
 }
 
 /* The same for what is done as soon as it is queued. */
-static pmix_status_t hand_over_notice(struct call *call, bool has_all)
+static pmix_status_t submit_notice(struct call *call, bool has_all)
 {
-	pmix_status_t status = hand_over(call, has_all);
+	pmix_status_t status = submit(call, has_all);
 
 	return status == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : status;
 }
@@ -215,7 +215,7 @@ static pmix_status_t client_connected(const pmix_proc_t *proc, _unused_ void *se
 {
 	struct call *call = begin_op(px_connected, cbfunc, cbdata, proc);
 
-	return hand_over(call, call);
+	return submit(call, call);
 }
 
 static pmix_status_t client_finalized(const pmix_proc_t *proc, _unused_ void *server_object,
@@ -223,7 +223,7 @@ static pmix_status_t client_finalized(const pmix_proc_t *proc, _unused_ void *se
 {
 	struct call *call = begin_op(px_finalized, cbfunc, cbdata, proc);
 
-	return hand_over(call, call);
+	return submit(call, call);
 }
 
 static pmix_status_t abort_fn(const pmix_proc_t *proc, _unused_ void *server_object, int status,
@@ -233,7 +233,7 @@ static pmix_status_t abort_fn(const pmix_proc_t *proc, _unused_ void *server_obj
 
 	if (call)
 		call->code = status;
-	return hand_over(call, copy_text(call, msg) && copy_procs(call, procs, nprocs));
+	return submit(call, copy_text(call, msg) && copy_procs(call, procs, nprocs));
 }
 
 /* ---- collectives and modex ---- */
@@ -251,7 +251,7 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pm
 	}
 	call->data = data;
 	call->size = data ? ndata : 0;
-	return hand_over(call, copy_procs(call, procs, nprocs) && copy_info(call, info, ninfo));
+	return submit(call, copy_procs(call, procs, nprocs) && copy_info(call, info, ninfo));
 }
 
 static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
@@ -260,7 +260,7 @@ static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t inf
 	struct call *call = begin(
 		px_direct_modex, CALL_MODEX, (union call_give){.modex = cbfunc}, cbdata, proc);
 
-	return hand_over(call, copy_info(call, info, ninfo));
+	return submit(call, copy_info(call, info, ninfo));
 }
 
 static pmix_status_t connect_fn(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[],
@@ -268,7 +268,7 @@ static pmix_status_t connect_fn(const pmix_proc_t procs[], size_t nprocs, const 
 {
 	struct call *call = begin_op(px_connect, cbfunc, cbdata, NULL);
 
-	return hand_over(call, copy_procs(call, procs, nprocs) && copy_info(call, info, ninfo));
+	return submit(call, copy_procs(call, procs, nprocs) && copy_info(call, info, ninfo));
 }
 
 static pmix_status_t disconnect_fn(const pmix_proc_t procs[], size_t nprocs,
@@ -276,7 +276,7 @@ static pmix_status_t disconnect_fn(const pmix_proc_t procs[], size_t nprocs,
 {
 	struct call *call = begin_op(px_disconnect, cbfunc, cbdata, NULL);
 
-	return hand_over(call, copy_procs(call, procs, nprocs) && copy_info(call, info, ninfo));
+	return submit(call, copy_procs(call, procs, nprocs) && copy_info(call, info, ninfo));
 }
 
 static bool is_local(const pmix_info_t *info, size_t ninfo)
@@ -298,12 +298,12 @@ static pmix_status_t group(pmix_group_operation_t op, char grp[], const pmix_pro
 
 	if (op == PMIX_GROUP_DESTRUCT && is_local(directives, ndirs)) {
 		call = begin_notice(px_group_left, op, NULL);
-		return hand_over_notice(call, copy_text(call, grp));
+		return submit_notice(call, copy_text(call, grp));
 	}
 	call = begin_info(px_group, cbfunc, cbdata, NULL);
 	if (call)
 		call->code = op;
-	return hand_over(call,
+	return submit(call,
 		copy_text(call, grp) && copy_procs(call, procs, nprocs) &&
 			copy_info(call, directives, ndirs));
 }
@@ -315,7 +315,7 @@ static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], 
 {
 	struct call *call = begin_op(px_publish, cbfunc, cbdata, proc);
 
-	return hand_over(call, copy_info(call, info, ninfo));
+	return submit(call, copy_info(call, info, ninfo));
 }
 
 static pmix_status_t lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
@@ -324,7 +324,7 @@ static pmix_status_t lookup(const pmix_proc_t *proc, char **keys, const pmix_inf
 	struct call *call =
 		begin(px_lookup, CALL_LOOKUP, (union call_give){.lookup = cbfunc}, cbdata, proc);
 
-	return hand_over(call, copy_keys(call, keys) && copy_info(call, info, ninfo));
+	return submit(call, copy_keys(call, keys) && copy_info(call, info, ninfo));
 }
 
 static pmix_status_t unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
@@ -332,7 +332,7 @@ static pmix_status_t unpublish(const pmix_proc_t *proc, char **keys, const pmix_
 {
 	struct call *call = begin_op(px_unpublish, cbfunc, cbdata, proc);
 
-	return hand_over(call, copy_keys(call, keys) && copy_info(call, info, ninfo));
+	return submit(call, copy_keys(call, keys) && copy_info(call, info, ninfo));
 }
 
 /* ---- spawn ---- */
@@ -343,7 +343,7 @@ static pmix_status_t spawn(const pmix_proc_t *proc, const pmix_info_t job_info[]
 	struct call *call =
 		begin(px_spawn, CALL_SPAWN, (union call_give){.spawn = cbfunc}, cbdata, proc);
 
-	return hand_over(call, copy_apps(call, apps, napps) && copy_info(call, job_info, ninfo));
+	return submit(call, copy_apps(call, apps, napps) && copy_info(call, job_info, ninfo));
 }
 
 /* ---- events ---- */
@@ -372,7 +372,7 @@ static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source,
 
 	if (call)
 		call->range = range;
-	return hand_over_notice(call, copy_info(call, info, ninfo));
+	return submit_notice(call, copy_info(call, info, ninfo));
 }
 
 void module_on_event(_unused_ size_t id, pmix_status_t status, const pmix_proc_t *source,
@@ -381,7 +381,7 @@ void module_on_event(_unused_ size_t id, pmix_status_t status, const pmix_proc_t
 {
 	struct call *call = begin_notice(px_own_event, status, NULL);
 
-	(void)hand_over(call, copy_sources(call, source, info, ninfo)); /* nobody waits */
+	(void)submit(call, copy_sources(call, source, info, ninfo)); /* nobody waits */
 	if (cbfunc)
 		cbfunc(PMIX_SUCCESS, NULL, 0, NULL, NULL, cbdata);
 }
@@ -393,7 +393,7 @@ static pmix_status_t query(pmix_proc_t *proc, pmix_query_t *queries, size_t nque
 {
 	struct call *call = begin_info(px_query, cbfunc, cbdata, proc);
 
-	return hand_over(call, copy_queries(call, queries, nqueries));
+	return submit(call, copy_queries(call, queries, nqueries));
 }
 
 static void tool_connected(_unused_ pmix_info_t *info, _unused_ size_t ninfo,
@@ -402,7 +402,7 @@ static void tool_connected(_unused_ pmix_info_t *info, _unused_ size_t ninfo,
 	struct call *call =
 		begin(px_tool, CALL_TOOL, (union call_give){.tool = cbfunc}, cbdata, NULL);
 
-	if (hand_over(call, call) != PMIX_SUCCESS)
+	if (submit(call, call) != PMIX_SUCCESS)
 		cbfunc(PMIX_ERR_NOMEM, NULL, cbdata);
 }
 
@@ -411,7 +411,7 @@ static void log_fn(const pmix_proc_t *client, const pmix_info_t data[], size_t n
 {
 	struct call *call = begin_op(px_log, cbfunc, cbdata, client);
 
-	if (hand_over(call,
+	if (submit(call,
 		    call &&
 			    duplicate_infos(data, ndata, directives, ndirs, &call->info,
 				    &call->ninfo)) != PMIX_SUCCESS &&
@@ -425,7 +425,7 @@ static pmix_status_t job_control(const pmix_proc_t *requestor, const pmix_proc_t
 {
 	struct call *call = begin_info(px_control, cbfunc, cbdata, requestor);
 
-	return hand_over(
+	return submit(
 		call, copy_procs(call, targets, ntargets) && copy_info(call, directives, ndirs));
 }
 
@@ -446,8 +446,7 @@ static pmix_status_t iof_pull(const pmix_proc_t procs[], size_t nprocs,
 	}
 	call->pending = pending;
 	/* On failure the call has got its answer, too. */
-	(void)hand_over(
-		call, copy_procs(call, procs, nprocs) && copy_info(call, directives, ndirs));
+	(void)submit(call, copy_procs(call, procs, nprocs) && copy_info(call, directives, ndirs));
 	status = pending_wait(pending, PMIX_SUCCESS);
 	return status == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : status;
 }
@@ -458,7 +457,7 @@ static pmix_status_t push_stdin(const pmix_proc_t *source, const pmix_proc_t tar
 {
 	struct call *call = begin_op(px_push, cbfunc, cbdata, source);
 
-	return hand_over(call,
+	return submit(call,
 		copy_procs(call, targets, ntargets) && copy_info(call, directives, ndirs) &&
 			copy_bytes(call, bo));
 }

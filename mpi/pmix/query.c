@@ -299,7 +299,7 @@ static void answer_all(struct px *px, void *userdata, _unused_ pmix_status_t sta
 		call_answer(call, results.n ? PMIX_SUCCESS : first);
 }
 
-static bool asks_for(const struct call *call, const char *key)
+static bool has_key(const struct call *call, const char *key)
 {
 	for (size_t i = 0; i < call->nqueries; i++) {
 		for (size_t j = 0; call->queries[i].keys && call->queries[i].keys[j]; j++) {
@@ -312,7 +312,7 @@ static bool asks_for(const struct call *call, const char *key)
 
 void px_query(struct px *px, struct call *call)
 {
-	if (asks_for(call, PMIX_QUERY_PROC_TABLE))
+	if (has_key(call, PMIX_QUERY_PROC_TABLE))
 		ranks_query(px, call, answer_all);
 	else
 		answer_all(px, call, PMIX_SUCCESS, 0);

@@ -354,7 +354,7 @@ static void add_location(
 {
 	if (!p->known || p->cpus != rank->cpus) {
 		spot_clear(&p->spot);
-		topology_place(px->topology, rank->cpus, &p->spot);
+		topology_locate(px->topology, rank->cpus, &p->spot);
 		p->cpus = rank->cpus;
 		p->known = true;
 	}

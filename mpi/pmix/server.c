@@ -127,7 +127,7 @@ static int init_libpmix(struct px *px, struct err *err)
 }
 
 /* An entry that first has too is everybody's. */
-static int hand_out(struct px *px, uint32_t local, char **env, char **first, struct err *err)
+static int send_environ(struct px *px, uint32_t local, char **env, char **first, struct err *err)
 {
 	int r = 0;
 
@@ -161,7 +161,7 @@ static int environ_of_tasks(struct px *px, struct err *err)
 		r = px_setup_fork(px, nspace, px->job->task[i].gtid, &env, err);
 		if (r < 0)
 			break;
-		r = hand_out(px, i, env, first ? first : env, err);
+		r = send_environ(px, i, env, first ? first : env, err);
 		if (!first)
 			first = env;
 		else

@@ -257,7 +257,7 @@ void px_spawn(struct px *px, struct call *call)
 
 /* ---- on every node ---- */
 
-static int hand_out(
+static int set_part_environ(
 	struct px *px, const struct spawn_part *part, struct nspace *nspace, struct err *err)
 {
 	char **env;
@@ -301,7 +301,7 @@ static int prepare(void *userdata, const struct spawn_part *part, struct err *er
 		&nspace->parent, parent ? parent->name : px->names.base, parent ? rank : 0);
 	r = px_register(px, nspace, err);
 	if (r == 0)
-		r = hand_out(px, part, nspace, err);
+		r = set_part_environ(px, part, nspace, err);
 	if (r == 0 && begin_forward(px, part, nspace) < 0)
 		r = err_set(err, -ENOMEM, "have a copy of spawned tasks' output");
 	if (r < 0)

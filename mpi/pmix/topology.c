@@ -89,7 +89,7 @@ static int package_of(hwloc_topology_t topology, hwloc_const_bitmap_t set)
 	return hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE) == 1 ? 0 : -1;
 }
 
-void topology_place(struct hwloc_topology *topology, const char *cpus, struct spot *ret_spot)
+void topology_locate(struct hwloc_topology *topology, const char *cpus, struct spot *ret_spot)
 {
 	static char source[] = "hwloc:" HWLOC_VERSION; /* libpmix's fields are not const */
 	pmix_cpuset_t set = {.source = source, .bitmap = hwloc_bitmap_alloc()};
@@ -114,7 +114,7 @@ void topology_add(_unused_ struct keys *keys, _unused_ struct hwloc_topology **r
 {
 }
 
-void topology_place(
+void topology_locate(
 	_unused_ struct hwloc_topology *topology, _unused_ const char *cpus, struct spot *ret_spot)
 {
 	*ret_spot = (struct spot){.package = -1};

@@ -22,7 +22,7 @@ struct spot {
 };
 
 /* On a list of CPUs, "0-3,8", or anywhere (NULL). */
-void topology_place(struct hwloc_topology *topology, const char *cpus, struct spot *ret_spot);
+void topology_locate(struct hwloc_topology *topology, const char *cpus, struct spot *ret_spot);
 void spot_clear(struct spot *spot);
 
 #endif

@@ -132,7 +132,7 @@ static void explain_top(
 }
 
 /* The group at fd has the controller, and a group below it, on the way to path, has not. */
-static void explain_kept(
+static void explain_withheld(
 	int fd, const struct row *row, const char *path, struct controllers_why *why)
 {
 	_cleanup_free_ char *on = NULL;
@@ -184,7 +184,7 @@ void controllers_explain(int root_fd, enum controller which, struct controllers_
 		fd = above;
 		if (fs_read(fd, "cgroup.controllers", CGFILE_MAX_BYTES, &had, NULL) == 0 &&
 			controllers_parse(had) & which) {
-			explain_kept(fd, row, path, ret_why);
+			explain_withheld(fd, row, path, ret_why);
 			return;
 		}
 	}

@@ -104,7 +104,7 @@ int group_wait_empty(int fd, int timeout_ms)
 /* ---- stopping ----------------------------------------------------------------------------- */
 
 /* Whether the group itself, not one above it, was frozen. */
-static bool is_told_to_freeze(int fd)
+static bool is_freeze_set(int fd)
 {
 	_cleanup_free_ char *text = NULL;
 
@@ -152,7 +152,7 @@ static int find_frozen_above(int fd, char path[PATH_MAX])
 	int next;
 
 	while (at >= 0 && cgfile_is_cgroup2(at)) {
-		if (is_told_to_freeze(at))
+		if (is_freeze_set(at))
 			return cgfile_get_path(at, path);
 		if (faccessat(at, "cgroup.freeze", F_OK, 0) < 0)
 			break; /* the top */
@@ -191,7 +191,7 @@ static int freeze_for(int fd, int timeout_ms, bool briefly, bool *ret_was)
 	struct group_events events;
 	int r;
 
-	*ret_was = is_told_to_freeze(fd);
+	*ret_was = is_freeze_set(fd);
 	if (!*ret_was && briefly)
 		set_mark(fd);
 	r = *ret_was ? 0 : fs_write(fd, "cgroup.freeze", "1");
@@ -238,7 +238,7 @@ int group_resume_left(int fd)
  * then nothing has moved meanwhile. */
 int group_resume_checked(int fd)
 {
-	bool was = is_told_to_freeze(fd);
+	bool was = is_freeze_set(fd);
 	int r = cgfile_gone(fs_write(fd, "cgroup.freeze", "0"));
 	struct group_events events;
 
@@ -322,7 +322,7 @@ static int hold(struct sender *s, pid_t pid)
 }
 
 /* Out of descriptors: sends to the batch, whose last gives back the one that the list needs. */
-static int make_room(struct sender *s, int fd)
+static int flush_for_fd(struct sender *s, int fd)
 {
 	struct pidref *last = &s->batch[--s->batched];
 	pid_t pid = last->pid;
@@ -338,7 +338,7 @@ static int add_to_batch(struct sender *s, int fd, pid_t pid)
 	int r = hold(s, pid);
 
 	if ((r == -EMFILE || r == -ENFILE) && s->batched > 1) {
-		r = make_room(s, fd);
+		r = flush_for_fd(s, fd);
 		if (r == 0)
 			r = hold(s, pid);
 	}

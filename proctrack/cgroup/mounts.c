@@ -35,17 +35,17 @@ enum mount_field { /* fields of a line, counted from 0 */
 	FIELD_ROOT = 3,
 	FIELD_POINT = 4,
 	FIELD_OPTIONAL = 6, /* any number of these, then "-" and the type */
-	FIELD_KEPT = 5,
+	FIELD_SAVED_MAX = 5,
 };
 
 /* Splits a line: 1 and the fields if it is of a cgroup2 mount, else 0. */
-static int split_line(char *line, char *field[FIELD_KEPT])
+static int split_line(char *line, char *field[FIELD_SAVED_MAX])
 {
 	char *name, *at = line;
 	size_t i;
 
 	for (i = 0; (name = strsep(&at, " ")); i++) {
-		if (i < FIELD_KEPT)
+		if (i < FIELD_SAVED_MAX)
 			field[i] = name;
 		if (i >= FIELD_OPTIONAL && strcmp(name, "-") == 0) {
 			name = strsep(&at, " ");
@@ -71,7 +71,7 @@ static int add_mount(struct cgmounts *mounts, int id, char *root, char *point)
 int cgmounts_parse(char *text, struct cgmounts *ret_mounts)
 {
 	_cleanup_cgmounts_ struct cgmounts mounts = {0};
-	char *field[FIELD_KEPT], *line;
+	char *field[FIELD_SAVED_MAX], *line;
 	uint32_t id = 0;
 	int r;
 
