@@ -66,12 +66,12 @@ static int open_socket(const char *path)
 	return fd;
 }
 
-static void send_call(int fd, const char *call)
+static void send_call(int fd, const char *text)
 {
-	size_t size = strlen(call) + 1; /* with its NUL */
+	size_t size = strlen(text) + 1; /* with its NUL */
 
-	if (write(fd, call, size) != (ssize_t)size)
-		err(1, "ask the agent");
+	if (write(fd, text, size) != (ssize_t)size)
+		err(1, "send to the agent");
 }
 
 /* One frame into answer, with its NUL. More than one piece may come: false says that one does. */
@@ -100,9 +100,9 @@ static bool read_frame(int fd)
 		strncmp(answer, "{\"continues\":true", 17) != 0;
 }
 
-static void ask(int fd, const char *call)
+static void call(int fd, const char *text)
 {
-	send_call(fd, call);
+	send_call(fd, text);
 	while (!read_frame(fd))
 		;
 }
@@ -201,14 +201,14 @@ static char calls[KINDS][256] = {
 	[DESCRIBE] = CALL("Describe", ""),
 };
 
-static void ask_stranger(int fd)
+static void call_stranger(int fd)
 {
 	send_call(fd, calls[FIND_NONE]);
 	if (read(fd, answer, sizeof(answer)) <= 0 || !strstr(answer, "NoSuchProcess"))
 		errx(1, "the agent finds this process: %.300s", answer);
 }
 
-static void ask_slurm(int kind)
+static void call_slurm(int kind)
 {
 	bool has;
 
@@ -228,11 +228,11 @@ static double measure(int fd, int kind)
 	if (kind == BY_HAND)
 		read_groups();
 	else if (kind == FIND_NONE)
-		ask_stranger(fd);
+		call_stranger(fd);
 	else if (kind == SLURM_LIST || kind == SLURM_FIND || kind == SLURM_FIND_NONE)
-		ask_slurm(kind);
+		call_slurm(kind);
 	else
-		ask(fd, calls[kind]);
+		call(fd, calls[kind]);
 	return now_us() - begin;
 }
 
@@ -253,7 +253,7 @@ static void find_member(int fd)
 {
 	const char *at;
 
-	ask(fd, calls[LIST]);
+	call(fd, calls[LIST]);
 	at = strstr(answer, "\"pid\":");
 	if (!at)
 		errx(1, "the step has no process: %.300s", answer);

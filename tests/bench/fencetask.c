@@ -43,7 +43,7 @@ static void read_all(char *data, size_t size)
 }
 
 /* One command, and its answer, which must tell of success. */
-static void ask(const char *command)
+static void exchange(const char *command)
 {
 	char head[24], answer[4096];
 	size_t size;
@@ -73,7 +73,7 @@ static void greet(const char *rank)
 	while (c != '\n')
 		read_all(&c, 1);
 	(void)snprintf(text, sizeof(text), "cmd=fullinit;pmirank=%s;threaded=FALSE;", rank);
-	ask(text);
+	exchange(text);
 }
 
 static uint64_t now_ns(void)
@@ -107,19 +107,19 @@ int main(int argc, char **argv)
 	if (!put)
 		fail("malloc");
 	greet(rank);
-	ask("cmd=kvs-fence;"); /* all are there */
+	exchange("cmd=kvs-fence;"); /* all are there */
 	for (i = 0; i < rounds; i++) {
 		int at = snprintf(put, 128, "cmd=kvs-put;key=k%s-%d;value=", rank, i);
 
 		memset(put + at, 'x', (size_t)bytes);
 		put[at + bytes] = ';';
 		put[at + bytes + 1] = '\0';
-		ask(put);
+		exchange(put);
 		took[i] = now_ns();
-		ask("cmd=kvs-fence;");
+		exchange("cmd=kvs-fence;");
 		took[i] = now_ns() - took[i];
 	}
-	ask("cmd=finalize;");
+	exchange("cmd=finalize;");
 	qsort(took, (size_t)rounds, sizeof(*took), compare);
 	if (strcmp(rank, "0") == 0)
 		printf("%.0f %.0f\n", (double)took[0] / 1e3, (double)took[rounds / 2] / 1e3);

@@ -32,19 +32,19 @@ static void run_echo(struct control_call *call, const json_t *parameters, void *
 /* Kept until the caller has gone, which it then must be told of. */
 static void on_gone(struct control_call *call, void *userdata)
 {
-	int *kept = userdata;
+	int *held = userdata;
 
-	require(call->under_way && *kept > 0);
-	(*kept)--;
+	require(call->under_way && *held > 0);
+	(*held)--;
 }
 
-static void run_keep(struct control_call *call, const json_t *parameters, void *userdata)
+static void run_hold(struct control_call *call, const json_t *parameters, void *userdata)
 {
-	int *kept = userdata;
+	int *held = userdata;
 
 	(void)parameters;
-	(*kept)++;
-	control_call_on_gone(call, on_gone, kept);
+	(*held)++;
+	control_call_on_gone(call, on_gone, held);
 }
 
 static const struct control_method methods[] = {
@@ -57,11 +57,11 @@ static const struct control_method methods[] = {
 		.run = run_echo},
 	{.name = "M", .flags = CONTROL_MORE_ONLY, .run = run_echo},
 	{.name = "W", .flags = CONTROL_WHEN_READY, .run = run_echo},
-	{.name = "K", .run = run_keep},
+	{.name = "K", .run = run_hold},
 	{.name = "S", .parameters = {{"s", CONTROL_STRING, false}}, .run = run_echo},
 };
 
-static struct control *make_service(int *kept)
+static struct control *make_service(int *held)
 {
 	static const struct log log = {.fd = 2, .most = LOG_LEVEL_ERROR, .ident = "fuzz"};
 	char dir[] = "/tmp/stepd-fuzz.XXXXXX";
@@ -76,7 +76,7 @@ static struct control *make_service(int *kept)
 		.version = "1",
 		.url = "u",
 		.operator_gid = (gid_t)-1,
-		.userdata = kept};
+		.userdata = held};
 	struct control *c = NULL;
 	struct err err = ERR_INIT;
 	int i;
@@ -150,12 +150,12 @@ static struct conn *connect_pair(struct control *c, int *ret_fd)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct control *c;
-	static int kept;
+	static int held;
 	size_t at = 1, piece, frames = 0, answers = 0, i;
 	int fd;
 
 	if (!c)
-		c = make_service(&kept);
+		c = make_service(&held);
 	if (size < 2)
 		return 0;
 	c->ready = data[0] & 1;
@@ -178,6 +178,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(answers <= 2 * frames);
 	(void)close(fd);
 	run_loop(c);
-	require(TAILQ_EMPTY(&c->all) && TAILQ_EMPTY(&c->waiting) && c->memory == 0 && kept == 0);
+	require(TAILQ_EMPTY(&c->all) && TAILQ_EMPTY(&c->waiting) && c->memory == 0 && held == 0);
 	return 0;
 }

@@ -380,13 +380,13 @@ static void run_call(struct rig *rig, int fd, bool more)
 	require(more);
 }
 
-static struct rig *rig_kept; /* between inputs: a step is made in milliseconds, a call in less */
+static struct rig *rig_held; /* between inputs: a step is made in milliseconds, a call in less */
 
-static void rig_free_kept(void)
+static void rig_free_held(void)
 {
-	if (rig_kept)
-		rig_free(rig_kept);
-	rig_kept = NULL;
+	if (rig_held)
+		rig_free(rig_held);
+	rig_held = NULL;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -400,11 +400,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int turns;
 
 	if (!frees_at_exit)
-		require(atexit(rig_free_kept) == 0);
+		require(atexit(rig_free_held) == 0);
 	frees_at_exit = true;
-	if (!rig_kept)
-		rig_kept = rig_new();
-	rig = rig_kept;
+	if (!rig_held)
+		rig_held = rig_new();
+	rig = rig_held;
 	frame = make_frame(&in, rig, &more);
 	fd = connect_to(rig);
 	require(send(fd, frame, strlen(frame) + 1, MSG_NOSIGNAL) == (ssize_t)strlen(frame) + 1);
@@ -416,6 +416,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	require(!frontends_has_pending(rig->a.frontends));
 	if (rig->a.state != AGENT_RUNNING || rig->a.tasks.running == 0)
-		rig_free_kept();
+		rig_free_held();
 	return 0;
 }

@@ -35,7 +35,7 @@ struct attendant {
 	struct pollfd p[TASKS_MAX + 1]; /* the last one is the link */
 	uint32_t tasks;
 	unsigned ends;
-	int asker; /* whom "done" goes to */
+	int client_fd; /* whom "done" goes to */
 };
 
 int init(void)
@@ -84,7 +84,7 @@ static int strays(const struct attendant *at)
 }
 
 /* How far it may grow yet, in bytes; -1: without limit. */
-static long long room(void)
+static long long memory_left(void)
 {
 	unsigned long long pages = 0;
 	struct rlimit limit = {0};
@@ -108,7 +108,7 @@ static bool has_terminal(void)
 	return fd >= 0;
 }
 
-static void hand_out(const struct attendant *at)
+static void send_standing(const struct attendant *at)
 {
 	char name[16] = "", text[320], cwd[64] = "";
 	mode_t mask = umask(077);
@@ -119,11 +119,11 @@ static void hand_out(const struct attendant *at)
 	(void)!getcwd(cwd, sizeof(cwd));
 	(void)snprintf(text, sizeof(text),
 		"ATTEND_STANDING=pid=%d uid=%u gid=%u groups=%d strays=%d dumpable=%d nnp=%d "
-		"umask=%03o name=%s cwd=%s group=%d terminal=%d environment=%s room=%lld",
+		"umask=%03o name=%s cwd=%s group=%d terminal=%d environment=%s left=%lld",
 		(int)getpid(), getuid(), getgid(), getgroups(0, NULL), strays(at),
 		prctl(PR_GET_DUMPABLE), prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), (unsigned)mask,
 		name, cwd, getpgid(0) == getpid(), has_terminal(),
-		getenv("STEPD_RUNTIME_DIR") ? "whole" : "cleared", room());
+		getenv("STEPD_RUNTIME_DIR") ? "whole" : "cleared", memory_left());
 	send_it(at, json_pack("{s:s, s:[s]}", "do", "environ", "set", text));
 	for (i = 0; i < at->tasks; i++) {
 		(void)snprintf(text, sizeof(text), "ATTEND_LOCAL=%u", i);
@@ -173,7 +173,7 @@ static void obey(struct attendant *at, int fd, char *line)
 		message = json_pack("{s:s, s:i, s:s}", "do", "signal", "id", 1, "signal", rest);
 		if (rank)
 			(void)json_object_set_new(message, "ranks", json_pack("[i]", atoi(rank)));
-		at->asker = fd;
+		at->client_fd = fd;
 		send_it(at, message);
 	}
 }
@@ -201,7 +201,7 @@ static bool hear_agent(struct attendant *at)
 	if (what && strcmp(what, "task-exit") == 0)
 		at->ends++;
 	if (what && strcmp(what, "done") == 0)
-		answer_task(at->asker, "done %d\n",
+		answer_task(at->client_fd, "done %d\n",
 			(int)json_integer_value(json_object_get(m.object, "error")));
 	return r != -EPIPE && !(what && strcmp(what, "over") == 0);
 }
@@ -223,7 +223,7 @@ static int attend(const stepd_mpi_service_t *service)
 		send_it(&at,
 			json_pack(
 				"{s:s, s:i, s:[s]}", "do", "environ", "local", 4711, "set", "A=B"));
-	hand_out(&at);
+	send_standing(&at);
 	send_it(&at, json_pack("{s:s}", "do", "ready"));
 	for (i = 0; i < at.tasks; i++)
 		at.p[i] = (struct pollfd){.fd = service->task_fd[i], .events = POLLIN};

@@ -312,7 +312,7 @@ static void serve_strangers(int request, int reply)
 	_exit(0);
 }
 
-static pid_t ask(int request, int reply, pid_t pid)
+static pid_t exchange_pid(int request, int reply, pid_t pid)
 {
 	if (request >= 0)
 		assert_int_equal(write(request, &pid, sizeof(pid)), sizeof(pid));
@@ -336,16 +336,16 @@ static void test_reuse_of_added(struct contract *c)
 	if (c->job.service_pid == 0)
 		serve_strangers(request_read, reply_write);
 	assert_true(c->job.service_pid > 0);
-	pid = ask(request, reply, 0);
+	pid = exchange_pid(request, reply, 0);
 	contract_expect_members(c, NULL, 0);
 	assert_int_equal(proctrack_add(c->pt, &c->job, pid), 0);
 	contract_expect_members(c, &pid, 1);
 	assert_true(proctrack_find(c->pt, pid) == c->id);
 	assert_int_equal(proctrack_signal(c->pt, c->id, SIGTERM), 0);
 	assert_int_equal(proctrack_wait(c->pt, c->id, CONTRACT_PATIENCE_MS), 0);
-	assert_int_equal(ask(-1, reply, 0), pid); /* reaped */
-	(void)poll(NULL, 0, 30);                  /* a start time is counted in ticks of 10 ms */
-	if (ask(request, reply, pid) == pid)
+	assert_int_equal(exchange_pid(-1, reply, 0), pid); /* reaped */
+	(void)poll(NULL, 0, 30); /* a start time is counted in ticks of 10 ms */
+	if (exchange_pid(request, reply, pid) == pid)
 		expect_stranger_is_safe(c, pid);
 	else
 		contract_skip(c, "a process can't be given a pid here");

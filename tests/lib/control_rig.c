@@ -34,20 +34,20 @@ static void count_gone(struct control_call *call, void *userdata)
 	unsigned i;
 
 	rig->gone_count++;
-	for (i = 0; i < rig->kept_count; i++) {
-		if (rig->kept[i] == call)
-			rig->kept[i] = rig->kept[--rig->kept_count];
+	for (i = 0; i < rig->held_count; i++) {
+		if (rig->held[i] == call)
+			rig->held[i] = rig->held[--rig->held_count];
 	}
 }
 
-static void run_keep(struct control_call *call, const json_t *parameters, void *userdata)
+static void run_hold(struct control_call *call, const json_t *parameters, void *userdata)
 {
 	struct rig *rig = userdata;
 
 	(void)parameters;
 	rig->runs++;
-	assert_true(rig->kept_count < RIG_KEPT_MAX);
-	rig->kept[rig->kept_count++] = call;
+	assert_true(rig->held_count < RIG_HELD_MAX);
+	rig->held[rig->held_count++] = call;
 	control_call_on_gone(call, count_gone, rig);
 }
 
@@ -129,7 +129,7 @@ static const struct control_method methods[] = {
 		.parameters = {{"text", CONTROL_STRING, false}},
 		.run = run_note},
 	{.name = "Rule", .access = CONTROL_AGENT, .run = run_echo},
-	{.name = "Keep", .access = CONTROL_OPERATOR, .flags = CONTROL_MORE, .run = run_keep},
+	{.name = "Keep", .access = CONTROL_OPERATOR, .flags = CONTROL_MORE, .run = run_hold},
 	{.name = "Big",
 		.access = CONTROL_OPERATOR,
 		.parameters = {{"size", CONTROL_INT, false}},

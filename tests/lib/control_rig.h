@@ -19,7 +19,7 @@
 #include "stepd/control/control_impl.h"
 #include "tests/lib/scratch.h"
 
-#define RIG_KEPT_MAX 4096
+#define RIG_HELD_MAX 4096
 #define RIG_TOIL_NS  2000000u
 
 struct rig {
@@ -35,8 +35,8 @@ struct rig {
 	unsigned runs;    /* of methods */
 	unsigned toils;   /* of Toil and Drudge, each of which takes RIG_TOIL_NS */
 	char order[4096]; /* texts of Note, in the order of their runs */
-	struct control_call *kept[RIG_KEPT_MAX];
-	unsigned kept_count, gone_count, drained_count;
+	struct control_call *held[RIG_HELD_MAX];
+	unsigned held_count, gone_count, drained_count;
 	bool finished;
 };
 

@@ -478,7 +478,7 @@ static bool finds(const char *turned)
 	return found;
 }
 
-static void tell_memory(struct hostile *h, const struct order *o)
+static void report_memory(struct hostile *h, const struct order *o)
 {
 	char text[64];
 
@@ -510,7 +510,7 @@ static int attack(const stepd_mpi_service_t *service)
 	const struct order *o = service->userdata;
 	struct hostile h = {.fd = service->link_fd, .random = o->seed};
 
-	tell_memory(&h, o);
+	report_memory(&h, o);
 	if (strcmp(o->mood, "greedy") == 0)
 		greedy(&h, 3u << 20);
 	if (strcmp(o->mood, "full") == 0)

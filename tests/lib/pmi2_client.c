@@ -62,13 +62,13 @@ static void check_keys(const char *id, int size)
 static void check_ring(int size)
 {
 	char mine[64], left[64], right[64], wanted_left[64], wanted_right[64];
-	int place = -1, places = -1;
+	int ring_rank = -1, ring_size = -1;
 
 	(void)snprintf(mine, sizeof(mine), "address-%d", rank);
 	(void)snprintf(wanted_left, sizeof(wanted_left), "address-%d", (rank + size - 1) % size);
 	(void)snprintf(wanted_right, sizeof(wanted_right), "address-%d", (rank + 1) % size);
-	check(PMIX_Ring(mine, &place, &places, left, right, sizeof(left)) == 0 && place == rank &&
-			places == size && strcmp(left, wanted_left) == 0 &&
+	check(PMIX_Ring(mine, &ring_rank, &ring_size, left, right, sizeof(left)) == 0 &&
+			ring_rank == rank && ring_size == size && strcmp(left, wanted_left) == 0 &&
 			strcmp(right, wanted_right) == 0,
 		"a ring");
 }

@@ -461,7 +461,7 @@ static int verb_latekey(char **args)
 
 /* ---- publish ---- */
 
-static pmix_status_t lookup(const char *key, bool wait, int seconds, char *text, size_t room)
+static pmix_status_t lookup(const char *key, bool wait, int seconds, char *text, size_t capacity)
 {
 	pmix_pdata_t data;
 	pmix_info_t info[2];
@@ -474,7 +474,7 @@ static pmix_status_t lookup(const char *key, bool wait, int seconds, char *text,
 	PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &seconds, PMIX_INT);
 	status = PMIx_Lookup(&data, 1, wait ? info : NULL, wait ? 2 : 0);
 	if (status == PMIX_SUCCESS)
-		snprintf(text, room, "%s from %u", data.value.data.string, data.proc.rank);
+		snprintf(text, capacity, "%s from %u", data.value.data.string, data.proc.rank);
 	PMIX_PDATA_DESTRUCT(&data);
 	return status;
 }

@@ -83,11 +83,11 @@ static void answer_invitation(pmix_group_opt_t how)
 }
 
 /* All ranks by name. */
-static size_t everyone(pmix_proc_t *procs, size_t room)
+static size_t everyone(pmix_proc_t *procs, size_t capacity)
 {
 	size_t n = 0;
 
-	for (; n < size && n < room; n++)
+	for (; n < size && n < capacity; n++)
 		PMIX_LOAD_PROCID(&procs[n], me.nspace, (pmix_rank_t)n);
 	return n;
 }

@@ -126,7 +126,7 @@ static pmix_status_t answer_of(pmix_status_t status, const pmix_status_t *answer
 
 /* ---- pull ---- */
 
-static void keep(const pmix_proc_t *source, const char *channel, const pmix_byte_object_t *bytes)
+static void store(const pmix_proc_t *source, const char *channel, const pmix_byte_object_t *bytes)
 {
 	char path[4096];
 	FILE *f;
@@ -154,7 +154,7 @@ static void on_output(size_t id, pmix_iof_channel_t channel, pmix_proc_t *source
 		end |= PMIX_CHECK_KEY(&info[i], PMIX_IOF_COMPLETE) && PMIX_INFO_TRUE(&info[i]);
 	}
 	if (bytes && bytes->size)
-		keep(source, name, bytes);
+		store(source, name, bytes);
 	if (end)
 		printf("end %u %s\n", source->rank, name);
 	fflush(stdout);

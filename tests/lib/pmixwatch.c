@@ -89,7 +89,7 @@ static void live(const struct monitor *m, const char *file, unsigned round)
 }
 
 /* That the server has come to it, too: it takes a rank's messages in their order. */
-static void ask_server(void)
+static void query_server(void)
 {
 	char key[] = PMIX_QUERY_NAMESPACES, *keys[] = {key, NULL};
 	pmix_query_t query = {.keys = keys};
@@ -110,7 +110,7 @@ static void live_on(const struct monitor *m, const char *file)
 
 	for (unsigned round = 0; last - start < ALIVE_SEC * 1000000LL; round++) {
 		live(m, file, round);
-		ask_server();
+		query_server();
 		now = now_usec();
 		if (now - last > gap)
 			gap = now - last;
@@ -181,7 +181,7 @@ static int verb_unwatched(char **args)
 	report_status("unwatched", "cancel",
 		PMIx_Process_monitor(&what, PMIX_SUCCESS, NULL, 0, &results, &n));
 	PMIx_Heartbeat(); /* that nobody waits for */
-	ask_server();
+	query_server();
 	report("served", "on");
 	return 0;
 }

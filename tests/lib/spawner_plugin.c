@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mpi/spawner, an MPI plugin whose service process forwards requests of its tasks to the agent. A task has its service
- * at descriptor 9; a line there is a message of the link (mpi/link.h), to which an id is added, and
- * a line comes back with the answer. It requests nothing by itself. A line "who" is answered by the
- * task's local id, "fds" by how many descriptors the service has. A task's environment has
- * SPAWNER=spawn:rank:size:appnum as its hook got them.
+ * mpi/spawner, an MPI plugin whose service process forwards requests of its tasks to the agent. A
+ * task has its service at descriptor 9; a line there is a message of the link (mpi/link.h), to
+ * which an id is added, and a line comes back with the answer. It requests nothing by itself. A
+ * line "who" is answered by the task's local id, "fds" by how many descriptors the service has. A
+ * task's environment has SPAWNER=spawn:rank:size:appnum as its hook got them.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -89,25 +89,25 @@ int plugin_probe(char *text, size_t size)
 #endif
 
 #if defined(VARIANT_good)
-int plugin_checkup(stepd_tell_fn tell, void *ctx)
+int plugin_checkup(stepd_tell_fn report, void *ctx)
 {
-	tell(ctx,
+	report(ctx,
 		&(stepd_finding_t){.id = "good.first",
 			.level = STEPD_FINDING_NOTE,
 			.text = "a first finding"});
-	tell(ctx,
+	report(ctx,
 		&(stepd_finding_t){
 			.id = "good.second", .level = STEPD_FINDING_OK, .text = "a second one"});
 	return SLURM_SUCCESS;
 }
 #elif defined(VARIANT_unusable)
-int plugin_checkup(__attribute__((unused)) stepd_tell_fn tell, __attribute__((unused)) void *ctx)
+int plugin_checkup(__attribute__((unused)) stepd_tell_fn report, __attribute__((unused)) void *ctx)
 {
 	errno = EACCES;
 	return SLURM_ERROR;
 }
 #elif defined(VARIANT_noversion) /* forgets errno */
-int plugin_checkup(__attribute__((unused)) stepd_tell_fn tell, __attribute__((unused)) void *ctx)
+int plugin_checkup(__attribute__((unused)) stepd_tell_fn report, __attribute__((unused)) void *ctx)
 {
 	errno = 0;
 	return SLURM_ERROR;

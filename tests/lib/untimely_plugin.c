@@ -20,9 +20,9 @@ static pid_t group;
 
 static void maybe_raise(const char *when)
 {
-	const char *asked = getenv("STEPD_TEST_TERM");
+	const char *configured = getenv("STEPD_TEST_TERM");
 
-	if (asked && strcmp(asked, when) == 0)
+	if (configured && strcmp(configured, when) == 0)
 		(void)kill(getpid(), SIGTERM);
 }
 

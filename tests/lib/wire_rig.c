@@ -185,7 +185,7 @@ static void on_limit(struct ev_loop *loop, ev_timer *timer, int revents)
 	ev_break(loop, EVBREAK_ALL);
 }
 
-static void on_look(struct ev_loop *loop, ev_prepare *prepare, int revents)
+static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int revents)
 {
 	const struct rig *rig = prepare->data;
 
@@ -201,15 +201,15 @@ bool rig_run(struct rig *rig, bool (*until)(const struct rig *rig), uint64_t lim
 	rig->until = until;
 	ev_now_update(rig->loop);
 	ev_timer_init(&rig->limit, on_limit, (double)limit_ms / 1000., 0.);
-	ev_prepare_init(&rig->look, on_look);
-	rig->look.data = rig;
+	ev_prepare_init(&rig->condition, on_prepare);
+	rig->condition.data = rig;
 	ev_timer_start(rig->loop, &rig->limit);
-	ev_prepare_start(rig->loop, &rig->look);
+	ev_prepare_start(rig->loop, &rig->condition);
 	/* what breaks the loop before it waits lets it look once more */
 	ev_set_timeout_collect_interval(rig->loop, 0.);
 	(void)ev_run(rig->loop, 0);
 	ev_timer_stop(rig->loop, &rig->limit);
-	ev_prepare_stop(rig->loop, &rig->look);
+	ev_prepare_stop(rig->loop, &rig->condition);
 	return until(rig);
 }
 

@@ -37,7 +37,7 @@ struct rig {
 	struct rig_node node[RIG_NODES_MAX];
 	bool (*until)(const struct rig *rig);
 	ev_timer limit;
-	ev_prepare look;
+	ev_prepare condition;
 };
 
 /* Listens for all nodes on free ports of that host ("127.0.0.1", "::1"); false: it has none. Change

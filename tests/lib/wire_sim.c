@@ -26,9 +26,9 @@ static void sim_wake(void *carrier, size_t edge)
 	struct sim_node *n = carrier;
 	struct sim *s = n->sim;
 
-	if (s->active_count == s->active_room) {
-		s->active_room = s->active_room ? 2 * s->active_room : 1024;
-		s->active = must(reallocarray(s->active, s->active_room, sizeof(*s->active)));
+	if (s->active_count == s->active_capacity) {
+		s->active_capacity = s->active_capacity ? 2 * s->active_capacity : 1024;
+		s->active = must(reallocarray(s->active, s->active_capacity, sizeof(*s->active)));
 	}
 	s->active[s->active_count].node = n->node;
 	s->active[s->active_count++].edge = edge;
@@ -354,7 +354,7 @@ size_t sim_run_rounds(struct sim *s)
 		for (i = 0; i < count; i++)
 			length[i] = queue_length(s, i);
 		s->active = NULL;
-		s->active_count = s->active_room = 0;
+		s->active_count = s->active_capacity = 0;
 		for (i = 0; i < count; i++) {
 			bool has_more = length[i] > 0;
 

@@ -58,7 +58,7 @@ struct sim {
 		uint32_t node;
 		size_t edge;
 	} * active;
-	size_t active_count, active_room;
+	size_t active_count, active_capacity;
 
 	uint64_t frames[WIRE_TYPE_MAX];
 	uint64_t payload_bytes;

@@ -8,7 +8,7 @@
 tmpdir
 
 # Prints the words of a variable of the Makefile, one a line.
-words_of() {
+names_of() {
 	# shellcheck disable=SC2016 # make's
 	(unset MAKEFLAGS MFLAGS MAKELEVEL && cd "${top_builddir:?}" &&
 		printf 'include Makefile\nprint-words:\n\t@printf "%%s\\n" $(%s)\n' "$1" |
@@ -16,10 +16,10 @@ words_of() {
 }
 
 srcdir='[.]'
-srcdir=$(words_of srcdir) # the Makefile writes it before some names
+srcdir=$(names_of srcdir) # the Makefile writes it before some names
 
 # ---- make dist ---------------------------------------------------------------------------------
-words_of DISTFILES >"$tmpdir/listed"
+names_of DISTFILES >"$tmpdir/listed"
 ok "make dist lists files" test -s "$tmpdir/listed"
 missing=
 while IFS= read -r file; do
@@ -37,14 +37,14 @@ is "$missing" "" "every file that make dist lists exists"
 is "$(comm -23 "$tmpdir/present" "$tmpdir/listed")" "" "make dist lists every file of the tree"
 
 # ---- tests -------------------------------------------------------------------------------------
-words_of 'TESTS) $(TESTS_LONG' >"$tmpdir/tests"
-words_of TESTS_LONG >"$tmpdir/long"
+names_of 'TESTS) $(TESTS_LONG' >"$tmpdir/tests"
+names_of TESTS_LONG >"$tmpdir/long"
 (cd "$top_srcdir" && find tests/system -name '*.sh') | sort >"$tmpdir/scripts"
 is "$(comm -23 "$tmpdir/scripts" "$tmpdir/tests")" "" \
 	"every system test is run by ./bootstrap check, or with --all"
 is "$(cd "$top_srcdir" && find tests/system -name '*.sh' ! -perm -100)" "" "every system test can be executed"
-is "$(words_of TESTS | comm -12 - "$tmpdir/long")" "" "no test is in both TESTS and TESTS_LONG"
-is "$(words_of TESTS_FIRST | grep '\.sh$' | comm -23 - "$tmpdir/scripts")" "" \
+is "$(names_of TESTS | comm -12 - "$tmpdir/long")" "" "no test is in both TESTS and TESTS_LONG"
+is "$(names_of TESTS_FIRST | grep '\.sh$' | comm -23 - "$tmpdir/scripts")" "" \
 	"every script of TESTS_FIRST exists"
 if grep -q '^tests/unit/' "$tmpdir/tests"; then
 	# By the list itself: a build without a library runs fewer.

@@ -65,7 +65,7 @@ else
 	skip 1 "python3 is not installed"
 fi
 
-# ---- what the list does with bad files and bad words ------------------------------------------
+# ---- what the list does with bad files and bad options ------------------------------------------
 echo 'not a plugin' >"$plugins/proctrack_broken.so"
 status=0
 list=$("$program" plugins --plugin-dir "$plugins" 2>&1) || status=$?
@@ -82,13 +82,13 @@ like "$(printf '%s' "$json" | json_get - '[row["error"] for row in d if row["err
 	"--json has the reason why a file can't be loaded"
 rm "$plugins/proctrack_broken.so"
 
-for words in "--colour" "--plugin-dir" "more" "--plugin-dir $tmpdir/nowhere"; do
+for options in "--colour" "--plugin-dir" "more" "--plugin-dir $tmpdir/nowhere"; do
 	status=0
-	# shellcheck disable=SC2086 # two words
-	out=$("$program" plugins $words 2>&1 >"$tmpdir/out") || status=$?
-	is "$status" 125 "stepd plugins $words exits with 125"
-	isnt "$out" "" "stepd plugins $words reports why it fails"
-	is "$(cat "$tmpdir/out")" "" "stepd plugins $words prints no list"
+	# shellcheck disable=SC2086 # two options
+	out=$("$program" plugins $options 2>&1 >"$tmpdir/out") || status=$?
+	is "$status" 125 "stepd plugins $options exits with 125"
+	isnt "$out" "" "stepd plugins $options reports why it fails"
+	is "$(cat "$tmpdir/out")" "" "stepd plugins $options prints no list"
 done
 status=0
 "$program" plugins --plugin-dir "$plugins" >/dev/full 2>"$tmpdir/err" || status=$?

@@ -129,7 +129,7 @@ fields() { # FILE
 	grep -o '"[a-z_]*":' "$1" | tr -d '":' | sort -u
 }
 
-all_told() { # HEADING NAME
+documents_all() { # HEADING NAME
 	section "$1" | tr ' ' '\n' | sort -u >"$tmpdir/words"
 	is "$(comm -23 "$tmpdir/fields" "$tmpdir/words")" "" "$2"
 }
@@ -144,7 +144,7 @@ is $? 137 "a step ends by a signal"
 is $? 125 "a step without its output file exits with 125"
 fields "$tmpdir/ready" >"$tmpdir/fields"
 ok "stepd serve writes a ready line" test -s "$tmpdir/fields"
-all_told "THE READY LINE" "the manual has each field of the ready line"
+documents_all "THE READY LINE" "the manual has each field of the ready line"
 { fields "$tmpdir/result"; fields "$tmpdir/failed"; } | sort -u >"$tmpdir/fields"
 like "$(cat "$tmpdir/fields")" '^cpu_user_usec$' "the result has what an ended task used"
 like "$(cat "$tmpdir/fields")" '^error$' "the result of a failed step has the error"
@@ -159,10 +159,10 @@ mv "$tmpdir/outer" "$tmpdir/fields"
 sed -n '/"container"/,/}/s/.*"\([a-z_]*\)":.*/\1/p' "$tmpdir/result" | grep -vx container | sort >"$tmpdir/inner"
 comm -23 "$tmpdir/fields" "$tmpdir/inner" >"$tmpdir/outer"
 mv "$tmpdir/outer" "$tmpdir/fields"
-all_told "THE RESULT" "the manual has each field of the result"
+documents_all "THE RESULT" "the manual has each field of the result"
 fields "$tmpdir/state" >"$tmpdir/fields"
 ok "a running step has a state file" test -s "$tmpdir/fields"
-all_told "FILES" "the manual has each field of the state"
+documents_all "FILES" "the manual has each field of the state"
 
 # ---- steprun ------------------------------------------------------------------------------------
 "$top_builddir/stepd/cli/steprun" --help >"$tmpdir/help"

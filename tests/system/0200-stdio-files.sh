@@ -40,9 +40,9 @@ is "$(files_of p)" "" "an unknown pattern creates no file"
 # shellcheck disable=SC2016 # the tasks'
 lines='i=0; while [ $i -lt 500 ]; do echo "$SLURM_PROCID $i out"; echo "$SLURM_PROCID $i err" >&2; i=$((i+1)); done'
 expect_lines() { # FILE TASKS WORD...
-	wanted=$(for word in "$3" ${4-}; do
+	wanted=$(for text in "$3" ${4-}; do
 		for rank in $(seq 0 $(($2 - 1))); do
-			seq -f "$rank %.0f $word" 0 499
+			seq -f "$rank %.0f $text" 0 499
 		done
 	done | sort | md5sum)
 	[ "$(sort "$1" | md5sum)" = "$wanted" ]

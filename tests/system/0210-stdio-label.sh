@@ -43,8 +43,8 @@ for rank in 0 1 2 3 4 5; do
 	ok "random bytes of rank $rank among six pass through labels unchanged" cmp random.$rank out.$rank
 done
 # shellcheck disable=SC2016 # the tasks'
-words='i=0; while [ $i -lt 50 ]; do echo "$SLURM_PROCID $i"; i=$((i+1)); done; printf "%s end" $SLURM_PROCID'
-step -l -n 256 -- sh -c "$words" >out
+script='i=0; while [ $i -lt 50 ]; do echo "$SLURM_PROCID $i"; i=$((i+1)); done; printf "%s end" $SLURM_PROCID'
+step -l -n 256 -- sh -c "$script" >out
 is "$(grep -c '' out)" $((256 * 51)) "256 labelled tasks have as many lines as they wrote"
 is "$(sed 's/^ *\([0-9]*\): \([0-9]*\) .*/\1 \2/' out | awk '$1 != $2' | wc -l)" 0 \
 	"each line of 256 tasks stands behind its own rank"

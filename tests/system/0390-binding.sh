@@ -94,13 +94,13 @@ is "$("$stepd" run -q --cpu-bind=verbose -- echo ran 2>&6)" ran \
 	"a task runs though the reader of its stderr has gone"
 exec 6>&-
 
-# ---- what tasks are told -----------------------------------------------------------------------
-told() {
+# ---- the environment of tasks -----------------------------------------------------------------
+binding_environ() {
 	SLURM_CPU_BIND=stale SLURM_CPU_BIND_LIST=stale SLURM_MEM_BIND=stale \
 		step "$@" -- env | grep -E '^SLURM_(CPU|MEM)_BIND|^SLURM_(CPUS_PER|DIST)' | sort | tr '\n' ' '
 }
-is "$(told)" "" "a task has no variables of another step's binding"
-is "$(told -c 1 -m plane=2 --cpu-bind="map_cpu:$last")" \
+is "$(binding_environ)" "" "a task has no variables of another step's binding"
+is "$(binding_environ -c 1 -m plane=2 --cpu-bind="map_cpu:$last")" \
 	"SLURM_CPUS_PER_TASK=1 SLURM_CPU_BIND=quiet,map_cpu:$last SLURM_CPU_BIND_LIST=$last \
 SLURM_CPU_BIND_TYPE=map_cpu: SLURM_CPU_BIND_VERBOSE=quiet SLURM_DISTRIBUTION=plane \
 SLURM_DIST_PLANESIZE=2 " "a task has the variables of its binding"

@@ -227,31 +227,31 @@ done
 
 # ---- changed while it runs ---------------------------------------------------------------------
 
-mkfifo "$tmpdir/go" "$tmpdir/said"
-cat >"$tmpdir/asked" <<'T'
-while read -r word; do
-	echo "$word $({ true <"$1"; } 2>/dev/null && echo opened || echo refused)"
+mkfifo "$tmpdir/go" "$tmpdir/replies"
+cat >"$tmpdir/opener" <<'T'
+while read -r request; do
+	echo "$request $({ true <"$1"; } 2>/dev/null && echo opened || echo refused)"
 done <"$2" >"$3"
 T
-"$stepd" run --job "$job" --proctrack cgroup --step 3 --device default -- sh "$tmpdir/asked" "$tmpdir/kmsg" "$tmpdir/go" "$tmpdir/said" &
+"$stepd" run --job "$job" --proctrack cgroup --step 3 --device default -- sh "$tmpdir/opener" "$tmpdir/kmsg" "$tmpdir/go" "$tmpdir/replies" &
 agent=$!
-exec 7>"$tmpdir/go" 8<"$tmpdir/said"
-ask() {
+exec 7>"$tmpdir/go" 8<"$tmpdir/replies"
+try_device() {
 	echo "$1" >&7
-	read -r said <&8
+	read -r reply <&8
 }
 ok "a step with limited devices runs" eventually running 3
-ask first
-is "$said" "first refused" "the device is refused before set-limits"
+try_device first
+is "$reply" "first refused" "the device is refused before set-limits"
 ok "set-limits allows a device" "$stepctl" set-limits "$job.3" --device 'c 1:11:r'
-ask second
-is "$said" "second opened" "the device is opened after set-limits"
+try_device second
+is "$reply" "second opened" "the device is opened after set-limits"
 ok "set-limits sets the devices of a task" "$stepctl" set-limits --task 0 --device default "$job.3"
-ask third
-is "$said" "third refused" "the device is refused after set-limits for the task"
+try_device third
+is "$reply" "third refused" "the device is refused after set-limits for the task"
 ok "set-limits --device max removes the task's limit" "$stepctl" set-limits --task 0 --device max "$job.3"
-ask fourth
-is "$said" "fourth opened" "the device is opened after the task's limit was removed"
+try_device fourth
+is "$reply" "fourth opened" "the device is opened after the task's limit was removed"
 if id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null 2>&1; then
 	out=$(cd / && setpriv --reuid=nobody --clear-groups \
 		"$stepctl" set-limits --runtime-dir "$run" "$job.3" --device default 2>&1)
@@ -264,8 +264,8 @@ if id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null 2>&1; then
 			"the refusal of another user's set-limits has the reason"
 		;;
 	esac
-	ask fifth
-	is "$said" "fifth opened" "the refused set-limits of another user changes nothing"
+	try_device fifth
+	is "$reply" "fifth opened" "the refused set-limits of another user changes nothing"
 else
 	skip 3 "there is no user nobody"
 fi

@@ -85,9 +85,9 @@ if kill -0 $tracer 2>/dev/null; then
 	wait $tracer
 	wait $once
 	synced=$(grep -n 'sync(' "$tmpdir/trace" | tail -n 1 | cut -d: -f1)
-	told=$(grep -n '"state.*ended.*result\|"ended' "$tmpdir/trace" | grep -E 'send|writev' | head -n 1 | cut -d: -f1)
-	if [ -n "$synced" ] && [ -n "$told" ]; then
-		ok "the result is synced before the first reply has the end" test "$synced" -lt "$told"
+	replied=$(grep -n '"state.*ended.*result\|"ended' "$tmpdir/trace" | grep -E 'send|writev' | head -n 1 | cut -d: -f1)
+	if [ -n "$synced" ] && [ -n "$replied" ]; then
+		ok "the result is synced before the first reply has the end" test "$synced" -lt "$replied"
 	else
 		skip 1 "nothing could be traced"
 	fi

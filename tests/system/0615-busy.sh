@@ -8,9 +8,9 @@
 hostile=${top_builddir:?}/tests/lib/hostile
 many=$(rounds 250 1000)
 
-# asker UNTIL: asks one connection after the other call until UNTIL, of the last Describe as d, holds;
+# call_often UNTIL: calls on one connection after the other until UNTIL, of the last Describe as d, holds;
 # prints how often, and in which states.
-cat >"$tmpdir/asker.py" <<'END'
+cat >"$tmpdir/call_often.py" <<'END'
 import glob, json, socket, sys, time
 pattern, until, there = sys.argv[1:]
 open(there, "w").write("there\n")
@@ -46,12 +46,12 @@ while not eval(until):
 print(json.dumps({"n": n, "states": states}))
 END
 
-asker() { # UNTIL
-	timeout 300 python3 "$tmpdir/asker.py" "$run/*_$job.0/socket" "$1" "$tmpdir/there"
+call_often() { # UNTIL
+	timeout 300 python3 "$tmpdir/call_often.py" "$run/*_$job.0/socket" "$1" "$tmpdir/there"
 }
 
-asked_in() { # STATE: how often
-	json_get "$tmpdir/asked" "states.get('$1', 0)"
+answers_in() { # STATE: how often
+	json_get "$tmpdir/counts" "states.get('$1', 0)"
 }
 
 # ---- a launch ------------------------------------------------------------------------------------
@@ -59,23 +59,23 @@ asked_in() { # STATE: how often
 for how in --no-label --label; do
 	[ $how = --label ] || how=
 	for b in $(backends); do
-		# On a busy machine the asker may have had no turn of its own meanwhile.
+		# On a busy machine the client may have had no turn of its own meanwhile.
 		for try in 1 2 3 4 5 6 7 8; do
 			rm -f "$tmpdir/there"
-			asker 'd["state"] not in (None, "starting")' >"$tmpdir/asked" 2>"$tmpdir/asker.err" &
-			asking=$!
+			call_often 'd["state"] not in (None, "starting")' >"$tmpdir/counts" 2>"$tmpdir/call_often.err" &
+			client_pid=$!
 			eventually test -s "$tmpdir/there"
 			# shellcheck disable=SC2086 # $how is a word, or none
 			"$stepd" run -q --job "$job" --proctrack "$b" $how -n "$many" -- sleep 600 >/dev/null 2>"$tmpdir/err" &
 			agent=$!
-			wait $asking
-			if [ "$try" = 8 ] || [ "$(asked_in starting)" != 0 ]; then break; fi
+			wait $client_pid
+			if [ "$try" = 8 ] || [ "$(answers_in starting)" != 0 ]; then break; fi
 			request Signal '{"signal": "KILL"}' >/dev/null
 			wait $agent
 		done
-		ok "$b $how: a step answers while it starts $many tasks ($(asked_in starting) times)" \
-			test "$(asked_in starting)" -ge 1
-		is "$(asked_in running)" 1 "$b $how: a step answers once its tasks run"
+		ok "$b $how: a step answers while it starts $many tasks ($(answers_in starting) times)" \
+			test "$(answers_in starting)" -ge 1
+		is "$(answers_in running)" 1 "$b $how: a step answers once its tasks run"
 		is "$(reply 'len(p["tasks"])' ListTasks)" "$many" "$b $how: the step has all its tasks"
 		request Signal '{"signal": "KILL"}' >/dev/null
 		wait $agent
@@ -108,11 +108,11 @@ is "$(cat "$tmpdir/waited")" "b'{\"parameters\":{}}\\x00'" \
 
 # ---- an ending -----------------------------------------------------------------------------------
 start_step --proctrack "$tracker" -n 2 -- sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done'
-asker 'states.get("ending", 0) > 100' >"$tmpdir/asked" &
-asking=$!
+call_often 'states.get("ending", 0) > 100' >"$tmpdir/counts" &
+client_pid=$!
 request Terminate '{"kill_sequence": "TERM:600s,KILL"}' >/dev/null
-wait $asking
-ok "a step that is being ended answers" test "$(asked_in ending)" -gt 1
+wait $client_pid
+ok "a step that is being ended answers" test "$(answers_in ending)" -gt 1
 request Terminate '{"kill_sequence": "KILL"}' >/dev/null
 wait "$agent"
 
@@ -133,7 +133,7 @@ if [ -x "$hostile" ] && backends | grep -qx cgroup; then
 	request Suspend >"$tmpdir/s1" &
 	s1=$!
 	eventually freezes
-	asker 'n > 300' >"$tmpdir/asked"
+	call_often 'n > 300' >"$tmpdir/counts"
 	is "$(cat "$tmpdir/s1")" "" "cgroup: a step answers while a suspension of it hangs"
 	is "$(request Resume)" '{"parameters":{}}' "cgroup: Resume cancels a suspension that is under way"
 	wait $s1
@@ -186,10 +186,10 @@ is "$(json_get "$tmpdir/pieces" '"\n".join(str(x["pid"]) for a in docs for x in 
 	until [ -e "$tmpdir/enough" ]; do follow ListPids >/dev/null; done
 ) &
 lister=$!
-asker 'n > 200' >"$tmpdir/asked"
+call_often 'n > 200' >"$tmpdir/counts"
 : >"$tmpdir/enough"
 wait $lister
-ok "a step answers while another client lists thousands of processes" test -s "$tmpdir/asked"
+ok "a step answers while another client lists thousands of processes" test -s "$tmpdir/counts"
 request Signal '{"signal": "KILL"}' >/dev/null
 wait "$agent"
 nothing_left "the job leaves no cgroup, process or file behind"

@@ -9,7 +9,7 @@ clients=${top_srcdir:?}/tests/lib/reexec_clients.py
 sock() {
 	echo "$(step_dir 0)/socket"
 }
-words() { # NAME: what stands behind that word
+value_of() { # NAME: the rest of the line that begins with NAME
 	sed -n "s/^$1 //p" "$tmpdir/storm"
 }
 
@@ -20,15 +20,15 @@ put "$next"
 timeout 1200 python3 "$clients" storm "$(sock)" "$times" >"$tmpdir/storm" 2>&1
 ended 0 "a step whose agent is upgraded $times times in a row, while clients storm it, succeeds"
 diag "$(cat "$tmpdir/storm")"
-is "$(words versions)" 99.1 "each of the $times calls is answered by the new program"
+is "$(value_of versions)" 99.1 "each of the $times calls is answered by the new program"
 is "$(upgrades)" "$times" "the agent was upgraded $times times"
-is "$(words wrong)" "" "no call fails and no connection ends over upgrades"
-ok "clients send signals while the agent is upgraded" test "$(words signals)" -gt 20
-is "$(sed -n 's/counted //p' "$tmpdir/out" | sort -n | tail -n 1)" "$(words signals)" \
+is "$(value_of wrong)" "" "no call fails and no connection ends over upgrades"
+ok "clients send signals while the agent is upgraded" test "$(value_of signals)" -gt 20
+is "$(sed -n 's/counted //p' "$tmpdir/out" | sort -n | tail -n 1)" "$(value_of signals)" \
 	"each signal that was acknowledged arrived once"
-is "$(words wait)" ended "Wait has the end of a step that was upgraded"
-is "$(words followers)" "20 of 20" "20 followers have each event once, in its order, to the last"
-is "$(words events)" "all the same" "all followers get the same events over upgrades"
+is "$(value_of wait)" ended "Wait has the end of a step that was upgraded"
+is "$(value_of followers)" "20 of 20" "20 followers have each event once, in its order, to the last"
+is "$(value_of events)" "all the same" "all followers get the same events over upgrades"
 
 # All kinds of calls in one go, over one upgrade.
 start_step --proctrack "$tracker" -n 2 --suspend-timeout 60s -- sh -c "$until_gone"
@@ -75,7 +75,7 @@ ended 143 "a kill sequence of Terminate goes on over an upgrade"
 took=$((($(date +%s%N) - begin) / 1000000))
 ok "a kill sequence of Terminate keeps its times over an upgrade (after $took ms)" test "$took" -ge 1000
 
-# An answer of many pieces, read late: made before the change, or refused in words.
+# An answer of many pieces, read late: made before the change, or refused with a message.
 start_step --proctrack "$tracker" -n 2 -- sh -c 'i=0; while [ $i -lt 20 ]; do sleep 600 & i=$((i+1)); done; wait'
 eventually test "$("$stepctl" pids "$job.0" | wc -l)" -eq 42
 python3 "$clients" slow "$(sock)" >"$tmpdir/slow" &

@@ -109,11 +109,11 @@ begin_step 9 -- sleep 600
 kill -STOP "$stopped"
 socket=$stopped_socket
 slurm state >"$tmpdir/stopped" &
-asking=$!
+client_pid=$!
 socket=$(echo "$spool"/*_"$job.9")
 is "$(slurm state)" 2 "another step is answered for while an agent is stopped"
-ok "the client of a stopped agent waits while another step is answered for" kill -0 "$asking"
-wait "$asking"
+ok "the client of a stopped agent waits while another step is answered for" kill -0 "$client_pid"
+wait "$client_pid"
 is "$(cat "$tmpdir/stopped")" closed "the client of a stopped agent is disconnected"
 kill -CONT "$stopped"
 socket=$stopped_socket

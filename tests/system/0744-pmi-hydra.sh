@@ -36,7 +36,7 @@ done
 
 # ---- slurmstepd's ------------------------------------------------------------------------------
 # It says rc=0 where there is nothing to fail, and of a name that is not there only that in "info".
-same_words() {
+canonical() {
 	sed -E -e 's/[ ;]rc=0//' -e 's/^(cmd=lookup_result) rc=BAD$/\1/' "$1"
 }
 
@@ -54,7 +54,7 @@ if [ "$(id -u)" = 0 ] && command -v slurmctld slurmd munged srun >/dev/null &&
 		talk 1 conversation$v >"$tmpdir/ours" 2>&1
 		normal "$tmpdir/ours" >"$tmpdir/ours.n"
 		normal "$tmpdir/slurm$v" >"$tmpdir/slurm.n"
-		is "$(same_words "$tmpdir/ours.n")" "$(same_words "$tmpdir/slurm.n")" \
+		is "$(canonical "$tmpdir/ours.n")" "$(canonical "$tmpdir/slurm.n")" \
 			"PMI-$v: slurmstepd's server and ours reply alike"
 	done
 else

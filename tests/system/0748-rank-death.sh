@@ -74,17 +74,17 @@ command -v bash >/dev/null || skip_all "needs bash"
 cat >"$tmpdir/pmi" <<'END'
 #!/bin/bash
 # pmi LAST OTHERS: the last rank begins PMI-1 and does LAST; the others begin it and do OTHERS.
-say() { echo "cmd=$1" >&"$PMI_FD"; read -r answer <&"$PMI_FD"; }
-begin() { say "init pmi_version=1 pmi_subversion=1"; }
-finalize() { say finalize; }
+pmi() { echo "cmd=$1" >&"$PMI_FD"; read -r answer <&"$PMI_FD"; }
+begin() { pmi "init pmi_version=1 pmi_subversion=1"; }
+finalize() { pmi finalize; }
 if [ "$PMI_RANK" -eq $((PMI_SIZE - 1)) ]; then
 	begin
 	# Not before the others are there.
-	say barrier_in
+	pmi barrier_in
 	eval "$1"
 else
 	begin
-	say barrier_in
+	pmi barrier_in
 	eval "$2"
 	echo "ran on: $PMI_RANK"
 fi

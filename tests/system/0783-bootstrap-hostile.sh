@@ -66,11 +66,11 @@ like "$(PROCID=0 named)" "m1,$(uname -n | cut -d. -f1)\$" \
 like "$(NO_JOBID=1 named)" "two agents are on node '$(uname -n | cut -d. -f1)'" \
 	"SLURMD_NODENAME under another PMI than Slurm's gives no node name"
 
-said=0
+reported=0
 for round in 1 2 3 4 5; do
-	server 1 kill --tasks-per-node 1,1 -- true | grep -q "node.tasks_per_node has 2 entries" && said=$((said + 1))
+	server 1 kill --tasks-per-node 1,1 -- true | grep -q "node.tasks_per_node has 2 entries" && reported=$((reported + 1))
 done
-is $said "$round" "an agent that fails reports the reason before the engine kills it"
+is $reported "$round" "an agent that fails reports the reason before the engine kills it"
 
 # A network with IPv6 alone.
 if [ "$(id -u)" = 0 ] && command -v ip >/dev/null && unshare -n true 2>/dev/null; then

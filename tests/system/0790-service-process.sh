@@ -21,13 +21,13 @@ is "$(standing group)" 1 "the service is in a process group of its own"
 is "$(standing environment)" cleared "the service does not have the agent's environment"
 is "$(standing umask)" 077 "the service has the umask 077"
 quarter=$(awk '/^MemTotal:/ {printf "%.0f", $2 * 1024 / 4}' /proc/meminfo)
-ok "the service may use a quarter of the machine's memory" test "$(standing room)" -gt $((quarter * 3 / 4)) \
-	-a "$(standing room)" -le "$quarter"
+ok "the service may use a quarter of the machine's memory" test "$(standing left)" -gt $((quarter * 3 / 4)) \
+	-a "$(standing left)" -le "$quarter"
 attended -n 1 --pmi-memory=64M -- sh -c 'echo "$ATTEND_STANDING"' >"$tmpdir/out" 2>&1
-ok "--pmi-memory limits the service's memory" test "$(standing room)" -gt 48000000 -a "$(standing room)" -le 67108864
+ok "--pmi-memory limits the service's memory" test "$(standing left)" -gt 48000000 -a "$(standing left)" -le 67108864
 if [ "$(ulimit -d)" = unlimited ]; then
 	attended -n 1 --pmi-memory=0 -- sh -c 'echo "$ATTEND_STANDING"' >"$tmpdir/out" 2>&1
-	is "$(standing room)" -1 "--pmi-memory=0 does not limit the service's memory"
+	is "$(standing left)" -1 "--pmi-memory=0 does not limit the service's memory"
 else
 	skip 1 "there is a limit of data here"
 fi

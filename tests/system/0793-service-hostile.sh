@@ -16,10 +16,10 @@ hostile() { # MOOD ARG...
 
 # Of the agent, in kB: its peak of memory, and its descriptors.
 # shellcheck disable=SC2016
-look='agent=$PPID; peak=$(sed -n "s/VmHWM:[^0-9]*\([0-9]*\).*/\1/p" /proc/$agent/status); fds=$(ls /proc/$agent/fd | wc -l);'
+measure='agent=$PPID; peak=$(sed -n "s/VmHWM:[^0-9]*\([0-9]*\).*/\1/p" /proc/$agent/status); fds=$(ls /proc/$agent/fd | wc -l);'
 peak_of() { echo "$1" | sed -n 's/.*peak \([0-9]*\).*/\1/p'; }
 
-out=$(hostile quiet -n 1 -- bash -c "$through $look"'echo "peak $peak fds $fds"')
+out=$(hostile quiet -n 1 -- bash -c "$through $measure"'echo "peak $peak fds $fds"')
 quiet=$(peak_of "$out")
 quiet_fds=$(echo "$out" | sed -n 's/.*fds \([0-9]*\).*/\1/p')
 ok "a step with a service that does nothing shows the agent's memory" test -n "$quiet"
@@ -42,12 +42,12 @@ out=$(hostile full -n 1 -- true 2>&1)
 is $? 0 "a service may hand out half a megabyte of environment"
 
 # ---- what it asks for ---------------------------------------------------------------------------
-out=$(hostile storm -n 1 -- bash -c "$through $look"'echo "peak $peak"' 2>&1)
+out=$(hostile storm -n 1 -- bash -c "$through $measure"'echo "peak $peak"' 2>&1)
 is $? 0 "a step whose service signals very many without reading replies goes on"
 ok "unread replies to signals do not let the agent's memory grow" test "$(peak_of "$out")" -lt $((quiet + least))
 nothing_left "a service that does not read replies leaves no cgroup, process or file behind"
 
-out=$(hostile thrower -n 1 -- bash -c "$through $look"'echo "fds $fds"' 2>&1)
+out=$(hostile thrower -n 1 -- bash -c "$through $measure"'echo "fds $fds"' 2>&1)
 is $? 0 "a step whose service sends descriptors goes on"
 # Its own differ by some, as the launch ends while the task runs; a message brings 128.
 ok "the agent closes descriptors that the service sends" \
@@ -55,7 +55,7 @@ ok "the agent closes descriptors that the service sends" \
 is "$(echo "$out" | grep -c caught)" 0 "the agent ignores a message that comes with descriptors"
 like "$out" 'thrown' "the agent handles a message that comes after descriptors"
 
-out=$(hostile crowd -n 1 -- bash -c "$through $look"'echo "peak $peak"' 2>&1)
+out=$(hostile crowd -n 1 -- bash -c "$through $measure"'echo "peak $peak"' 2>&1)
 is $? 0 "a step whose service requests impossible spawns goes on"
 like "$out" 'the environments of a spawn can have [0-9]* bytes on a node' \
 	"spawns that need too much memory are refused"

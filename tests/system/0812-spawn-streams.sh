@@ -5,8 +5,8 @@
 . "${top_srcdir:?}/tests/lib/step.sh"
 . "$top_srcdir/tests/lib/spawn.sh"
 
-says='[\"sh\",\"-c\",\"echo out \$SLURM_PROCID; echo err \$SLURM_PROCID >&2\"]'
-parent=$requests'echo parent; one 1 10 2 "'$says'"'
+program='[\"sh\",\"-c\",\"echo out \$SLURM_PROCID; echo err \$SLURM_PROCID >&2\"]'
+parent=$requests'echo parent; one 1 10 2 "'$program'"'
 
 spawning --label -n 1 sh -c "$parent" >"$tmpdir/out" 2>"$tmpdir/err"
 is "$(sort "$tmpdir/out")" "0: parent
@@ -31,7 +31,7 @@ out 0
 out 1
 parent" "a spawn does not truncate a shared file"
 
-spawning --label -o all.txt -n 1 sh -c "$requests"'echo parent; exec >/dev/null; sleep 0.2; one 1 10 1 "'"$says"'"' 2>/dev/null
+spawning --label -o all.txt -n 1 sh -c "$requests"'echo parent; exec >/dev/null; sleep 0.2; one 1 10 1 "'"$program"'"' 2>/dev/null
 is "$(sort all.txt)" "0: parent
 10: err 0
 10: out 0" "a spawn opens a shared file again that its last writer closed"

@@ -39,8 +39,8 @@ before=$(fds "$agent")
 go
 ok "a spawn of $many tasks is answered" eventually has_output error
 like "$(cat "$tmpdir/out")" '"error":0' "a spawn of $many tasks succeeds"
-all_told() { [ "$(grep -c '^[0-9]*$' "$tmpdir/out")" -eq "$many" ]; }
-ok "each of $many spawned tasks runs" eventually all_told
+all_ran() { [ "$(grep -c '^[0-9]*$' "$tmpdir/out")" -eq "$many" ]; }
+ok "each of $many spawned tasks runs" eventually all_ran
 is "$(grep '^[0-9]*$' "$tmpdir/out" | sort -n | sed -n '1p;$p' | tr '\n' ' ')" "0 $((many - 1)) " \
 	"$many spawned tasks have their ranks from first to last"
 is "$("$stepctl" ps "$job.0" | grep -c ' sh ')" $((many + 1)) "stepctl ps shows $many spawned tasks"

@@ -10,12 +10,12 @@
 begin() { # what start_step of reexec.sh does, with these plugins
 	start_step --plugin-dir "$plugins" --mpi spawner "$@"
 }
-tell='[\"sh\",\"-c\",\"echo join \$SLURM_PROCID \$SLURM_NTASKS \$SPAWNER \$SPAWNER_COMMON \$SPAWNER_PREFORK; '$until_gone'; exit \$SLURM_PROCID\"]'
+program='[\"sh\",\"-c\",\"echo join \$SLURM_PROCID \$SLURM_NTASKS \$SPAWNER \$SPAWNER_COMMON \$SPAWNER_PREFORK; '$until_gone'; exit \$SLURM_PROCID\"]'
 
 for tracker in $(backends); do
 	begin -n 1 --proctrack "$tracker" --label --result "$tmpdir/r" sh -c "$requests"'
-		one 1 1 2 "'"$tell"'"; echo "$answer"; until [ -e "$0" ]; do sleep 0.02; done
-		one 2 3 2 "'"$tell"'"; echo "$answer"; '"$until_gone" "$tmpdir/again"
+		one 1 1 2 "'"$program"'"; echo "$answer"; until [ -e "$0" ]; do sleep 0.02; done
+		one 2 3 2 "'"$program"'"; echo "$answer"; '"$until_gone" "$tmpdir/again"
 	ok "$tracker: a spawn is answered" eventually has_output '"locals":\[1,2\]'
 	ok "$tracker: an agent with spawned tasks is upgraded" upgrade
 	ok "$tracker: spawned tasks are members after an upgrade" sh -c "[ \$('$stepctl' pids '$job.0/1-2' | wc -l) -ge 2 ]"
@@ -46,7 +46,7 @@ nothing_left "spawns during upgrades leave no cgroup, process or file behind"
 # The agent is killed: who takes over has the tasks that have joined, and no more spawns.
 for tracker in $(backends); do
 	begin -n 1 --proctrack "$tracker" sh -c "$requests"'
-		one 1 1 2 "'"$tell"'"; echo "$answer"; '"$until_gone"'; exit 0'
+		one 1 1 2 "'"$program"'"; echo "$answer"; '"$until_gone"'; exit 0'
 	eventually has_output '"locals":\[1,2\]'
 	kill_agent
 	"$stepd" adopt --plugin-dir "$plugins" --result "$tmpdir/r" "$job.0" 2>"$tmpdir/err" &

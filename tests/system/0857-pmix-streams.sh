@@ -11,7 +11,7 @@
 
 export tmpdir await
 
-words() { # NAME
+sorted_log() { # NAME
 	sort "$tmpdir/$1.log"
 }
 
@@ -34,7 +34,7 @@ wait "$tool"
 is "$?" 0 "a tool that pulls one rank ends with it"
 ended 0 "a step that tools pull from succeeds"
 patiently grep -q 'end 2 err' "$tmpdir/all.log"
-is "$(words all | grep '^end')" "end 0 err
+is "$(sorted_log all | grep '^end')" "end 0 err
 end 0 out
 end 1 err
 end 1 out
@@ -69,7 +69,7 @@ out 0
 err 0
 out 2
 err 2" "a tool gets output without labels, and what goes to one file as one stream"
-is "$(words all | grep -c '^end [02] ')" 4 "a tool gets the end of the stream that goes to the other's file"
+is "$(sorted_log all | grep -c '^end [02] ')" 4 "a tool gets the end of the stream that goes to the other's file"
 
 # ---- what can't be pulled ----
 

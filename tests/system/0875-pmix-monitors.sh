@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# mpi/pmix: what watches processes: a heart and a file that stand still are told, those that go on
-# are not, and what can't be watched is refused. And fabrics.
+# mpi/pmix: monitors of processes. A heartbeat or a file that stops raises an alert, one that goes on
+# raises none, and what can't be watched is refused. And fabrics.
 
 # shellcheck source=tests/lib/pmix.sh
 . "${top_srcdir:?}/tests/lib/pmix.sh"
@@ -29,14 +29,14 @@ for what in heartbeat size access modify; do
 		tries=$((tries + 1))
 		rm -f "$tmpdir/file"
 		pmix 2 watch $what "$tmpdir/file"
-		told=$(order)
-		[ "$told" = slow ] || break
+		when=$(order)
+		[ "$when" = slow ] || break
 	done
 	lines 1 '^alert 1: .*ALERT.* from 0$' "a monitor of $what raises an alert once the process stops"
-	if [ "$told" = slow ]; then
+	if [ "$when" = slow ]; then
 		skip 1 "this machine is too slow for it"
 	else
-		is "$told" after "a monitor of $what raises no alert before the process stops"
+		is "$when" after "a monitor of $what raises no alert before the process stops"
 	fi
 done
 

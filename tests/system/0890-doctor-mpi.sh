@@ -14,18 +14,18 @@ export TMPDIR
 
 # Where cgroups are to be had, trials hang below one of the test's own.
 group=
-place=
+root_option=
 mount=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
 if [ "$tracker" = cgroup ] && [ "$(id -u)" -eq 0 ]; then
 	group=$mount/stepd-test-doctor-mpi-$$
 	mkdir "$group"
 	at_exit "find '$group' -depth -type d -exec rmdir {} +"
-	place="--cgroup-root $group"
+	root_option="--cgroup-root $group"
 fi
 
 trial() { # [OPTION...]
 	# shellcheck disable=SC2086 # words
-	doctor --mpi $place "$@"
+	doctor --mpi $root_option "$@"
 }
 
 # What trials leave: processes with the test's mark, directories, groups.
@@ -135,7 +135,7 @@ clean_after "after a plugin that fails"
 # Those that hang, at the same time.
 hang() { # MOOD
 	# shellcheck disable=SC2086 # words, here and below
-	STEP_AILING=$1 timeout 300 "$stepd" doctor --json --mpi $place --plugin-dir "$tmpdir/plugins" \
+	STEP_AILING=$1 timeout 300 "$stepd" doctor --json --mpi $root_option --plugin-dir "$tmpdir/plugins" \
 		>"$tmpdir/hang.$1" 2>&1 &
 }
 for mood in stuck unready hook mute; do
@@ -155,7 +155,7 @@ clean_after "after a plugin that hangs"
 # A doctor that is killed.
 for signal in KILL TERM INT; do
 	# shellcheck disable=SC2086
-	STEP_AILING=mute "$stepd" doctor --mpi $place --plugin-dir "$tmpdir/plugins" >/dev/null 2>&1 &
+	STEP_AILING=mute "$stepd" doctor --mpi $root_option --plugin-dir "$tmpdir/plugins" >/dev/null 2>&1 &
 	pid=$!
 	eventually sh -c "pgrep -f '^$(dirname "$stepd")/selftest/mpi-selftest pmi1' >/dev/null"
 	[ $signal != INT ] || signal=HUP # of those in the background a shell has INT ignored
@@ -168,7 +168,7 @@ i=0
 while [ $i -lt 12 ]; do
 	i=$((i + 1))
 	# shellcheck disable=SC2086
-	timeout -s KILL "0.0$((i % 6))" "$stepd" doctor --mpi $place --plugin-dir "$tmpdir/plugins" >/dev/null 2>&1
+	timeout -s KILL "0.0$((i % 6))" "$stepd" doctor --mpi $root_option --plugin-dir "$tmpdir/plugins" >/dev/null 2>&1
 done
 # One that was killed between two steps of its own may leave an empty directory; the next one
 # removes it, when it is old enough to be nobody's.
@@ -188,7 +188,7 @@ is "$(of mpi.selftest level) $(of mpi.none.env level)" "warning " \
 	"doctor --mpi warns without the self-test's program"
 like "$(of mpi.selftest remedy)" "install" "doctor --mpi has a remedy for a missing self-test"
 cp "$(dirname "$plain")/selftest/mpi-selftest" "$tmpdir/bin/selftest/"
-tasks_are() { # SCRIPT: in the place of PMIx's client
+tasks_are() { # SCRIPT: in place of the PMIx client
 	# shellcheck disable=SC2016 # for the task's shell, here and below
 	printf '#!/bin/sh\nr=$SLURM_PROCID\n%s\n' "$1" >"$tmpdir/bin/selftest/mpi-selftest-pmix"
 	chmod +x "$tmpdir/bin/selftest/mpi-selftest-pmix"

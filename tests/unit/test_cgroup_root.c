@@ -137,7 +137,7 @@ static void test_path_map(_unused_ void **state)
 static void test_a_root_that_will_not_do(_unused_ void **state)
 {
 	static const struct {
-		const char *asked;
+		const char *configured;
 		int r;
 	} cases[] = {
 		{"sys/fs/cgroup", -EINVAL},
@@ -154,16 +154,16 @@ static void test_a_root_that_will_not_do(_unused_ void **state)
 		_cleanup_cgroup_root_ struct cgroup_root *root = NULL;
 		struct err err = ERR_INIT;
 
-		assert_int_equal(root_open(cases[i].asked, &root, &err), cases[i].r);
+		assert_int_equal(root_open(cases[i].configured, &root, &err), cases[i].r);
 		assert_null(root);
 		assert_int_equal(err.code, cases[i].r);
 		assert_non_null(strstr(err.text, ROOT_ENV));
-		assert_non_null(strstr(err.text, cases[i].asked));
+		assert_non_null(strstr(err.text, cases[i].configured));
 	}
 	assert_int_equal(scratch_count_fds(), fds);
 }
 
-static void test_a_root_asked_for(_unused_ void **state)
+static void test_a_configured_root(_unused_ void **state)
 {
 	_cleanup_free_ char *crooked = NULL, *below = NULL;
 	_cleanup_cgroup_root_ struct cgroup_root *root = NULL, *found = NULL;
@@ -315,7 +315,7 @@ static void test_names_of_own_groups(_unused_ void **state)
 
 /* Hands a controller down, if there is one: 0, -EBUSY where processes are in the way, or -ENOENT.
  */
-static int hand_down(int fd)
+static int enable_pids(int fd)
 {
 	_cleanup_free_ char *all = NULL;
 	char text[64];
@@ -334,7 +334,7 @@ static void test_leaving_the_root(_unused_ void **state)
 	need_root();
 	unit = rig_group(rig.fd, "left.service");
 	assert_int_equal(fsetxattr(unit, "user.delegate", "1", 1, 0), 0);
-	(void)hand_down(rig.fd); /* where the test may */
+	(void)enable_pids(rig.fd); /* where the test may */
 	other = rig_sleeper(unit);
 	pid = rig_fork(unit);
 	if (pid == 0) {
@@ -365,7 +365,7 @@ static void test_leaving_the_root(_unused_ void **state)
 		child_check(cgpath_of(0, &own) == 0 && root_map(root, own, &below) == 0);
 		child_check(strcmp(below, OWN_LEAF) == 0);
 		child_check(root_leave(root->fd, &err) == 0); /* there is nothing to do */
-		child_check(hand_down(root->fd) != -EBUSY);
+		child_check(enable_pids(root->fd) != -EBUSY);
 		child_check(root_open(NULL, &again, NULL) == 0);
 		child_check(
 			again->origin == ROOT_DELEGATED && strcmp(again->path, root->path) == 0);
@@ -622,7 +622,7 @@ int main(void)
 		cmocka_unit_test(test_names_of_own_groups),
 		cmocka_unit_test(test_a_scope_and_a_root),
 #define rig_test(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-		rig_test(test_a_root_asked_for),
+		rig_test(test_a_configured_root),
 		rig_test(test_own_cgroup_if_delegated),
 		rig_test(test_a_leaf_of_a_delegated_group),
 		rig_test(test_leaving_the_root),

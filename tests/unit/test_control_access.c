@@ -110,13 +110,13 @@ static void test_peer(void **state)
 	const struct control_peer *peer;
 
 	rig_send(rig, fd, CALL("Keep"));
-	while (rig->kept_count == 0)
+	while (rig->held_count == 0)
 		rig_once(rig);
-	peer = control_call_peer(rig->kept[0]);
+	peer = control_call_peer(rig->held[0]);
 	assert_int_equal(peer->pid, getpid());
 	assert_int_equal(peer->uid, geteuid());
 	assert_int_equal(peer->gid, getegid());
-	control_reply_take(rig->kept[0], NULL, true);
+	control_reply_take(rig->held[0], NULL, true);
 	(void)close(fd);
 }
 

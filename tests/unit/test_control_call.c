@@ -221,9 +221,9 @@ static void test_half_close(void **state)
 	assert_int_equal(shutdown(fd, SHUT_WR), 0);
 	rig_expect(rig, fd, "{\"parameters\":{\"i\":1}}");
 	rig_settle(rig);
-	assert_int_equal(rig->kept_count, 1);
-	control_reply_take(rig->kept[0], json_pack("{s:i}", "i", 2), true);
-	rig->kept_count = 0;
+	assert_int_equal(rig->held_count, 1);
+	control_reply_take(rig->held[0], json_pack("{s:i}", "i", 2), true);
+	rig->held_count = 0;
 	rig_expect(rig, fd, "{\"parameters\":{\"i\":2}}");
 	rig_expect(rig, fd, "{\"parameters\":{\"i\":3}}");
 	rig_expect_end(rig, fd);

@@ -166,7 +166,7 @@ static void test_half_a_call_behind_another(void **state)
 	rig_send_bytes(rig, fd, CALL("Echo"), 10);
 	rig_settle(rig);
 	assert_false(ev_is_active(&only(rig)->deadline));
-	control_reply_take(rig->kept[0], NULL, true);
+	control_reply_take(rig->held[0], NULL, true);
 	assert_true(ev_is_active(&only(rig)->deadline));
 	rig_expect(rig, fd, "{\"parameters\":{}}");
 	(void)close(fd);
@@ -184,7 +184,7 @@ static void test_gone(void **state)
 		fds[i] = rig_connect(rig);
 		rig_send(rig, fds[i], CALL("Keep"));
 	}
-	while (rig->kept_count < 5)
+	while (rig->held_count < 5)
 		rig_once(rig);
 	(void)close(fds[0]);
 	assert_int_equal(shutdown(fds[1], SHUT_WR), 0); /* waits for its answer */
@@ -196,7 +196,7 @@ static void test_gone(void **state)
 	(void)close(fds[1]);
 	rig_settle(rig);
 	assert_int_equal(rig->gone_count, 4);
-	assert_int_equal(rig->kept_count, 1);
+	assert_int_equal(rig->held_count, 1);
 	(void)close(fds[2]);
 	rig->control = control_close(rig->control);
 	assert_int_equal(rig->gone_count, 5);
@@ -212,16 +212,16 @@ static void test_answers_to_nobody(void **state)
 	for (i = 0; i < 2; i++) {
 		rig->gone_count = 0;
 		rig_send(rig, fd, "{\"method\":\"org.example.Trial.Keep\",\"more\":true}");
-		while (rig->kept_count == 0)
+		while (rig->held_count == 0)
 			rig_once(rig);
 		(void)close(fd);
-		control_reply_take(rig->kept[0], NULL, false); /* fails */
-		control_reply_take(rig->kept[0], NULL, false);
+		control_reply_take(rig->held[0], NULL, false); /* fails */
+		control_reply_take(rig->held[0], NULL, false);
 		if (i == 0)
-			control_reply_take(rig->kept[0], NULL, true);
+			control_reply_take(rig->held[0], NULL, true);
 		rig_settle(rig);
 		assert_int_equal(rig->gone_count, i);
-		rig->kept_count = 0;
+		rig->held_count = 0;
 		fd = rig_connect(rig);
 	}
 	assert_int_equal(shutdown(fd, SHUT_RD), 0); /* wants no answers */
@@ -247,14 +247,14 @@ static void test_drained(void **state)
 	text[0] = text[1000001] = '"';
 	memset(text + 1, 'x', 1000000);
 	rig_send(rig, fd, "{\"method\":\"org.example.Trial.Keep\",\"more\":true}");
-	while (rig->kept_count == 0)
+	while (rig->held_count == 0)
 		rig_once(rig);
-	control_call_on_drained(rig->kept[0], on_drained, rig);
+	control_call_on_drained(rig->held[0], on_drained, rig);
 	assert_int_equal(rig->drained_count, 0); /* from the loop */
 	rig_settle(rig);
 	assert_int_equal(rig->drained_count, 1);
-	control_reply_text(rig->kept[0], text, strlen(text), false);
-	control_call_on_drained(rig->kept[0], on_drained, rig);
+	control_reply_text(rig->held[0], text, strlen(text), false);
+	control_call_on_drained(rig->held[0], on_drained, rig);
 	rig_settle(rig);
 	assert_int_equal(rig->drained_count, 1); /* nobody reads */
 	free(rig_receive(rig, fd));
@@ -454,14 +454,14 @@ static void test_finish(void **state)
 {
 	struct rig *rig = *state;
 	int reader = rig_connect(rig), stopped = rig_connect(rig), idle = rig_connect(rig);
-	int keeps = rig_connect(rig);
+	int holder = rig_connect(rig);
 	_cleanup_free_ char *big = NULL;
 	ev_tstamp begin;
 
 	rig_send(rig, reader, BIG);
 	rig_send(rig, reader, CALL("Echo")); /* too late */
 	rig_send(rig, stopped, BIG);
-	rig_send(rig, keeps, CALL("Keep"));
+	rig_send(rig, holder, CALL("Keep"));
 	rig_settle(rig);
 	control_finish(rig->control, 5000, on_finished, rig);
 	assert_false(rig->finished);
@@ -470,7 +470,7 @@ static void test_finish(void **state)
 	assert_non_null(big);
 	rig_expect_end(rig, reader);
 	rig_expect_end(rig, idle);
-	rig_expect_end(rig, keeps);
+	rig_expect_end(rig, holder);
 	assert_int_equal(rig->gone_count, 1);
 	while (!rig->finished)
 		rig_once(rig);

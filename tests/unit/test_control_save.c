@@ -20,7 +20,7 @@ static json_t *keep_state(struct control_call *call, void *userdata)
 {
 	struct rig *rig = userdata;
 
-	return rig->kept[0] == call ? json_pack("{s:i}", "n", 42) : NULL;
+	return rig->held[0] == call ? json_pack("{s:i}", "n", 42) : NULL;
 }
 
 static void resume(struct control_call *call, const json_t *state, void *userdata)
@@ -29,7 +29,7 @@ static void resume(struct control_call *call, const json_t *state, void *userdat
 
 	assert_string_equal(control_call_get_method(call)->name, "Keep");
 	assert_int_equal(json_integer_value(json_object_get(state, "n")), 42);
-	rig->kept[rig->kept_count++] = call;
+	rig->held[rig->held_count++] = call;
 }
 
 /* The number in the document by that of a copy, which an exec would have left as it is. */
@@ -78,7 +78,7 @@ static void exec_service(struct rig *rig)
 	assert_int_equal(linkat(rig->dir_fd, "socket", rig->dir_fd, "kept", 0), 0);
 	rig->control = control_close(rig->control);
 	assert_int_equal(renameat(rig->dir_fd, "kept", rig->dir_fd, "socket"), 0);
-	rig->kept_count = 0;
+	rig->held_count = 0;
 	rig->gone_count = 0;
 	assert_int_equal(
 		control_restore(&rig->options, h, json_get_object(handover_root(h), "control"),
@@ -100,13 +100,13 @@ static void test_nothing_is_lost(void **state)
 {
 	struct rig *rig = *state;
 	int idle = rig_connect(rig), partial = rig_connect(rig), big = rig_connect(rig);
-	int keeps = rig_connect(rig), halved = rig_connect(rig), queued;
+	int holder = rig_connect(rig), halved = rig_connect(rig), queued;
 
 	rig_send_bytes(rig, partial, ECHO(1), 20);
 	rig_send(rig, big, BIG);
 	rig_send(rig, big, ECHO(2));
-	rig_send(rig, keeps, CALL("Keep"));
-	rig_send(rig, keeps, ECHO(3));
+	rig_send(rig, holder, CALL("Keep"));
+	rig_send(rig, holder, ECHO(3));
 	rig_send(rig, halved, BIG);
 	rig_send(rig, halved, ECHO(4));
 	assert_int_equal(shutdown(halved, SHUT_WR), 0);
@@ -124,16 +124,16 @@ static void test_nothing_is_lost(void **state)
 	expect_big(rig, halved);
 	rig_expect(rig, halved, ANSWER("\"i\":4"));
 	rig_expect_end(rig, halved);
-	assert_int_equal(rig->kept_count, 1);
-	control_reply_take(rig->kept[0], json_pack("{s:i}", "n", 42), true);
-	rig_expect(rig, keeps, ANSWER("\"n\":42"));
-	rig_expect(rig, keeps, ANSWER("\"i\":3"));
+	assert_int_equal(rig->held_count, 1);
+	control_reply_take(rig->held[0], json_pack("{s:i}", "n", 42), true);
+	rig_expect(rig, holder, ANSWER("\"n\":42"));
+	rig_expect(rig, holder, ANSWER("\"i\":3"));
 	rig_try(rig, ECHO(7), ANSWER("\"i\":7"));
 	assert_int_equal(rig->gone_count, 0);
 	(void)close(idle);
 	(void)close(partial);
 	(void)close(big);
-	(void)close(keeps);
+	(void)close(holder);
 	(void)close(queued);
 }
 
@@ -149,7 +149,7 @@ static void test_what_nobody_keeps(void **state)
 	rig_send(rig, second, CALL("Keep"));
 	rig_settle(rig);
 	exec_service(rig);
-	assert_int_equal(rig->kept_count, 1);
+	assert_int_equal(rig->held_count, 1);
 	answer = rig_receive(rig, second);
 	assert_non_null(answer);
 	assert_non_null(strstr(answer, "{\"error\":\"org.example.Trial.Failed\",\"parameters\":{"));
@@ -157,7 +157,7 @@ static void test_what_nobody_keeps(void **state)
 	rig_expect(rig, second, ANSWER("\"i\":1"));
 	(void)close(second);
 	(void)close(first); /* and who hangs up now is noticed */
-	rig->kept[0]->on_gone = NULL;
+	rig->held[0]->on_gone = NULL;
 	rig_settle(rig);
 	assert_int_equal(quota_count_all(rig->control), 0);
 }

@@ -199,8 +199,8 @@ static void expect_status(pid_t pid, int signal)
 /* Those of the rank, by the list or by the line, and nobody else. */
 static void test_signal_some(void **state)
 {
-	pid_t seed = child_start(0), told = child_start(0), other = child_start(0);
-	struct script s = {.members = {{seed, NONE}, {told, 7}, {other, 8}}, .n = 3};
+	pid_t seed = child_start(0), known = child_start(0), other = child_start(0);
+	struct script s = {.members = {{seed, NONE}, {known, 7}, {other, 8}}, .n = 3};
 	_cleanup_members_target_ struct members_target target = {
 		.list = list, .ctx = &s, .rank = 7};
 
@@ -209,15 +209,15 @@ static void test_signal_some(void **state)
 	assert_int_equal(members_find(&target), 2);
 	assert_int_equal(members_signal(&target, SIGUSR1), 0);
 	expect_status(seed, SIGUSR1);
-	expect_status(told, SIGUSR1);
+	expect_status(known, SIGUSR1);
 	assert_int_equal(waitpid(other, NULL, WNOHANG), 0);
 	child_end(other);
 }
 
 static void test_signal_unranked(void **state)
 {
-	pid_t seed = child_start(0), told = child_start(0);
-	struct script s = {.members = {{seed, NONE}, {told, 7}}, .n = 2};
+	pid_t seed = child_start(0), known = child_start(0);
+	struct script s = {.members = {{seed, NONE}, {known, 7}}, .n = 2};
 	_cleanup_members_target_ struct members_target target = {
 		.list = list, .ctx = &s, .rank = 7, .unranked_only = true};
 
@@ -225,8 +225,8 @@ static void test_signal_unranked(void **state)
 	set_seed(&target, seed);
 	assert_int_equal(members_signal(&target, SIGKILL), 0);
 	expect_status(seed, SIGKILL);
-	assert_int_equal(waitpid(told, NULL, WNOHANG), 0);
-	child_end(told);
+	assert_int_equal(waitpid(known, NULL, WNOHANG), 0);
+	child_end(known);
 }
 
 /* What has the pid of one that was seen is not hit. */

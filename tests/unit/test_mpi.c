@@ -18,33 +18,33 @@
 /* Plugins that start no service need nothing of it. */
 static const struct mpi_host host = {.wire = {.listen_fd = -1}};
 
-struct place {
+struct fixture {
 	char *dir;
 	int fds;
 };
 
 static int set_up(void **state)
 {
-	struct place *place = calloc(1, sizeof(*place));
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
 
-	if (!place)
+	if (!fixture)
 		return -1;
-	place->dir = scratch_make();
-	scratch_copy_built("stepd/cli/plugins/mpi_none.so", place->dir, "mpi_none.so");
-	scratch_copy_built("tests/lib/plugins/mpi_trial.so", place->dir, "mpi_trial.so");
-	place->fds = scratch_count_fds();
-	*state = place;
+	fixture->dir = scratch_make();
+	scratch_copy_built("stepd/cli/plugins/mpi_none.so", fixture->dir, "mpi_none.so");
+	scratch_copy_built("tests/lib/plugins/mpi_trial.so", fixture->dir, "mpi_trial.so");
+	fixture->fds = scratch_count_fds();
+	*state = fixture;
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	struct place *place = *state;
-	int fds = scratch_count_fds() - place->fds;
+	struct fixture *fixture = *state;
+	int fds = scratch_count_fds() - fixture->fds;
 
-	scratch_remove(place->dir);
-	free(place->dir);
-	free(place);
+	scratch_remove(fixture->dir);
+	free(fixture->dir);
+	free(fixture);
 	return fds;
 }
 
@@ -69,14 +69,14 @@ static void env_free(char **env)
 
 static void test_none(void **state)
 {
-	const struct place *place = *state;
+	const struct fixture *fixture = *state;
 	_cleanup_mpi_ struct mpi *mpi = NULL;
 	const stepd_step_rec_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
 	const mpi_plugin_task_info_t task = {.api_version = STEPD_API_VERSION, .job_id = 7};
 	struct err err = ERR_INIT;
 	char **env = env_new();
 
-	assert_int_equal(mpi_open(place->dir, "mpi/none", &mpi, &err), 0);
+	assert_int_equal(mpi_open(fixture->dir, "mpi/none", &mpi, &err), 0);
 	assert_null(mpi_get_env_type(mpi));
 	assert_int_equal(mpi_prefork(mpi, &job, &host, &env, &err), 0);
 	assert_int_equal(mpi_task(mpi, &task, &env), 0);
@@ -88,14 +88,14 @@ static void test_none(void **state)
 /* The two hooks of the client. */
 static void test_none_in_the_client(void **state)
 {
-	const struct place *place = *state;
+	const struct fixture *fixture = *state;
 	const mpi_plugin_client_info_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
 	mpi_plugin_client_state_t *client;
 	_cleanup_mpi_ struct mpi *mpi = NULL;
 	char **env = env_new();
 
 	assert_int_equal(mpi_plugin_kind()->symbols_count, 5);
-	assert_int_equal(mpi_open(place->dir, "none", &mpi, NULL), 0);
+	assert_int_equal(mpi_open(fixture->dir, "none", &mpi, NULL), 0);
 	assert_int_equal(mpi_client_prelaunch(mpi, &job, &env, &client, NULL), 0);
 	assert_non_null(client);
 	assert_int_equal(mpi_client_fini(mpi, client, NULL), 0);
@@ -105,14 +105,14 @@ static void test_none_in_the_client(void **state)
 
 static void test_client_hook_fails(void **state)
 {
-	const struct place *place = *state;
+	const struct fixture *fixture = *state;
 	const mpi_plugin_client_info_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
 	mpi_plugin_client_state_t *client = NULL;
 	_cleanup_mpi_ struct mpi *mpi = NULL;
 	struct err err = ERR_INIT;
 	char **env = env_new();
 
-	assert_int_equal(mpi_open(place->dir, "trial", &mpi, NULL), 0);
+	assert_int_equal(mpi_open(fixture->dir, "trial", &mpi, NULL), 0);
 	assert_int_equal(mpi_client_prelaunch(mpi, &job, &env, &client, &err), -ENOSYS);
 	assert_null(client);
 	assert_non_null(strstr(err.text, "plugin mpi/trial: p_mpi_hook_client_prelaunch() failed"));
@@ -121,14 +121,14 @@ static void test_client_hook_fails(void **state)
 
 static void test_hooks(void **state)
 {
-	const struct place *place = *state;
+	const struct fixture *fixture = *state;
 	_cleanup_mpi_ struct mpi *mpi = NULL;
 	stepd_step_rec_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
 	const mpi_plugin_task_info_t task = {.api_version = STEPD_API_VERSION, .gtaskid = 3};
 	struct err err = ERR_INIT;
 	char **env = env_new();
 
-	assert_int_equal(mpi_open(place->dir, "trial", &mpi, &err), 0);
+	assert_int_equal(mpi_open(fixture->dir, "trial", &mpi, &err), 0);
 	assert_string_equal(mpi_get_env_type(mpi), "trial");
 	assert_int_equal(mpi_prefork(mpi, &job, &host, &env, &err), 0);
 	assert_string_equal(stepd_env_get(env, "TRIAL_PREFORK"), "job 7");
@@ -141,17 +141,17 @@ static void test_hooks(void **state)
 /* It has the task hook, too, which is not called. */
 static void test_task_environ(void **state)
 {
-	const struct place *place = *state;
+	const struct fixture *fixture = *state;
 	_cleanup_mpi_ struct mpi *mpi = NULL;
 	mpi_plugin_task_info_t task = {.ltaskid = 1, .rank = 3, .size = 8, .ntasks = 9};
 	char **env = env_new();
 	int fd = 77;
 
-	assert_int_equal(mpi_open(place->dir, "trial", &mpi, NULL), 0);
+	assert_int_equal(mpi_open(fixture->dir, "trial", &mpi, NULL), 0);
 	assert_false(mpi_has_task_environ(mpi));
 	mpi = mpi_close(mpi);
-	scratch_copy_built("tests/lib/plugins/mpi_environ.so", place->dir, "mpi_environ.so");
-	assert_int_equal(mpi_open(place->dir, "environ", &mpi, NULL), 0);
+	scratch_copy_built("tests/lib/plugins/mpi_environ.so", fixture->dir, "mpi_environ.so");
+	assert_int_equal(mpi_open(fixture->dir, "environ", &mpi, NULL), 0);
 	assert_true(mpi_has_task_environ(mpi));
 	assert_int_equal(mpi_task_environ(mpi, &task, &env, &fd), 0);
 	assert_string_equal(stepd_env_get(env, "TRIAL_ENVIRON"), "rank 3 of 8, local 1");
@@ -165,13 +165,13 @@ static void test_task_environ(void **state)
 
 static void test_prefork_fails(void **state)
 {
-	const struct place *place = *state;
+	const struct fixture *fixture = *state;
 	_cleanup_mpi_ struct mpi *mpi = NULL;
 	stepd_step_rec_t job = {.api_version = STEPD_API_VERSION, .job_id = 1};
 	struct err err = ERR_INIT;
 	char **env = env_new();
 
-	assert_int_equal(mpi_open(place->dir, "mpi/trial", &mpi, &err), 0);
+	assert_int_equal(mpi_open(fixture->dir, "mpi/trial", &mpi, &err), 0);
 	assert_int_equal(mpi_prefork(mpi, &job, &host, &env, &err), -EHOSTUNREACH);
 	assert_non_null(strstr(err.text, "plugin mpi/trial"));
 	assert_non_null(strstr(err.text, strerror(EHOSTUNREACH)));
@@ -182,16 +182,16 @@ static void test_prefork_fails(void **state)
 
 static void test_not_there(void **state)
 {
-	const struct place *place = *state;
+	const struct fixture *fixture = *state;
 	struct mpi *mpi = NULL;
 	struct err err = ERR_INIT;
 
-	assert_int_equal(mpi_open(place->dir, "pmi9", &mpi, &err), -ENOENT);
+	assert_int_equal(mpi_open(fixture->dir, "pmi9", &mpi, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "there is no plugin mpi/pmi9"));
 	assert_non_null(strstr(err.text, "the plugin files there are: none, trial"));
-	assert_int_equal(mpi_open(place->dir, "proctrack/none", &mpi, &err), -EINVAL);
-	scratch_copy_built("tests/lib/plugins/mpi_misspelt.so", place->dir, "mpi_misspelt.so");
-	assert_int_equal(mpi_open(place->dir, "misspelt", &mpi, &err), -ENOEXEC);
+	assert_int_equal(mpi_open(fixture->dir, "proctrack/none", &mpi, &err), -EINVAL);
+	scratch_copy_built("tests/lib/plugins/mpi_misspelt.so", fixture->dir, "mpi_misspelt.so");
+	assert_int_equal(mpi_open(fixture->dir, "misspelt", &mpi, &err), -ENOEXEC);
 	assert_non_null(strstr(err.text, "lacks the function p_mpi_hook_client_fini()"));
 	assert_null(mpi);
 	assert_null(mpi_close(NULL));

@@ -70,7 +70,7 @@ _noreturn_ static int hang(const stepd_mpi_service_t *service)
 		(void)pause();
 }
 
-static int hand_out(const stepd_mpi_service_t *service)
+static int send_environ(const stepd_mpi_service_t *service)
 {
 	(void)!link_send_take(service->link_fd,
 		json_pack("{s:s, s:[s, s]}", "do", "environ", "set", "A=1", "B=2"), NULL, 0);
@@ -129,7 +129,7 @@ static void test_no_end_of_messages(void **state)
 }
 
 /* The same entry again and again: what it costs counts, not what is left of it. */
-static int hand_out_much(const stepd_mpi_service_t *service)
+static int send_much_environ(const stepd_mpi_service_t *service)
 {
 	bool own = service->userdata != NULL;
 	struct pollfd p = {.fd = service->link_fd, .events = POLLOUT};
@@ -161,10 +161,10 @@ static void test_too_much_environment(void **state)
 
 	(void)state;
 	o.start_timeout_ms = 30000;
-	assert_int_equal(start(&job, hand_out_much, NULL, &o, &s, &err), -E2BIG);
+	assert_int_equal(start(&job, send_much_environ, NULL, &o, &s, &err), -E2BIG);
 	assert_non_null(strstr(err.text, "more than 1048576 bytes of environment for all tasks"));
 	assert_null(mpi_service_free(s));
-	assert_int_equal(start(&job, hand_out_much, &job, &o, &s, &err), -E2BIG);
+	assert_int_equal(start(&job, send_much_environ, &job, &o, &s, &err), -E2BIG);
 	assert_non_null(strstr(err.text, "more than 65536 bytes of environment for a task"));
 	assert_null(mpi_service_free(s));
 }
@@ -232,7 +232,7 @@ static void test_what_it_keeps(void **state)
 	char c;
 
 	(void)state;
-	assert_int_equal(start(&job, hand_out, NULL, &o, &s, NULL), 0);
+	assert_int_equal(start(&job, send_environ, NULL, &o, &s, NULL), 0);
 	check_env(s, 0, "2");
 	check_env(s, 1, "3");
 	assert_int_equal(read(mpi_service_task_fd(s, 1), &c, 1), 1);

@@ -345,7 +345,7 @@ static void who_takes_the_port_of_one_that_is_gone_does_not_speak_for_it(void **
 
 /* Asks the kernel in a namespace of its own: 0 if it is told of no owner, 2 if there can be none.
  */
-static int ask_elsewhere(const struct pair *p, bool listening)
+static int check_from_elsewhere(const struct pair *p, bool listening)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET};
 	struct err err = ERR_INIT;
@@ -376,7 +376,7 @@ static void connection_elsewhere(bool listening)
 	p = open_pair(AF_INET);
 	pid = fork();
 	if (pid == 0)
-		_exit(ask_elsewhere(&p, listening));
+		_exit(check_from_elsewhere(&p, listening));
 	assert_true(pid > 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	close_pair(&p);

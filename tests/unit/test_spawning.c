@@ -34,9 +34,9 @@ struct node {
 	struct wire wire;
 	stepd_mpi_service_t service;
 	stepd_step_rec_t job;
-	json_t *asked;    /* the last that the agent was asked for */
-	json_t *dropped;  /* likewise, to end */
-	bool link_broken; /* the agent is asked for nothing */
+	json_t *requested; /* the last that the agent was asked for */
+	json_t *dropped;   /* likewise, to end */
+	bool link_broken;  /* the agent is asked for nothing */
 	unsigned prepared, started, failed;
 	uint32_t local_count, ranks[64], commands[64], nodes[64];
 	char data[64];
@@ -91,7 +91,7 @@ json_int_t serve_next_id(struct serve *s)
 int serve_link_send_take(struct serve *s, json_t *message)
 {
 	struct node *n = (struct node *)s;
-	json_t **into = &n->asked;
+	json_t **into = &n->requested;
 
 	assert_non_null(message);
 	if (n->link_broken) {
@@ -222,7 +222,7 @@ static int tear_down(void **state)
 	for (i = 0; i < NODES; i++) {
 		rig.node[i].serve.spawning = spawning_free(rig.node[i].serve.spawning);
 		ev_loop_destroy(rig.node[i].serve.loop);
-		json_decref(rig.node[i].asked);
+		json_decref(rig.node[i].requested);
 		json_decref(rig.node[i].dropped);
 	}
 	return 0;
@@ -242,7 +242,7 @@ static void on_done(void *userdata, int r, uint32_t number, uint32_t size, const
 	(void)snprintf(rig.why, sizeof(rig.why), "%s", err ? err->text : "");
 }
 
-static int ask(uint32_t node, uint32_t count, const char *const *hosts, struct err *err)
+static int spawn_on(uint32_t node, uint32_t count, const char *const *hosts, struct err *err)
 {
 	static char *const argv[] = {(char *)"prog", (char *)"x", NULL},
 			   *const env[] = {(char *)"E=1", NULL};
@@ -258,7 +258,7 @@ static int ask(uint32_t node, uint32_t count, const char *const *hosts, struct e
 
 static void begin(uint32_t node, uint32_t count)
 {
-	assert_int_equal(ask(node, count, NULL, NULL), 0);
+	assert_int_equal(spawn_on(node, count, NULL, NULL), 0);
 	deliver();
 }
 
@@ -268,10 +268,10 @@ static void agent_answers(uint32_t node, int error, const char *errors)
 	struct node *n = &rig.node[node];
 	struct link_message m = LINK_MESSAGE_INIT;
 
-	assert_non_null(n->asked);
+	assert_non_null(n->requested);
 	m.object = json_pack("{s:s, s:O, s:i, s:s, s:o*}", "tell", "spawned", "id",
-		json_object_get(n->asked, "id"), "error", error, "why", "no such program", "errors",
-		errors ? json_loads(errors, 0, NULL) : NULL);
+		json_object_get(n->requested, "id"), "error", error, "why", "no such program",
+		"errors", errors ? json_loads(errors, 0, NULL) : NULL);
 	assert_non_null(m.object);
 	spawning_take_answer(&n->serve, &m);
 	link_message_clear(&m);
@@ -283,7 +283,7 @@ static void all_agents_answer(void)
 	uint32_t i;
 
 	for (i = 0; i < NODES; i++) {
-		if (rig.node[i].asked)
+		if (rig.node[i].requested)
 			agent_answers(i, 0, NULL);
 	}
 }
@@ -310,10 +310,10 @@ static void test_all_start(void **state)
 		assert_int_equal(n->commands[i], i == 7);
 	}
 	assert_int_equal(n->local_count, 3);
-	assert_int_equal(json_integer_value(json_object_get(n->asked, "first_rank")), 4);
-	assert_int_equal(json_integer_value(json_object_get(n->asked, "number")), 1);
-	assert_int_equal(json_integer_value(json_object_get(n->asked, "size")), 8);
-	group = json_array_get(json_object_get(n->asked, "groups"), 0);
+	assert_int_equal(json_integer_value(json_object_get(n->requested, "first_rank")), 4);
+	assert_int_equal(json_integer_value(json_object_get(n->requested, "number")), 1);
+	assert_int_equal(json_integer_value(json_object_get(n->requested, "size")), 8);
+	group = json_array_get(json_object_get(n->requested, "groups"), 0);
 	assert_int_equal(json_integer_value(json_object_get(group, "count")), 2);
 	assert_int_equal(json_integer_value(json_object_get(group, "rank")), n->ranks[0]);
 	assert_string_equal(
@@ -322,7 +322,7 @@ static void test_all_start(void **state)
 		json_string_value(json_array_get(json_object_get(group, "env"), 1)), "ALL=a");
 	assert_int_equal(json_array_size(json_object_get(group, "environ")), 2);
 	assert_null(json_object_get(group, "cwd"));
-	group = json_array_get(json_object_get(n->asked, "groups"), 1);
+	group = json_array_get(json_object_get(n->requested, "groups"), 1);
 	assert_int_equal(json_integer_value(json_object_get(group, "appnum")), 1);
 	assert_string_equal(json_string_value(json_object_get(group, "cwd")), "/tmp");
 	all_agents_answer();
@@ -347,15 +347,15 @@ static void test_hosts(void **state)
 	struct err err = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(ask(0, 3, wrong, &err), -ENOENT);
+	assert_int_equal(spawn_on(0, 3, wrong, &err), -ENOENT);
 	assert_string_equal(err.text, "spawn: 'n7' is no node of the step");
-	assert_int_equal(ask(0, 3, hosts, NULL), 0);
+	assert_int_equal(spawn_on(0, 3, hosts, NULL), 0);
 	deliver();
 	assert_int_equal(rig.node[1].local_count, 2);
 	assert_int_equal(rig.node[2].local_count, 2);
 	assert_int_equal(rig.node[3].local_count, 0);
 	assert_int_equal(rig.node[3].started, 1); /* there is nothing to wait for */
-	assert_null(rig.node[3].asked);
+	assert_null(rig.node[3].requested);
 	all_agents_answer();
 	assert_int_equal(rig.r, 0);
 }
@@ -443,11 +443,11 @@ static void test_lost_node(void **state)
 	assert_int_equal(rig.r, -EPIPE);
 	assert_string_equal(rig.why, "spawn 1: the way to n1 is lost");
 	assert_non_null(rig.node[2].dropped);
-	assert_int_equal(ask(2, 1, hosts, &err), 0);
+	assert_int_equal(spawn_on(2, 1, hosts, &err), 0);
 	deliver();
 	assert_int_equal(rig.r, -EHOSTUNREACH);
 	/* On the other side of it. */
-	assert_int_equal(ask(1, 1, NULL, NULL), 0);
+	assert_int_equal(spawn_on(1, 1, NULL, NULL), 0);
 	spawning_node_lost(rig.node[1].serve.spawning, 0, &gone);
 	assert_int_equal(rig.done, 3);
 	assert_non_null(strstr(rig.why, "the way to node 0 is lost"));
@@ -531,7 +531,7 @@ static void test_rubbish(void **state)
 		}
 	}
 	assert_int_equal(rig.done, 0);
-	assert_null(rig.node[0].asked);
+	assert_null(rig.node[0].requested);
 }
 
 /* As even as it can be, whatever the nodes have. */
