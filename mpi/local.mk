@@ -35,7 +35,6 @@ libmpiwire_la_SOURCES = \
 	mpi/wire/frame.c mpi/wire/frame.h \
 	mpi/wire/listener.c mpi/wire/listener.h \
 	mpi/wire/loss.c \
-	mpi/wire/message.c \
 	mpi/wire/net.c mpi/wire/net.h mpi/wire/net_impl.h \
 	mpi/wire/tree.c mpi/wire/tree.h \
 	mpi/wire/wire.c mpi/wire/wire.h mpi/wire/wire_impl.h mpi/wire/wire_link.h
@@ -50,8 +49,7 @@ libmpiserve_la_SOURCES = \
 	mpi/serve/spawning.c mpi/serve/spawning.h mpi/serve/spawning_impl.h \
 	mpi/serve/spawning_part.c \
 	mpi/serve/spawning_root.c \
-	mpi/serve/streams.c \
-	mpi/serve/task_watch.c
+	mpi/serve/streams.c
 libmpiserve_la_LIBADD = libmpiwire.la libmpilink.la $(JANSSON_LIBS) $(EV_LIBS)
 
 # The messages of PMI-1 and PMI-2, and the client of an engine's own PMI.
@@ -78,9 +76,7 @@ libpmiserver_la_LIBADD = libpmi.la
 
 stepdplugin_LTLIBRARIES += mpi/pmi2/mpi_pmi2.la
 mpi_pmi2_mpi_pmi2_la_SOURCES = \
-	mpi/pmi2/pmi2.c $(MPI_CLIENT_HOOKS) \
-	mpi/pmi2/service.c mpi/pmi2/service.h \
-	mpi/pmi2/tcp.c mpi/pmi2/tcp.h
+	mpi/pmi2/pmi2.c $(MPI_CLIENT_HOOKS)
 mpi_pmi2_mpi_pmi2_la_LIBADD = libpmiserver.la libmpiserve.la
 mpi_pmi2_mpi_pmi2_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
@@ -101,12 +97,10 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/control.c \
 	mpi/pmix/events.c \
 	mpi/pmix/fence.c \
-	mpi/pmix/group.c mpi/pmix/group.h \
+	mpi/pmix/group.c \
 	mpi/pmix/interpose.c mpi/pmix/interpose.h \
 	mpi/pmix/iof.c mpi/pmix/iof.h \
-	mpi/pmix/iof_copy.c \
-	mpi/pmix/iof_pull.c \
-	mpi/pmix/iof_push.c \
+	mpi/pmix/iof_ranks.c \
 	mpi/pmix/keys.c mpi/pmix/keys.h \
 	mpi/pmix/log.c \
 	mpi/pmix/modex.c \

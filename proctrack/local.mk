@@ -44,7 +44,7 @@ libcgroups_la_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCGROUP_CFLAGS)
 libcgroups_la_LIBADD = libstepdsystemd.la libbase.la
 proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/cgroup.c \
-	proctrack/cgroup/checkup.c proctrack/cgroup/checkup.h \
+	proctrack/cgroup/checkup.c \
 	proctrack/reporter.c proctrack/reporter.h
 proctrack_cgroup_proctrack_cgroup_la_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCGROUP_CFLAGS)
 proctrack_cgroup_proctrack_cgroup_la_LIBADD = libcgroups.la

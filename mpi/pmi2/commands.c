@@ -161,7 +161,7 @@ static int pmi1_run_init(struct request *request, const struct pmi_message *m)
 	return 0;
 }
 
-/* The beginning over TCP; tcp.c has identified the task. */
+/* The beginning over TCP; pmi2.c has identified the task. */
 static int run_initack(struct request *request, _unused_ const struct pmi_message *m)
 {
 	struct pmi_task *task = request->task;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The PMI server of one node: conversations with tasks in PMI-1 and PMI-2, and their state. It
- * reads and writes no descriptor and starts no timer: its user (service.c, tests) passes it bytes,
+ * reads and writes no descriptor and starts no timer: its user (pmi2.c, tests) passes it bytes,
  * takes its output away, and has the time. Fences, messages and spawns go through mpi/serve, for
  * which tests have functions of their own.
  *

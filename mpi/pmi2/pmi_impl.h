@@ -83,7 +83,7 @@ struct pmi_task {
 	struct bytes block; /* lines of "mcmd" blocks so far */
 	bool in_block;
 	uint32_t block_spawns;     /* of them: complete ones */
-	struct endpoint *endpoint; /* service.h; NULL: there is none */
+	struct endpoint *endpoint; /* pmi2.c; NULL: there is none */
 };
 
 TAILQ_HEAD(gather_list, gather);

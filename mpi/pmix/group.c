@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "mpi/pmix/group.h"
 #include "mpi/pmix/keys.h"
 #include "mpi/pmix/px.h"
 #include "mpi/pmix/rpc.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The tasks' streams for tools, over the nodes of a step. A tool sends a request to the server
- * that it is connected to, and that one to the servers of the nodes where the ranks are
- *(iof_pull.c). These have their agents copy the streams and send what comes to the server, as their
- *subscriber (iof_copy.c); there it goes to libpmix (iof.c), which knows which of its tools want it.
- *What a tool sends goes the other way (iof_push.c).
+ * that it is connected to, and that one to the servers of the nodes where the ranks are (iof.c).
+ * These have their agents copy the streams and send what comes to the server, as their subscriber
+ * (iof_ranks.c); there it goes to libpmix (iof.c), which knows which of its tools want it. What a
+ * tool sends goes the other way.
  *
  *	agent =link=> copy -RPC_OUTPUT-> deliver => libpmix => tool
  *
@@ -19,9 +19,10 @@
 #include "mpi/link.h"
 #include "mpi/pmix/rpc.h"
 
-#define IOF_FLYING  (256u << 10)
-#define IOF_QUEUE   (4u << 20)
-#define IOF_WAITING (16u << 20) /* bytes that wait for one server's tools, of all nodes */
+#define IOF_FLYING   (256u << 10)
+#define IOF_QUEUE    (4u << 20)
+#define IOF_WAITING  (16u << 20)        /* bytes that wait for one server's tools, of all nodes */
+#define IOF_PUSH_MAX ((size_t)16 << 20) /* bytes of a call, and of all that wait on a node */
 
 /* An attribute of what a tool gets: how many bytes before these were left out. */
 #define IOF_LOST "stepd.iof.lost"
@@ -44,15 +45,13 @@ struct iof_sockets {
 struct iof {
 	struct px *px;
 
-	/* iof_pull.c */
+	/* iof.c */
 	struct tool *tools; /* those that are connected */
 	struct pull *pulls;
 	uint64_t used;   /* how many there ever were, and calls that push */
 	size_t ended;    /* so many of them have ended, and libpmix does not report which */
 	uint64_t doubts; /* bytes delivered since that perhaps nobody wants */
 	bool reported_doubts;
-
-	/* iof.c */
 	bool no_agent; /* the step is over, or its agent is gone */
 	bool over;     /* the same, and what is under way is waited for */
 	ev_timer grace;
@@ -60,44 +59,26 @@ struct iof {
 	size_t waiting; /* bytes */
 	unsigned in_libpmix;
 	struct iof_sockets sockets;
+	unsigned pushes; /* of this node's tools, which are not answered yet */
 
-	/* iof_copy.c */
+	/* iof_ranks.c */
 	struct subscriber *subscribers;
-	uint64_t subscribed; /* how many there ever were */
-
-	/* iof_push.c */
+	uint64_t subscribed;  /* how many there ever were */
 	struct push *writing; /* for ranks of this node, in their order */
 	size_t pushing_bytes;
-	unsigned pushes; /* of this node's tools, which are not answered yet */
 };
 
 /* ---- iof.c ---- */
 
 /* Something has come to its end: whether all has, at the end of the step. */
 void iof_check(struct iof *iof);
-/* libpmix may take more again. */
-void iof_deliver_next(struct iof *iof);
-/* Nobody wants what waits. */
-void iof_deliver_drop(struct iof *iof);
-/* Connections have come or gone: they are listed anew. */
-void iof_sockets_changed(struct iof *iof);
 
-/* ---- iof_pull.c ---- */
-
-void iof_pulls_close(struct iof *iof);
-/* Whether a tool on this node may want it; true only for a while where that can't be known. */
-bool iof_is_wanted(
-	struct iof *iof, const pmix_proc_t *proc, pmix_iof_channel_t channel, size_t size);
-
-/* ---- iof_copy.c ---- */
+/* ---- iof_ranks.c ---- */
 
 void iof_copy_close(struct iof *iof);
 bool iof_send_is_idle(const struct iof *iof);
 /* No stream goes on. */
 void iof_send_ends(struct iof *iof);
-
-/* ---- iof_push.c ---- */
-
 bool iof_push_is_idle(const struct iof *iof);
 
 #endif

@@ -119,6 +119,29 @@ bool collective_has(struct px *px, const struct nspace *nspace, uint32_t rank);
 void collective_rank_absent(struct px *px, const struct nspace *nspace, uint32_t rank);
 void collective_close(struct px *px);
 
+/* ---- named sets of ranks (group.c) ----
+ *
+ * A group is known to the nodes whose ranks are in it, from its construction to its destruction. A
+ * process set is what MPI sessions and tools request by name: it is made where a spawn requests it
+ * (PMIX_PSET_NAME), of the ranks of a command line or of all, and every node of the step knows it
+ * as long as the step lasts.
+ */
+
+struct rank_set {
+	struct rank_set *next;
+	char *name;
+	size_t nprocs;
+	pmix_proc_t procs[];
+};
+
+/* NULL: there is none of that name. */
+const struct rank_set *set_find(const struct rank_set *sets, const char *name);
+/* Makes the process sets that a spawn which has succeeded requests. */
+void psets_of_spawn(struct px *px, const struct call *call, const char *nspace);
+void groups_close(struct px *px);
+/* What came with PMIX_GROUP_CONSTRUCT_COMPLETE, of a group by invitation. */
+void group_complete(struct px *px, const pmix_info_t *info, size_t ninfo);
+
 /* ---- events of the service: serve_events, userdata is the px ---- */
 
 void px_task_started(void *userdata, uint32_t step_rank, pid_t pid);
@@ -198,8 +221,5 @@ void spawn_open(struct px *px);
 /* Signals ranks on all nodes that have some of them, for call, which done gets. */
 void control_signal(struct px *px, const pmix_proc_t *procs, size_t count, int signal,
 	struct call *call, rpc_all_done_fn done);
-void groups_close(struct px *px);
-/* What came with PMIX_GROUP_CONSTRUCT_COMPLETE, of a group by invitation. */
-void group_complete(struct px *px, const pmix_info_t *info, size_t ninfo);
 
 #endif

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "mpi/pmix/group.h"
 #include "mpi/pmix/keys.h"
+#include "mpi/pmix/px.h"
 #include "stepd/base/strv.h"
 
 /* One key of a query. */

@@ -19,9 +19,9 @@ enum rpc_op {
 	RPC_ENDED,     /* events.c, a notice */
 	RPC_RANKS,     /* ranks.c */
 	RPC_PSET,      /* group.c, a notice */
-	RPC_STREAMS,   /* iof_copy.c */
+	RPC_STREAMS,   /* iof_ranks.c */
 	RPC_OUTPUT,    /* iof.c */
-	RPC_INPUT,     /* iof_push.c */
+	RPC_INPUT,     /* iof_ranks.c */
 	RPC_LEAVING,   /* rpc.c, a notice */
 	RPC_MAX,
 };

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "mpi/link.h"
-#include "mpi/pmix/group.h"
 #include "mpi/pmix/px.h"
 #include "stepd/base/strv.h"
 

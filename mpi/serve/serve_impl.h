@@ -94,24 +94,6 @@ int serve_request_take(struct serve *s, json_t *message, serve_done_fn done, voi
 /* The message with its "ranks", none where they are NULL. NULL: no memory. Takes the reference. */
 json_t *serve_add_ranks_take(json_t *message, const uint32_t *ranks, size_t count);
 
-/* A task has ended after its agent; its exit status went to the process that has reaped it. */
-void serve_task_gone(struct serve *s, uint32_t rank);
-
-/* ---- task_watch.c -------------------------------------------------------------------------- */
-
-void task_watch_init(struct serve *s);
-void task_watch_clear(struct serve *s);
-
-/* While the agent lives: it reports both. */
-int task_watch_add(struct serve *s, uint32_t rank, pid_t pid) _must_check_;
-void task_watch_remove(struct serve *s, uint32_t rank);
-
-/* The agent has died. Calls serve_task_gone() for those that have gone already, from the loop. */
-void task_watch_begin(struct serve *s);
-
-/* Whether one of them is still thought to live. */
-bool task_watch_has_any(const struct serve *s);
-
 /* ---- streams.c ----------------------------------------------------------------------------- */
 
 struct streams *streams_new(struct serve *s);

@@ -163,6 +163,8 @@ struct wire_header wire_fence_header(
 void wire_send_frame(
 	struct wire *w, size_t edge, const struct wire_header *h, struct wire_buffer *payload);
 
+void wire_messages_forget(struct wire *w); /* those of nodes that are gone */
+
 /* Takes a frame that has come by this edge, as wire_link_frame(). The nodes it names are there; the
  * rest is not trusted. */
 typedef int wire_on_fn(struct wire *w, size_t edge, const struct wire_header *h,
@@ -218,12 +220,6 @@ int wire_op_arm(struct wire *w, struct op *op, uint64_t timeout_ms) _must_check_
 void wire_op_expire(struct wire *w, struct op *op);
 
 wire_on_fn wire_on_broken, wire_on_late, wire_on_who, wire_on_status;
-
-/* ---- message.c */
-wire_on_fn wire_on_message;
-void wire_messages_clear(struct wire *w);
-void wire_messages_forget(struct wire *w); /* those of nodes that are gone */
-void wire_on_own(struct wire *w, struct wire_timer *timer);
 
 /* ---- loss.c */
 void wire_lose(struct wire *w, size_t edge, const char *why);

@@ -19,7 +19,6 @@
 #include <sys/mman.h>
 
 #include "proctrack/cgroup/cgroupfs.h"
-#include "proctrack/cgroup/checkup.h"
 #include "proctrack/cgroup/controllers.h"
 #include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/limits.h"
@@ -27,6 +26,7 @@
 #include "proctrack/cgroup/root.h"
 #include "proctrack/cgroup/step.h"
 #include "proctrack/cgroup/usage.h"
+#include "proctrack/reporter.h"
 #include "stepd/api/plugin.h"
 #include "stepd/api/proctrack.h"
 #include "stepd/base/fs.h"

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "proctrack/cgroup/checkup.h"
-
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdint.h>
@@ -16,6 +14,7 @@
 #include "proctrack/cgroup/limits.h"
 #include "proctrack/cgroup/probe.h"
 #include "proctrack/cgroup/root.h"
+#include "proctrack/reporter.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/procstat.h"
 #include "systemd/scope.h"

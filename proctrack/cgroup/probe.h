@@ -13,6 +13,7 @@
 #include "stepd/base/err.h"
 
 struct cgroup_root;
+struct reporter;
 
 /* ---- births ---------------------------------------------------------------------------------- */
 
@@ -67,5 +68,13 @@ void probe_forget(const struct cgroup_root *root);
  * made there, for probe_forget(). */
 int probe_root(const struct cgroup_root *root, char *text, size_t size, bool *ret_made,
 	struct err *err) _must_check_;
+
+/* ---- checkup.c ------------------------------------------------------------------------------- */
+
+/* plugin_checkup(): where steps would hang and why there, what a group can do (tried out on a trial
+ * group), and which limits can be set. root is NULL where root_open() failed, by the reason in err.
+ */
+void checkup_cgroup(
+	const struct reporter *reporter, const struct cgroup_root *root, const struct err *err);
 
 #endif
