@@ -109,5 +109,5 @@ missing=$(cd "$top_srcdir" && grep -ohE 'tests/(unit|system)/[a-zA-Z0-9_-]+' tes
 	done
 	echo "$name"
 done)
-is "$missing" "" "what the test beds run is there"
+is "$missing" "" "the scripts that the test beds run exist"
 done_testing

@@ -49,10 +49,10 @@ for target in $targets; do
 	if timeout -k 10 $((seconds + 600)) $within "tests/fuzz/fuzz_$target" $options \
 		-max_total_time="$seconds" -print_final_stats=1 -artifact_prefix="$tmpdir/" \
 		"$tmpdir/found/$target" "$top_srcdir/tests/fuzz/corpus/$target" >"$tmpdir/log" 2>&1; then
-		ok "nothing breaks fuzz_$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$tmpdir/log") inputs"
+		ok "fuzz_$target finds no input that breaks the parser: $(sed -n 's/^stat::number_of_executed_units: *//p' "$tmpdir/log") inputs"
 		continue
 	fi
-	not_ok "nothing breaks fuzz_$target" "$(tail -n 40 "$tmpdir/log")"
+	not_ok "fuzz_$target finds no input that breaks the parser" "$(tail -n 40 "$tmpdir/log")"
 	for input in "$tmpdir"/crash-* "$tmpdir"/timeout-* "$tmpdir"/oom-* "$tmpdir"/leak-*; do
 		[ ! -f "$input" ] || diag "the input, in base64: $(base64 -w 0 "$input")"
 		rm -f "$input"

@@ -13,7 +13,7 @@ same() { # FILE COMMAND...
 	shift
 	"$@" >"$tmpdir/made" 2>"$tmpdir/err" || cat "$tmpdir/err" >>"$tmpdir/made"
 	is "$(diff "$doc/$file" "$tmpdir/made" | head -n 20)" "" \
-		"$file has what the tables say, else call make regenerate-docs"
+		"$file agrees with the tables, else call make regenerate-docs"
 }
 
 same stepd-spec.schema.json "$generate" schema "$doc/generate/spec.json"
@@ -23,6 +23,6 @@ same stepd.8 "$generate" manual "$doc/generate/spec.json" "$doc/stepd.8"
 # A heading or a table that is no longer there can't leave its part of the page as it was.
 printf '.\\" BEGIN options None such\n.\\" END\n' >"$tmpdir/page"
 "$generate" manual "$doc/generate/spec.json" "$tmpdir/page" >/dev/null 2>"$tmpdir/err"
-is "$?" 1 "marks without a table are an error"
-like "$(cat "$tmpdir/err")" "None such: there is no such table or heading" "which names them"
+is "$?" 1 "marks without a table fail the generator"
+like "$(cat "$tmpdir/err")" "None such: there is no such table or heading" "the generator names the marks without a table"
 done_testing

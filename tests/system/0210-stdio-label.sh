@@ -105,7 +105,7 @@ if command -v python3 >/dev/null; then
 	step -q -l --result result -n 2 -- echo x >/dev/full 2>err
 	is "$? $(lost)" "120 True 120 completed" "the result reports lost output"
 	step -q -l --result result -n 2 -- sh -c 'echo x; exit 3' >/dev/full 2>err
-	is "$? $(lost)" "3 True 3 completed" "a task's own failure comes before it in the exit status"
+	is "$? $(lost)" "3 True 3 completed" "a task's own failure precedes lost output in the exit status"
 	step -q -l --result result -n 2 -- echo x >out 2>err
 	is "$? $(lost)" "0 None 0 completed" "the result of a step without lost output reports none"
 	{

@@ -82,7 +82,7 @@ if command -v script >/dev/null; then
 		echo typed
 		sleep 1
 	) | timeout 900 script -qec "sh $tmpdir/run.sh" /dev/null >typescript 2>&1
-	is "$(cat tty.0) $(cat tty.1)" "typed typed" "what is typed at a terminal reaches all tasks"
+	is "$(cat tty.0) $(cat tty.1)" "typed typed" "input typed at a terminal reaches all tasks"
 	is "$(timeout 900 script -qec "'$stepd' run --job $job --output '$tmpdir/tty' -- test -t 0; echo \$?" \
 		/dev/null </dev/null | tr -d '\r' | tail -1)" 1 "a single task does not get the terminal itself"
 else

@@ -73,7 +73,7 @@ nohup=$!
 eventually test -s "$tmpdir/out2"
 kill -HUP $nohup
 wait $nohup
-is $? 0 "an agent whose caller ignores SIGHUP (nohup) ignores it too"
+is $? 0 "an agent whose caller ignores SIGHUP (nohup) ignores SIGHUP"
 kill -TERM "$agent"
 ended 143 "an agent started without nohup ends while one with it goes on"
 

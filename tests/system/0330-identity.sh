@@ -21,7 +21,7 @@ like "$(step --uid nobody --no-new-privs -- cat /proc/self/status)" "^NoNewPrivs
 	"--no-new-privs sets no_new_privs"
 
 out=$(sh -c 'trap "" HUP PIPE USR1; exec "$@"' sh "$stepd" run --job "$job" -- cat /proc/self/status)
-like "$out" "^SigIgn:	0000000000000000\$" "what the agent's caller ignores is reset for tasks"
+like "$out" "^SigIgn:	0000000000000000\$" "signals that the agent's caller ignores are reset for tasks"
 
 out=$(step --uid 65533 --gid 65532 --groups 11,12 -- sh -c 'id -u; id -g; id -G' | tr '\n' '/')
 is "$out" "65533/65532/65532 11 12/" "a task can have ids that no database knows"

@@ -224,7 +224,7 @@ ok "an agent whose shell is root ignores a stranger's CONT" eventually ignored 1
 ok "an agent whose shell is root stops again after a stranger's CONT" eventually agent_stands
 ok "a step whose shell is root stays suspended after a stranger's CONT" suspended
 shell fg
-ok "an fg resumes the step, though a stranger's CONT came just before the shell's" eventually running 0
+ok "fg resumes the step though a stranger's CONT came just before the shell's" eventually running 0
 rm -f "$tmpdir/stay"
 # Where the step was not resumed.
 kill -CONT "$agent"

@@ -92,7 +92,7 @@ unlike "$(cat "$tmpdir/err")" "No space" "an agent on a full file system reports
 is "$(json_get "$(step_dir 2)/result.json" '{k: v for k, v in d.items() if k != "keep_until_time_usec"}')" \
 	"$(json_get "$tmpdir/result" d)" "the result is retained, whole, on a full file system"
 is "$(json_get "$tmpdir/result" 'len(tasks)')" "$ntasks" "the result on a full file system has all tasks"
-is "$(ls -A "$run"/*_"$job.2")" result.json "nothing but the result is retained on a full file system"
+is "$(ls -A "$run"/*_"$job.2")" result.json "only the result is retained on a full file system"
 dd if=/dev/zero of="$run/more" bs=4k 2>/dev/null
 out=$(step --step 3 -- true 2>&1)
 is $? 125 "a step without space for its files is not started"

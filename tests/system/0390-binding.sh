@@ -175,7 +175,7 @@ refused() { # TEXT OPTION...
 	shift
 	out=$(step "$@" -- sh -c ": >'$tmpdir/ran'" 2>&1)
 	is "$? $(printf '%s\n' "$out" | grep -c "$wanted") $(ls "$tmpdir/ran" 2>/dev/null)" "125 1 " \
-		"refused before anything ran: $*"
+		"binding options are refused before a task runs: $*"
 }
 refused "cpu_bind: CPU 60000 is none of the step's ($allowed)" --cpu-bind=map_cpu:60000
 refused "cpu_bind: the mask 0xf*... has CPUs" --cpu-bind="mask_cpu:$(printf '%0300d' 0 | tr 0 f)"

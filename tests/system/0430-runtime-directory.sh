@@ -37,10 +37,10 @@ cat >"$dir/state.json" <<X
  "state": "running", "proctrack": "proctrack/linuxproc", "container_id": $$, "agent_pid": $$,
  "agent_start_ticks": 1, "tasks": []}
 X
-is "$("$stepctl" pids "$job.0" 2>"$tmpdir/err")" "" "the children of who has a dead agent's pid are not the step's"
+is "$("$stepctl" pids "$job.0" 2>"$tmpdir/err")" "" "children of the process that has a dead agent's pid are not the step's"
 like "$(cat "$tmpdir/err")" "with proctrack/linuxproc nobody else knows" \
 	"stepctl pids warns that linuxproc's members are unknown without the agent"
-is "$("$stepctl" find $!)" "$! is in no step" "stepctl find does not find them in the step"
+is "$("$stepctl" find $!)" "$! is in no step" "stepctl find does not find children of the process that has a dead agent's pid"
 kill $!
 rm -r "$dir"
 

@@ -24,9 +24,9 @@ is "$(of kernel.version value)" "$(uname -r)" "doctor reports the kernel's versi
 is "$(of runtime.directory value)" "$run" "doctor reports the runtime directory"
 out=$(timeout 900 "$stepd" doctor)
 is "$(printf '%s\n' "$out" | awk 'length($0) > 80 && NF > 2 + ($1 == "Remedy:")')" "" \
-	"doctor's text fits 80 columns but for a word that doesn't"
+	"doctor's text fits 80 columns except for single longer words"
 unlike "$out" "$(printf '\033')" "doctor's text has no colours in a pipe"
-like "$out" "^A step started now is tracked by proctrack/" "doctor's text ends with what a step would have"
+like "$out" "^A step started now is tracked by proctrack/" "doctor's text ends with the features that a step would have"
 quiet=$(timeout 900 "$stepd" doctor --quiet)
 unlike "$quiet" '^  (ok|-) ' "doctor --quiet omits what is well"
 is "$(printf '%s\n' "$quiet" | grep -c '^  warning ')" "$(printf '%s\n' "$out" | grep -c '^  warning ')" \

@@ -12,9 +12,9 @@ refused() {
 	shift 2
 	out=$(step "$@" -- touch "$tmpdir/started" 2>&1)
 	is $? 125 "$name: the step fails with the agent's own status"
-	like "$out" "$regex" "$name: the refusal names the limit"
+	like "$out" "$regex" "$name: the refusal of a limit names it"
 	is "$(printf '%s\n' "$out" | wc -l)" 1 "$name: the refusal is one sentence"
-	ok "$name: no task was started" test ! -e "$tmpdir/started"
+	ok "$name: a refused limit starts no task" test ! -e "$tmpdir/started"
 	nothing_left "$name: the job leaves no cgroup, process or file behind"
 }
 

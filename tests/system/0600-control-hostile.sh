@@ -98,7 +98,7 @@ if [ "$(id -u)" = 0 ]; then
 	is "$($varlink --uid 65534 call "$socket" org.varlink.service.GetInfo | json_get - '"product" in p')" true \
 		"a user is served once the user's other connections have closed"
 	is "$($varlink --uid 65534 call "$socket" ListPids | json_get - '[error, p["method"], p["needs"]]')" \
-		'["io.stepd.Step.PermissionDenied", "io.stepd.Step.ListPids", "ask"]' "a user who may not ask is refused"
+		'["io.stepd.Step.PermissionDenied", "io.stepd.Step.ListPids", "ask"]' "a user without access is refused"
 else
 	skip 4 "another user needs root"
 fi

@@ -140,7 +140,7 @@ if [ "$tracker" = cgroup ]; then
 	kill $other
 	wait $other
 else
-	skip 4 "who may be added depends on the tracker"
+	skip 4 "the processes that may be added depend on the tracker"
 fi
 like "$(refused AddPid '{"pid": 1}')" "Failed .*EINVAL.*process 1 can't be added to the step: it is the first" \
 	"AddPid of process 1 is refused"

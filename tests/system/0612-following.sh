@@ -61,7 +61,7 @@ is "$(cat "$tmpdir/once")" "$(tail -n 1 "$tmpdir/wait")" \
 is "$(json_get "$tmpdir/once" 'p["result"]')" \
 	"$(json_get "$directory/result.json" '{k: v for k, v in d.items() if k != "keep_until_time_usec"}')" \
 	"the result of Wait is the retained one"
-is "$(ls "$directory")" "result.json" "nothing but the result is retained"
+is "$(ls "$directory")" "result.json" "only the result of an ended step is retained"
 rm -r "$directory"
 
 # ---- a result is on the disk before any client has it---------------------------------------------

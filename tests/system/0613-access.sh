@@ -120,7 +120,7 @@ for who in $owner $stranger; do
 done
 is "$(cat "$tmpdir/events-$stranger.status")" 3 "stepctl events of somebody else is refused without an agent"
 like "$(cat "$tmpdir/events-$stranger.err")" "only root, the step's owner and the operator group may read '.*/events.jsonl'" \
-	"the refusal of a dead agent's events names who may read them"
+	"the refusal of a dead agent's events names the users that are allowed"
 like "$(cat "$tmpdir/events-$owner")" "running" "stepctl events of the owner shows a dead agent's events"
 "$stepd" adopt -q "$job.0" &
 adopter=$!

@@ -70,11 +70,11 @@ for round in 1 2 3 4 5 6; do
 	ok "signal $round near the last event reaches the task" eventually heard
 done
 last=$(json_get "$events" 'max(e["sequence"] for e in docs if e["kind"] == "signal")')
-is "$last" $most "no more signals are logged as events after so many"
+is "$last" $most "signals after the limit of events are not logged"
 exec 9<"$events" # which goes with the step
-is "$(request Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "a step with so many events can be ended"
+is "$(request Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "a step at the limit of events can be ended"
 wait "$agent"
-is "$(json_get - 'docs[-1]["state"]' <&9)" ended "the end of a step with so many events is logged"
+is "$(json_get - 'docs[-1]["state"]' <&9)" ended "the end of a step at the limit of events is logged"
 rm -r "$run"/*_"$job.0"
 nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

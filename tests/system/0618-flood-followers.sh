@@ -71,7 +71,7 @@ if eventually grep -q attached "$tmpdir/strace"; then
 	request Notify '{"message": "heard"}' >/dev/null
 	ok "an event reaches all of $followers followers" eventually heard 2
 	most=$(most_in_turn)
-	ok "no turn of the agent's loop sends to all of them ($most in one at most)" turn_is_bounded
+	ok "no turn of the agent's loop sends to all followers ($most in one at most)" turn_is_bounded
 	: >"$tmpdir/trace"
 	request Terminate '{"grace_ms": 0}' >/dev/null
 	wait "$agent"

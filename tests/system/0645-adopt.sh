@@ -97,7 +97,7 @@ for b in $(backends); do
 	adopt 1 --result "$tmpdir/r"
 	is $? 7 "$b: the adopted step exits with the largest status"
 	is "$(result 1 '[exit_code, *(t["exit_code"] for t in tasks)]')" "[7, 7, 1, 2]" \
-		"$b: the adopted step's result has each task's status, the one before too"
+		"$b: the adopted step's result has each task's status, also of one that ended before"
 	is "$(result 1 '[adopted, reason]')" '[true, "completed"]' "$b: the result of the adopted step has adopted"
 	is "$(sed '/keep_until/d' "$run"/*_"$job.1"/result.json)" "$(cat "$tmpdir/r")" \
 		"$b: adopt writes the result to --result, too"
@@ -116,7 +116,7 @@ for b in $(backends); do
 	two=$!
 	eventually grep -hq 'already' "$tmpdir/err1" "$tmpdir/err2"
 	eventually adopted 2 1
-	is "$(cat "$tmpdir/err1" "$tmpdir/err2" | grep -c already)" 1 "$b: one of two adopts at once is refused"
+	is "$(cat "$tmpdir/err1" "$tmpdir/err2" | grep -c already)" 1 "$b: of two simultaneous adopts one is refused"
 	pid=$(state_of 2 agent_pid)
 	kill -9 "$pid"
 	wait $one $two
@@ -249,5 +249,5 @@ is $? 125 "adopt of a missing step is refused"
 like "$out" "there is no step $job.99 in '$run'" "the refusal to adopt a missing step names it"
 out=$("$stepd" adopt seven 2>&1)
 like "$out" "'seven' is no step; write JOB.STEP or NODE/JOB.STEP" "adopt of a name that is no step is refused"
-nothing_left "the job leaves nothing behind but results"
+nothing_left "the adopted steps leave only results behind"
 done_testing

@@ -170,7 +170,7 @@ begin 7 -- sh -c "$task"
 freeze "$group" 1
 eventually suspended 7
 ok "stepctl suspend of a step frozen by hand succeeds" "$stepctl" suspend "$job.7"
-ok "stepctl resume after that succeeds" "$stepctl" resume "$job.7"
+ok "stepctl resume of a step frozen by hand and suspended succeeds" "$stepctl" resume "$job.7"
 is "$(cat "$group/cgroup.freeze")" 0 "stepctl resume thaws a step frozen by hand and suspended"
 freeze "$group" 1
 eventually suspended 7

@@ -58,7 +58,7 @@ for b in $(backends); do
 	like "$(cat "$tmpdir/err")" "_$job.5.*its agent has died, and processes of it live: .stepd adopt. takes it over" \
 		"$b: clean reports a dead agent's step whose processes live"
 	out=$("$stepd" adopt --ended-only "$job.5" 2>&1)
-	is $? 125 "$b: 'stepd adopt --ended-only' does not take it over"
+	is $? 125 "$b: 'stepd adopt --ended-only' refuses a step whose processes live"
 	like "$out" "step $job.5 has processes that live" \
 		"$b: the refusal of --ended-only names the living processes"
 	ok "$b: clean does not end a dead agent's processes" kill -0 "$pid"

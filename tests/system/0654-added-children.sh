@@ -40,7 +40,7 @@ finish() { # NAME
 	wait "$agent"
 	is $? 143 "$b: $1: the extern step ends with 143"
 	wait "$parent" 2>/dev/null
-	ok "$b: $1: the child of the added process has ended, too" process_ended "$child"
+	ok "$b: $1: the child of the added process ends with the step" process_ended "$child"
 	nothing_left "$b: $1: the job leaves no cgroup, process or file behind"
 	kill -9 "$child" 2>/dev/null
 }

@@ -16,7 +16,7 @@ fits() {
 }
 
 valid() { # NAME
-	fits_schema "$b: what --json prints fits the schema of $1" stepctl.schema.json "$tmpdir/json" "$1"
+	fits_schema "$b: the output of --json fits the schema of $1" stepctl.schema.json "$tmpdir/json" "$1"
 }
 
 of() { # EXPRESSION

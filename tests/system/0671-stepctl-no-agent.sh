@@ -108,7 +108,7 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 64999 --clear-groups "$stepctl" --versi
 		[ "$verb" != wait ] || status=$((status - 122)) # 125
 		is "$status" 3 "$verb of another user is refused"
 		like "$out" "$method: PermissionDenied: " "the refusal of another user's $verb names the method"
-		like "$out" "root" "the refusal of another user's $verb names who may"
+		like "$out" "root" "the refusal of another user's $verb names the users that are allowed"
 	done <<X
 show Describe
 pids ListPids

@@ -110,7 +110,7 @@ put "$next"
 request_upgrade
 eventually upgraded_more_than 0
 rm -f "$tmpdir/stay"
-ok "an agent asked to upgrade while it starts does so once the tasks run" upgraded_more_than 0
+ok "an agent that gets an upgrade request while it starts is upgraded once the tasks run" upgraded_more_than 0
 ended 0 "a step upgraded while it starts ends with its status"
 
 start_step --proctrack "$tracker" -n 2 --wait 1 -- sh -c '[ $SLURM_PROCID = 0 ] || exit 0; sleep 60'

@@ -32,8 +32,8 @@ for auth in secret none; do
 	out=$(PMI_NODES_TAP="$tmpdir/tap.$auth" nodes 3 6 block --wire-auth=$auth -- python3 "$talk_py" confide)
 	is "$(printf '%s\n' "$out" | grep -c '^ok rank . has all values')" 6 "$auth: values reach all nodes"
 done
-ok "the relay sees what nodes that trust their network send" grep -aq 'that nobody else is to see' "$tmpdir/tap.none"
-ok "it sees the frames of nodes that share a secret" grep -aq STDW "$tmpdir/tap.secret"
+ok "the relay sees the values of nodes that trust their network" grep -aq 'that nobody else is to see' "$tmpdir/tap.none"
+ok "the relay sees the frames of nodes that share a secret" grep -aq STDW "$tmpdir/tap.secret"
 is "$(grep -acE 'confidential|nobody else' "$tmpdir/tap.secret")" 0 \
 	"the frames of nodes that share a secret show neither keys nor values"
 out=$(nodes 3 6 cyclic -- python3 "$talk_py" mixed)

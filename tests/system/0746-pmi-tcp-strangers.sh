@@ -54,16 +54,16 @@ for owner in 0 65533; do
 	eventually refused $((2 * (rushes + 1)))
 	is "$(grep -c 'PMI: a connection.* is refused' "$tmpdir/log")" $((2 * (rushes + 1))) \
 		"$whose: the log has the refusal of each connection of a stranger"
-	ok "$whose: a PMI_ID is no rank" test "$id" != 0
+	ok "$whose: the PMI_ID of rank 0 is not its rank" test "$id" != 0
 	for guess in "the rank|0" "another number|$((id / 2))" "its tenfold|${id}0" "a sign before it|-$id" \
 		"a letter before it|x$id" "nothing|"; do
 		is "$(stranger call $owner "cmd=initack pmiid=${guess#*|}\n")" refused \
 			"$whose: its own user with ${guess%%|*} in place of the PMI_ID is refused"
 	done
 	is "$(stranger call $owner "cmd=initack pmiid=$id\n")" "cmd=initack" \
-		"$whose: its own user with the task's PMI_ID is accepted"
+		"$whose: the step's user with a task's PMI_ID is accepted"
 	end_step
-	is "$status" 0 "$whose: no stranger aborts it"
+	is "$status" 0 "$whose: no stranger aborts the step"
 done
 
 # shellcheck disable=SC2016 # the tasks'

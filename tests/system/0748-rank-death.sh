@@ -39,7 +39,7 @@ ran_on() { # COUNT NAME
 libraries() { # PLUGIN LIBRARY PROGRAM
 	dies "$1" 3 -- "$3" ends s11
 	is "$(judged)" "abort 139 0:143r 1:143r 2:139" "$2: a rank killed by a signal ends the step with its status"
-	named 'was killed by signal 11 \(SEGV\)' "$2: one line names the rank that was killed and its signal"
+	named 'was killed by signal 11 \(SEGV\)' "$2: the log has one line for the killed rank, with its signal"
 	dies "$1" 2 -- "$3" ends 3
 	is "$(judged)" "abort 3 0:143r 1:3" "$2: a rank that exits with a status before MPI_Finalize ends the step"
 	named 'exited with status 3' "$2: one line names the status of a rank that exits before MPI_Finalize"

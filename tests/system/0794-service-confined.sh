@@ -75,7 +75,7 @@ if [ "$filtered" = yes ]; then
 	# shellcheck disable=SC2086 # two options, or none
 	out=$(hostile escape $as_other -- bash -c "$through" 2>&1)
 	is $? 0 "a step whose service tries to escape goes on"
-	like "$out" 'done:\. ' "the service can't make a process, signal one, or open what it has no need for"
+	like "$out" 'done:\. ' "the service can't fork, signal a process or open files that it does not need"
 	like "$out" ' refused:\.' "the service can make threads and sockets"
 	like "$out" 'was refused the system call [0-9]*; if a newer library needs it: mpi_filter in stepd.conf' \
 		"a refused system call is reported with the remedy"
@@ -92,7 +92,7 @@ if [ "$filtered" = yes ]; then
 	out=$(STEP_HOSTILE_CALL=mount hostile late -- bash -c "$through exit 3" 2>&1)
 	is $? 3 "a step whose service calls mount(2) when it is over has its status"
 	like "$out" 'was killed for a system call that no MPI server makes' \
-		"a service that is killed when the step is over is killed for a reason that the log has"
+		"the log has the reason why a service is killed after the step's end"
 	printf 'mpi_filter = no\n' >"$tmpdir/conf"
 	out=$(STEP_HOSTILE_CALL=unshare hostile deadly --config "$tmpdir/conf" -- bash -c "$through" 2>&1)
 	is $? 0 "a step with mpi_filter = no runs"
@@ -150,7 +150,7 @@ like "$("$stepctl" find "$(service_of "$agent")" 2>&1)" 'is in no step' \
 	"stepctl find does not find the service in the step"
 "$stepctl" signal --signal=TERM "$job.0" >/dev/null
 wait "$agent"
-is $? 143 "the step ends with its members, whatever the service has left"
+is $? 143 "processes that the service left do not delay the step's end"
 ok "the service's cgroup is removed with the step" is_gone "$group"
 nothing_left "a service that forks leaves no cgroup, process or file behind"
 

@@ -80,7 +80,7 @@ kill -TERM "$agent"
 kill -CONT "$agent"
 wait "$agent"
 is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 \
-	"what a service wrote before the step's end reaches the log"
+	"messages that a service wrote before the step's end reach the log"
 
 # The same of one that has ended by itself.
 rm -f "$tmpdir/stopped" "$tmpdir/written"
@@ -94,7 +94,7 @@ kill -STOP "$agent"
 ok "a service ends before its agent sees it" eventually grep -q '^State:	Z' "/proc/$service/status"
 kill -CONT "$agent"
 wait "$agent"
-is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 "what a dead service wrote reaches the log"
+is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 "messages that a dead service wrote reach the log"
 nothing_left "a dead service leaves no cgroup, process or file behind"
 
 # ---- one that stands still when all is over ----------------------------------------------------

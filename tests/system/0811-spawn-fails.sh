@@ -80,7 +80,7 @@ alone() { # the agent with its service
 eventually alone
 kill -CONT "$(cut -d' ' -f2 "$tmpdir/service")"
 wait $!
-is $? 9 "an abort that a task requests last ends the step with its code"
-like "$(cat "$tmpdir/err")" 'last words' "an abort that a task requests last is reported"
+is $? 9 "a task's last request, an abort, ends the step with its code"
+like "$(cat "$tmpdir/err")" 'last words' "a task's last request, an abort, is reported"
 nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

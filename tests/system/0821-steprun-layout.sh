@@ -59,9 +59,9 @@ allocated() {
 }
 is "$(allocated)" "0 m3 $job,1 m4 $job,2 m4 $job,3 m4 $job," \
 	"with STEPRUN_LAUNCHER the nodes, their CPUs and the tasks are those of the allocation"
-is "$(allocated -N 1 -n 1)" "0 m3 $job," "one node of an allocation is its first one"
+is "$(allocated -N 1 -n 1)" "0 m3 $job," "a step of one node uses the allocation's first"
 is "$(allocated -n 5)" "" "an allocation with STEPRUN_LAUNCHER has no CPU twice"
-is "$(allocated -w x1,x2 -n 2)" "0 x1 $job,1 x2 $job," "other hosts are reached by STEPRUN_LAUNCHER, too"
+is "$(allocated -w x1,x2 -n 2)" "0 x1 $job,1 x2 $job," "STEPRUN_LAUNCHER also reaches other hosts"
 is "$(allocated --launcher local -N 2 -n 2 | grep -c m3)" 0 "--launcher counts in place of STEPRUN_LAUNCHER"
 is "$(STEPRUN_LAUNCHER=local srun_here -q -n 2 true; echo $?)" 0 "STEPRUN_LAUNCHER needs no allocation"
 refused "5 tasks don't fit on 2 nodes" "too many tasks for the nodes" -N 2 -n 5 --ntasks-per-node 2

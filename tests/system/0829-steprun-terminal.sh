@@ -81,7 +81,7 @@ for n in 1 2; do
 	# shellcheck disable=SC2086 # words
 	is "$(talk 'see up' 'type hello\n' 'see got hello' 'type \x04' 'see shell: status 0' -- $program \
 		sh -c '[ $SLURM_PROCID = 0 ] || exit 0; echo up; read x; echo "got $x"; cat')" ok \
-		"$n: what is typed reaches rank 0, and ^D ends its input"
+		"$n: typed input reaches rank 0, and ^D ends it"
 	# shellcheck disable=SC2086
 	is "$(talk 'see up' 'type \x03' 'see running: tasks 0' 'see interrupt again' 'type \x03' 'see shell: status 130' -- \
 		$program sh -c '[ $SLURM_PROCID != 0 ] || echo up; exec sleep 300')" ok "$n: the first ^C reports, the second ends the step"

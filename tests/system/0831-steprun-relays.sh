@@ -114,7 +114,7 @@ is "$(srun_here --hostfile "$tmpdir/hosts" --launcher local -- sh -c 'echo $SLUR
 printf 'n1 slots=4\n' >"$tmpdir/hosts"
 out=$(srun_here --hostfile "$tmpdir/hosts" --launcher local -- true 2>&1)
 is "$? $out" "125 steprun: --hostfile: '$tmpdir/hosts' has more than a host, or a list, in the line 'n1 slots=4'" \
-	"a host file with more words is refused"
+	"a host file with several names in a line is refused"
 printf '# none\n' >"$tmpdir/hosts"
 like "$(srun_here --hostfile "$tmpdir/hosts" -- true 2>&1)" "names no host" \
 	"a host file without a host is refused"

@@ -65,6 +65,6 @@ END
 out=$(across 3 --mpi=pmi2 -n 6 --multi-prog "$tmpdir/multi" 2>&1)
 is "$(printf '%s\n' "$out" | sort | tr '\n' ' ')" \
 	"rank 0 appnum 0 rank 1 appnum 0 rank 2 appnum 1 rank 3 appnum 1 rank 4 appnum 1 rank 5 appnum 1 " \
-	"several programs have their appnum on all hosts"
+	"each of several programs has its appnum on all hosts"
 nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

@@ -116,10 +116,10 @@ chmod 700 "$parent"
 ln -s "$tmpdir" "$parent/left.by.a.killed.one/link"
 : >"$tmpdir/precious"
 pmix 1 init
-is "$out" "init 0: of 1" "a server starts where a killed one left something"
-is "$(ls -A "$tmpdir/own")" "" "a server removes what a killed one left"
+is "$out" "init 0: of 1" "a server starts where a killed one left files"
+is "$(ls -A "$tmpdir/own")" "" "a server removes the files that a killed one left"
 [ -e "$tmpdir/precious" ]
-is $? 0 "a server does not remove what a link in such leftovers points to"
+is $? 0 "a server does not follow a link among the files that a killed one left"
 unset TMPDIR
 
 # The user's word is taken where it can be.

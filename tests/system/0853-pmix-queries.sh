@@ -48,7 +48,7 @@ lines 2 'rank [01]: two$' "PMIx_Log for stderr writes line by line"
 pmix 2 monitor file "$tmpdir/still"
 lines 1 '^monitor 1: .*FILE.* from 0$' "a monitored file that does not grow raises an event"
 pmix 2 monitor heartbeat
-lines 1 '^monitor 1: .*HEARTBEAT.* from 0$' "a monitored heart that does not beat raises an event"
+lines 1 '^monitor 1: .*HEARTBEAT.* from 0$' "a missing heartbeat raises an event"
 
 options="--input none"
 pmix 1 refused
@@ -69,7 +69,7 @@ lines 1 "^700 $(id -u)$" "the rendezvous file is in a private directory of the o
 lines 1 '^pmix\..*\.tool\.[0-9]*$' "the rendezvous file exists"
 # shellcheck disable=SC2016 # for the task's shell
 out=$(step --mpi pmix -- sh -c 'env -i "$client" tool "${PMIX_SERVER_URI41%.0;*}.9;tcp4://127.0.0.1:1"' 2>&1)
-isnt $? 0 "a tool fails where there is no server"
+isnt $? 0 "a tool fails without a server"
 if [ "$(id -u)" -eq 0 ]; then
 	mkfifo "$tmpdir/go"
 	export tmpdir

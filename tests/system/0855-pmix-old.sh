@@ -39,7 +39,7 @@ lines 2 '^modex [01]: all$' "malformed messages do not disturb other clients"
 deep=$tmpdir/$(printf '%0100d' 0)
 mkdir "$deep"
 out=$(TMPDIR=$deep step --mpi pmix -- sh -c 'env; exec "$0" init' "$client" 2>&1)
-lines 0 '^PMIX_SERVER_URI=' "a name that is too long for a socket is not handed out"
+lines 0 '^PMIX_SERVER_URI=' "tasks do not get the name of a socket that is too long"
 lines 1 '^init 0: of 1$' "a step without a socket for old clients serves new ones"
 
 nothing_left "the job leaves no cgroup, process or file behind"

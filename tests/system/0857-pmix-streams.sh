@@ -183,7 +183,7 @@ accounted() {
 	lost=$(awk '/^lost/ { sum += $4 } END { printf "%d", sum }' "$tmpdir/slow.log")
 	[ $((got + lost)) -eq "$(wc -c <"$tmpdir/out")" ]
 }
-ok "what a slow tool got and missed is what was written" patiently accounted
+ok "the output that a slow tool got and missed is all that was written" patiently accounted
 : >"$tmpdir/enough"
 go go0
 ended 0 "a step with a slow tool succeeds"

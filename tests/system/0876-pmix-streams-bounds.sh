@@ -53,7 +53,7 @@ is "$?" 0 "a slow tool over nodes ends with its rank"
 written=$((50000000 + 7 * $(wc -l <"$tmpdir/rounds")))
 got=$(wc -c <"$tmpdir/slow/1.out")
 lost=$(awk '/^lost/ { sum += $4 } END { printf "%d", sum }' "$tmpdir/slow.log")
-is $((got + lost)) $written "what a slow tool over nodes got and missed is what was written"
+is $((got + lost)) $written "the output that a slow tool over nodes got and missed is all that was written"
 ended 0 "a step over nodes with a slow tool succeeds"
 ok "the step's output over nodes is complete at its end" whole $written
 

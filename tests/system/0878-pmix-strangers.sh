@@ -122,7 +122,7 @@ for who in $owner 0; do
 	isnt "$(grep -c "connection to the PMIx server is refused: it is of uid $stranger" "$tmpdir/out")" 0 \
 		"the log names the stranger's uid, in a step of uid $who"
 	lines $refusals 'refused: a second process claims to be rank 0 of stepd\.' \
-		"the log has that the rank was claimed twice, in a step of uid $who"
+		"the log reports the rank that was claimed twice, in a step of uid $who"
 done
 
 nothing_left "the job leaves no cgroup, process or file behind"
