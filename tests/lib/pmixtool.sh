@@ -12,6 +12,7 @@
 #	                      what it gets to $tmpdir/NAME, $tool is its pid
 #	pulls NAME ARG...     the same with "pull"; returns once it pulls
 #	prints NAME REGEX       waits until it has written that
+#	has_written BYTES     whether the step's output has that size
 #	go FIFO               lets go on who waits for FIFO: in task.sh, with $await FIFO
 #	patiently COMMAND     as "eventually", for what takes long on a busy machine
 
@@ -99,6 +100,10 @@ tool() {
 
 prints() {
 	patiently grep -Eq "$2" "$tmpdir/$1.log"
+}
+
+has_written() {
+	[ "$(wc -c <"$tmpdir/out")" -eq "$1" ]
 }
 
 pulls() {

@@ -20,7 +20,9 @@
 #	$tracker            cgroup where it can be used, else linuxproc
 #	backends            the proctrack backends that this machine and user can use
 #	running STEP, suspended [STEP], is_state STATE STEP  whether its agent has it in that state
-#	process_state PID   its letter in proc_pid_stat(5); start_ticks PID: when it began
+#	process_state PID   its letter in proc_pid_stat(5); start_ticks PID: when it began;
+#	                    cpu_ticks PID: the processor time that it has used
+#	has_adoption STEP   whether its events have an adoption
 #	process_ended PID...  whether all are gone, or zombies of somebody else
 #	varlink ARG...      tests/lib/varlink.py
 #	hanging PID...      whether one of them hangs in the kernel as "tests/lib/hostile hang" does
@@ -197,6 +199,14 @@ running() {
 
 suspended() {
 	is_state suspended "${1-0}"
+}
+
+cpu_ticks() {
+	awk '{ print $14 + $15 }' "/proc/$1/stat"
+}
+
+has_adoption() {
+	[ "$(json_get "$(step_dir "$1")/events.jsonl" 'any(e["kind"] == "adopt" for e in docs)')" = true ]
 }
 
 process_state() {

@@ -31,6 +31,7 @@
 #	                         documents if there are several (lines of events); a text as it is,
 #	                         anything else as JSON
 #	rounds SHORT LONG        prints SHORT, or with STEPD_TEST_ALL=1 LONG: how often, how many
+#	real_program PROGRAM     prints the path of the program of which libtool may have made a wrapper
 #	thorough                 with STEPD_TEST_ALL=1 succeeds: what else is long may be done
 
 set -u
@@ -247,6 +248,11 @@ thorough() {
 
 rounds() { # SHORT LONG
 	if thorough; then echo "$2"; else echo "$1"; fi
+}
+
+real_program() {
+	tap_lt=${1%/*}/.libs/${1##*/}
+	if [ -e "$tap_lt" ]; then echo "$tap_lt"; else echo "$1"; fi
 }
 
 tmpdir() {

@@ -14,13 +14,9 @@ case " $(sed -n 's/^CFLAGS = //p' Makefile) " in
 esac
 
 # Libtool's wrappers of programs are scripts.
-real() { # PROGRAM
-	lt=${1%/*}/.libs/${1##*/}
-	if [ -e "$lt" ]; then echo "$lt"; else echo "$1"; fi
-}
 programs=$(for program in stepd/cli/stepd stepd/cli/stepctl stepd/cli/steprun contrib/slurm-socket/stepd-slurm-socket \
 	stepd/cli/selftest/mpi-selftest; do
-	[ ! -e "$program" ] || real "$program"
+	[ ! -e "$program" ] || real_program "$program"
 done)
 shared=$(find . -path '*/.libs/*.so' -type f | sort; find . -path '*/.libs/libstepd.so.*' -type f)
 
@@ -52,7 +48,7 @@ done | tr ':' '\n' | sort -u | while IFS= read -r dir; do
 	esac
 done >"$tmpdir/paths"
 is "$(cat "$tmpdir/paths")" "" "no RPATH leads to a directory that others may write to"
-agent=$(real stepd/cli/stepd)
+agent=$(real_program stepd/cli/stepd)
 like "$(readelf -sW "$agent")" '__stack_chk_fail' "the agent is built with stack canaries"
 like "$(readelf -sW "$agent")" '__[a-z]*_chk@' "the agent is built with _FORTIFY_SOURCE"
 

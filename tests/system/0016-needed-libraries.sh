@@ -15,12 +15,8 @@ needed() { # FILE...
 		readelf -dW "$file" | sed -n "s|.*(NEEDED).*\\[\\(.*\\)\\].*|${file##*/}: \\1|p"
 	done | grep -vE ': (ld-linux.*|ld64.*|libc|libm|libev|libjansson|libgcc_s)\.so'
 }
-real() { # PROGRAM, of which libtool may have made a wrapper
-	lt=${1%/*}/.libs/${1##*/}
-	if [ -e "$lt" ]; then echo "$lt"; else echo "$1"; fi
-}
 
-is "$(needed "$(real stepd/cli/stepd)")" "" "the agent is linked with no library that some steps can do without"
+is "$(needed "$(real_program stepd/cli/stepd)")" "" "the agent is linked with no library that some steps can do without"
 find mpi proctrack -path '*/.libs/*.so' -type f ! -name pmix_server.so | sort >"$tmpdir/plugins"
 like "$(cat "$tmpdir/plugins")" 'mpi_pmi2\.so' "the build has plugins to check"
 # shellcheck disable=SC2046 # names without blanks

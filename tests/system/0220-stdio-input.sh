@@ -80,7 +80,7 @@ if command -v script >/dev/null; then
 	(
 		eventually test -e "$tmpdir/tty.1"
 		echo typed
-		sleep 1
+		eventually sh -c "[ -s '$tmpdir/tty.0' ] && [ -s '$tmpdir/tty.1' ]"
 	) | timeout 900 script -qec "sh $tmpdir/run.sh" /dev/null >typescript 2>&1
 	is "$(cat tty.0) $(cat tty.1)" "typed typed" "input typed at a terminal reaches all tasks"
 	is "$(timeout 900 script -qec "'$stepd' run --job $job --output '$tmpdir/tty' -- test -t 0; echo \$?" \

@@ -50,11 +50,12 @@ if [ -x "$hostile" ] && backends | grep -qx cgroup; then
 		sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec "$0" hang; while :; do sleep 0.02; done' "$hostile"
 	eventually hangs
 	begin=$(now_ms)
+	freezes() { [ "$(cat "$group/cgroup.freeze")" = 1 ]; }
 	kill -TSTP "$agent"
-	sleep 0.1
+	eventually freezes
 	ok "cgroup: resume cancels a suspension that is under way" "$stepctl" resume "$job.0"
 	kill -TSTP "$agent"
-	sleep 0.1
+	eventually freezes
 	kill -TERM "$agent"
 	wait "$agent"
 	status=$?

@@ -111,7 +111,10 @@ is "$(json_get "$tmpdir/waited" 'docs[-1]["parameters"]["state"]')" ended "Wait 
 
 # Without an agent the file is all there is.
 start_step --config "$tmpdir/stepd.conf" --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; sleep 600'
-eventually grep -q '"running"' "$run"/*_"$job".0/events.jsonl
+has_begun() {
+	[ "$(json_get "$(step_dir 0)/events.jsonl" 'any(e.get("state") == "running" for e in docs)')" = true ]
+}
+eventually has_begun
 kill_agent
 for who in $owner $stranger; do
 	setpriv --reuid $who --regid $who --clear-groups "$stepctl" events "$job.0" \
@@ -125,10 +128,7 @@ like "$(cat "$tmpdir/events-$owner")" "running" "stepctl events of the owner sho
 "$stepd" adopt -q "$job.0" &
 adopter=$!
 eventually running 0
-has_adoption() {
-	[ "$(json_get "$(step_dir 0)/events.jsonl" 'any(e["kind"] == "adopt" for e in docs)')" = true ]
-}
-eventually has_adoption
+eventually has_adoption 0
 dir=$(dirname "$(socket)")
 fails "somebody else can't read the events of an adopted step" reads $stranger $stranger events.jsonl
 is "$(request Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "Terminate of an adopted step is accepted"

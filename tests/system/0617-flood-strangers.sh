@@ -41,10 +41,6 @@ flooded() { # SOCKET
 	[ "$(cpu_ticks "$flood_one")" -gt 50 ] && [ "$(cpu_ticks "$flood_another")" -gt 50 ]
 }
 
-cpu_ticks() { # PID
-	awk '{ print $14 + $15 }' "/proc/$1/stat"
-}
-
 end_flood() {
 	kill $flood_one $flood_another
 	wait $flood_one $flood_another 2>/dev/null

@@ -24,10 +24,13 @@ is "$(grep -cv '^[0-2]: [0-9]*$' "$tmpdir/out")" 0 "no line is torn over upgrade
 
 # Lines that are not at their end when the program changes, and one without an end.
 start_step --proctrack "$tracker" -l -n 2 -- sh -c '
-	printf "begun "; sleep 0.8; printf "and "; sleep 0.8; echo ended; printf last'
-upgrade
-sleep 0.5
-upgrade
+	part() { printf "$1"; : >"$0/$2.$SLURM_PROCID"; until [ -e "$0/$2.go" ]; do sleep 0.02; done; }
+	part "begun " 1; part "and " 2; echo ended; printf last' "$tmpdir"
+for part in 1 2; do
+	eventually sh -c "[ -e '$tmpdir/$part.0' ] && [ -e '$tmpdir/$part.1' ]"
+	upgrade
+	: >"$tmpdir/$part.go"
+done
 ended 0 "a step with unfinished lines succeeds over upgrades"
 is "$(sort "$tmpdir/out" | tr '\n' '|')" "0: begun and ended|0: last|1: begun and ended|1: last|" \
 	"unfinished lines are written whole over upgrades"

@@ -51,9 +51,12 @@ is "$(under 2 -- --bootstrap=pmi --job "$job" -- sh -c "$leaks" | sort -u)" 0 \
 timeout 300 mpiexec.hydra -n 2 -ppn 1 "$agent_command" --bootstrap=pmi --job "$job" --wire-ifname lo -- \
 	sh -c "until [ -e '$tmpdir/go' ]; do sleep 0.1; done" &
 engine=$!
+node_runs() {
+	[ "$(json_get "$run/${node}_$job.0/state.json" state 2>/dev/null)" = running ]
+}
 # By then the spec is whole, which the agent writes in place.
 for node in n0 n1; do
-	eventually grep -qs '"state":"running"' "$run/${node}_$job.0/state.json"
+	eventually node_runs
 done
 spec=$run/n1_$job.0/spec.json
 like "$(json_get "$spec" 'wire["addresses"]')" '^\["127\.0\.0\.1:[0-9]+", "127\.0\.0\.1:[0-9]+"\]$' \

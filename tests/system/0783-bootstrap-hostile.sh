@@ -77,7 +77,8 @@ if [ "$(id -u)" = 0 ] && command -v ip >/dev/null && unshare -n true 2>/dev/null
 	cat >"$tmpdir/v6" <<END
 ip link set lo up && ip addr del 127.0.0.1/8 dev lo && ip addr add fd00::1/128 dev lo || exit 77
 exec timeout 300 python3 '$top_srcdir/tests/lib/pmi_server.py' 2 none '$agent_command' --bootstrap=pmi \\
-	--job $job -- sh -c 'cat "$run"/n1_$job.0/spec.json; sleep 0.2' </dev/null
+	--job $job -- sh -c 'cat "$run"/n1_$job.0/spec.json; : >"$tmpdir/read.\$SLURM_PROCID"
+	until [ -e "$tmpdir/read.0" ] && [ -e "$tmpdir/read.1" ]; do sleep 0.02; done' </dev/null
 END
 	out=$(unshare -n sh "$tmpdir/v6" 2>&1)
 	like "$(printf '%s\n' "$out" | grep '^{' | json_get - 'wire["addresses"]')" \

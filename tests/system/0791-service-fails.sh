@@ -28,7 +28,7 @@ like "$out" 'p_mpi_hook_slurmstepd_prefork\(\) failed: Argument list too long' \
 	"a prefork hook that refuses is reported with its errno"
 
 out=$(attended -n 2 -- bash -c "$requests"'
-	[ $SLURM_PROCID -eq 0 ] || { sleep 0.5; exit 0; }
+	[ $SLURM_PROCID -eq 0 ] || { cat <&$ATTEND_FD; exit 0; } # until the service is gone
 	request die; answer; echo "hung up"
 	until events=$('"$stepctl events $job.0"'); echo "$events" | grep -q mpi_lost || [ $SECONDS -gt 100 ]; do sleep 0.05; done
 	echo "$events"; exit 4' 2>&1)
@@ -40,7 +40,7 @@ like "$out" 'mpi_lost.*exited with status 7' "the events have the dead service"
 nothing_left "a step whose service dies leaves no cgroup, process or file behind"
 
 # shellcheck disable=SC2016 # for the task's shell
-out=$(attended -n 1 -- sh -c 'pid=${ATTEND_STANDING#pid=}; kill -9 "${pid%% *}"; sleep 0.2; exit 5' 2>&1)
+out=$(attended -n 1 -- bash -c 'pid=${ATTEND_STANDING#pid=}; kill -9 "${pid%% *}"; cat <&$ATTEND_FD; exit 5' 2>&1)
 is $? 5 "the step goes on after its user killed the service"
 like "$out" 'ended by signal 9' "the log reports the service that its user killed"
 

@@ -3,16 +3,8 @@
 # A service process in the hands of somebody who means harm: the agent takes none.
 . "${top_srcdir:?}/tests/lib/attendant.sh"
 
-cp "$top_builddir/tests/lib/plugins/mpi_hostile.so" "$tmpdir/plugins/" || bail "make check builds it"
-
 # shellcheck disable=SC2016 # for the task's shell
 through='read -r a <&$HOSTILE_FD; read -r a n busy <&$HOSTILE_FD;'
-
-hostile() { # MOOD ARG...
-	mood=$1
-	shift
-	STEP_HOSTILE=$mood step --mpi hostile "$@"
-}
 
 # Of the agent, in kB: its peak of memory, and its descriptors.
 # shellcheck disable=SC2016

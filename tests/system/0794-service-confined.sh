@@ -4,7 +4,6 @@
 # the step's limits.
 . "${top_srcdir:?}/tests/lib/attendant.sh"
 
-cp "$top_builddir/tests/lib/plugins/mpi_hostile.so" "$tmpdir/plugins/" || bail "make check builds it"
 filtered=no
 grep -q '^#define HAVE_LIBSECCOMP 1' "${top_builddir:?}/config.h" && filtered=yes
 
@@ -63,17 +62,12 @@ done
 # ---- ways out -----------------------------------------------------------------------------------
 # shellcheck disable=SC2016
 through='read -r a <&$HOSTILE_FD; read -r a <&$HOSTILE_FD;'
-hostile() { # MOOD ARG...
-	mood=$1
-	shift
-	STEP_HOSTILE=$mood step --mpi hostile -n 1 "$@"
-}
 as_other=
 [ "$(id -u)" -ne 0 ] || as_other='--uid 65534 --gid 65534'
 
 if [ "$filtered" = yes ]; then
 	# shellcheck disable=SC2086 # two options, or none
-	out=$(hostile escape $as_other -- bash -c "$through" 2>&1)
+	out=$(hostile escape -n 1 $as_other -- bash -c "$through" 2>&1)
 	is $? 0 "a step whose service tries to escape goes on"
 	like "$out" 'done:\. ' "the service can't fork, signal a process or open files that it does not need"
 	like "$out" ' refused:\.' "the service can make threads and sockets"
@@ -84,17 +78,17 @@ if [ "$filtered" = yes ]; then
 	nothing_left "a service that tries to escape leaves no cgroup, process or file behind"
 	for call in bpf chroot execve execveat init_module mount open_by_handle_at pidfd_getfd \
 		process_vm_readv ptrace setns setresuid setuid unshare; do
-		out=$(STEP_HOSTILE_CALL=$call hostile deadly -- bash -c "$through exit 3" 2>&1)
+		out=$(STEP_HOSTILE_CALL=$call hostile deadly -n 1 -- bash -c "$through exit 3" 2>&1)
 		is $? 3 "a step whose service calls $call(2) goes on"
 		like "$out" 'was killed for a system call that no MPI server makes' \
 			"a service that calls $call(2) is killed, and the log has the reason"
 	done
-	out=$(STEP_HOSTILE_CALL=mount hostile late -- bash -c "$through exit 3" 2>&1)
+	out=$(STEP_HOSTILE_CALL=mount hostile late -n 1 -- bash -c "$through exit 3" 2>&1)
 	is $? 3 "a step whose service calls mount(2) when it is over has its status"
 	like "$out" 'was killed for a system call that no MPI server makes' \
 		"the log has the reason why a service is killed after the step's end"
 	printf 'mpi_filter = no\n' >"$tmpdir/conf"
-	out=$(STEP_HOSTILE_CALL=unshare hostile deadly --config "$tmpdir/conf" -- bash -c "$through" 2>&1)
+	out=$(STEP_HOSTILE_CALL=unshare hostile deadly -n 1 --config "$tmpdir/conf" -- bash -c "$through" 2>&1)
 	is $? 0 "a step with mpi_filter = no runs"
 	like "$out" 'no system call filter confines the service process: mpi_filter of stepd.conf' \
 		"the log reports that there is no filter"

@@ -83,16 +83,17 @@ is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 \
 	"messages that a service wrote before the step's end reach the log"
 
 # The same of one that has ended by itself.
-rm -f "$tmpdir/stopped" "$tmpdir/written"
+rm -f "$tmpdir/stopped" "$tmpdir/written" "$tmpdir/dead"
 start_step --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$requests"'
 	echo "$ATTEND_STANDING"; until [ -e "$0/stopped" ]; do sleep 0.02; done
 	for i in 1 2 3 4 5 6 7 8 9; do request log "line $i"; answer >/dev/null; done
-	request die; sleep 1' "$tmpdir"
+	request die; until [ -e "$0/dead" ]; do sleep 0.02; done' "$tmpdir"
 service=$(standing pid)
 kill -STOP "$agent"
 : >"$tmpdir/stopped"
 ok "a service ends before its agent sees it" eventually grep -q '^State:	Z' "/proc/$service/status"
 kill -CONT "$agent"
+: >"$tmpdir/dead"
 wait "$agent"
 is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 "messages that a dead service wrote reach the log"
 nothing_left "a dead service leaves no cgroup, process or file behind"

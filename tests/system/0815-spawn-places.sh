@@ -3,12 +3,8 @@
 #
 # Tasks that join a step are tasks as all others: for questions, signals, limits, accounts, and for
 # whose they are.
-. "${top_srcdir:?}/tests/lib/step.sh"
+. "${top_srcdir:?}/tests/lib/control.sh"
 . "$top_srcdir/tests/lib/spawn.sh"
-
-request() { # METHOD [PARAMETERS]
-	varlink call "$(step_dir 0)/socket" "$@"
-}
 
 for tracker in $(backends); do
 	: >"$tmpdir/out" # of the one before

@@ -158,14 +158,11 @@ pulls slow out all hold="$tmpdir/hold" ends=1
 go go0
 prints slow '^holding$'
 ok "a task writes 100 MB while a tool does not read" patiently test -s "$tmpdir/done"
-whole() {
-	[ "$(wc -c <"$tmpdir/out")" -eq "$1" ]
-}
-ok "the step's output is complete beside a tool that does not read" patiently whole 100000000
+ok "the step's output is complete beside a tool that does not read" patiently has_written 100000000
 ok "a tool that does not read is logged" patiently grep -Eq 'does not (take|read)' "$tmpdir/err"
 go hold
 go go0
-patiently whole 100000007
+patiently has_written 100000007
 grown() { # BYTES
 	[ "$(wc -c <"$tmpdir/out")" -gt "$1" ]
 }
@@ -197,10 +194,10 @@ go go0
 prints slow '^holding$'
 patiently test -s "$tmpdir/done"
 go go0
-patiently whole 100000007
+patiently has_written 100000007
 go go0
 ended 0 "a step ends while a tool does not read"
-ok "the step's output is complete at its end beside a tool that does not read" whole 100000007
+ok "the step's output is complete at its end beside a tool that does not read" has_written 100000007
 kill "$tool"
 wait "$tool"
 
