@@ -73,7 +73,7 @@ bool confine_has_filter(void)
 	return true;
 }
 
-static size_t put(char *text, size_t at, const char *what)
+static size_t line_put(char *text, size_t at, const char *what)
 {
 	size_t len = strlen(what);
 
@@ -90,7 +90,7 @@ static size_t put_number(char *text, size_t at, unsigned n)
 	do
 		digits[--i] = (char)('0' + n % 10);
 	while (n /= 10);
-	return put(text, at, digits + i);
+	return line_put(text, at, digits + i);
 }
 
 /* By hand: this runs in a signal handler, in any thread, between any two instructions. */
@@ -101,11 +101,11 @@ static void report(unsigned number)
 
 	if (number >= REPORTED_MAX || reports.done[number]++)
 		return;
-	n = put(text, 0,
+	n = line_put(text, 0,
 		"{\"do\": \"log\", \"level\": \"warning\", \"text\": \"the service process was refused "
 		"the system call ");
 	n = put_number(text, n, number);
-	n = put(text, n, "; if a newer library needs it: mpi_filter in stepd.conf(5)\"}");
+	n = line_put(text, n, "; if a newer library needs it: mpi_filter in stepd.conf(5)\"}");
 	(void)!send(reports.link_fd, text, n,
 		MSG_NOSIGNAL | MSG_DONTWAIT); /* nowhere else to report it */
 }

@@ -119,7 +119,7 @@ static const int netlinks[] = {NETLINK_ROUTE, NETLINK_SOCK_DIAG};
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-static int add(scmp_filter_ctx f, uint32_t action, const char *name, unsigned n,
+static int filter_add(scmp_filter_ctx f, uint32_t action, const char *name, unsigned n,
 	const struct scmp_arg_cmp *conditions)
 {
 	int number = seccomp_syscall_resolve_name(name);
@@ -134,7 +134,7 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const char *const *names,
 	int r = 0;
 
 	for (i = 0; r == 0 && i < count; i++)
-		r = add(f, action, names[i], 0, NULL);
+		r = filter_add(f, action, names[i], 0, NULL);
 	return r;
 }
 
@@ -156,23 +156,23 @@ static int add_clone(scmp_filter_ctx f)
 	const struct scmp_arg_cmp thread = SCMP_CMP(CLONE_FLAGS, SCMP_CMP_MASKED_EQ,
 		spaces | CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM);
 
-	return add(f, SCMP_ACT_ALLOW, "clone", 1, &thread);
+	return filter_add(f, SCMP_ACT_ALLOW, "clone", 1, &thread);
 }
 
 static int add_sockets(scmp_filter_ctx f)
 {
 	struct scmp_arg_cmp c[2] = {SCMP_A0(SCMP_CMP_MASKED_EQ, INT(AF_UNIX))};
-	int r = add(f, SCMP_ACT_ALLOW, "socketpair", 1, c);
+	int r = filter_add(f, SCMP_ACT_ALLOW, "socketpair", 1, c);
 	size_t i;
 
 	for (i = 0; r == 0 && i < ARRAY_SIZE(families); i++) {
 		c[0] = SCMP_A0(SCMP_CMP_MASKED_EQ, INT(families[i]));
-		r = add(f, SCMP_ACT_ALLOW, "socket", 1, c);
+		r = filter_add(f, SCMP_ACT_ALLOW, "socket", 1, c);
 	}
 	c[0] = SCMP_A0(SCMP_CMP_MASKED_EQ, INT(AF_NETLINK));
 	for (i = 0; r == 0 && i < ARRAY_SIZE(netlinks); i++) {
 		c[1] = SCMP_A2(SCMP_CMP_MASKED_EQ, INT(netlinks[i]));
-		r = add(f, SCMP_ACT_ALLOW, "socket", 2, c);
+		r = filter_add(f, SCMP_ACT_ALLOW, "socket", 2, c);
 	}
 	return r;
 }
@@ -182,24 +182,24 @@ static int add_signals(scmp_filter_ctx f)
 {
 	const struct scmp_arg_cmp own = SCMP_A0(SCMP_CMP_MASKED_EQ, INT(OWN_PID));
 	const struct scmp_arg_cmp none = SCMP_A1(SCMP_CMP_MASKED_EQ, INT(0));
-	int r = add(f, SCMP_ACT_ALLOW, "kill", 1, &own);
+	int r = filter_add(f, SCMP_ACT_ALLOW, "kill", 1, &own);
 
 	if (r == 0)
-		r = add(f, SCMP_ACT_ALLOW, "kill", 1, &none);
+		r = filter_add(f, SCMP_ACT_ALLOW, "kill", 1, &none);
 	if (r == 0)
-		r = add(f, SCMP_ACT_ALLOW, "tgkill", 1, &own);
-	return r == 0 ? add(f, SCMP_ACT_ALLOW, "rt_tgsigqueueinfo", 1, &own) : r;
+		r = filter_add(f, SCMP_ACT_ALLOW, "tgkill", 1, &own);
+	return r == 0 ? filter_add(f, SCMP_ACT_ALLOW, "rt_tgsigqueueinfo", 1, &own) : r;
 }
 
 static int add_own(scmp_filter_ctx f)
 {
 	struct scmp_arg_cmp c = SCMP_A0(SCMP_CMP_MASKED_EQ, INT(0));
-	int r = add(f, SCMP_ACT_ALLOW, "prlimit64", 1, &c);
+	int r = filter_add(f, SCMP_ACT_ALLOW, "prlimit64", 1, &c);
 	size_t i;
 
 	for (i = 0; r == 0 && i < ARRAY_SIZE(prctls); i++) {
 		c = SCMP_A0(SCMP_CMP_MASKED_EQ, INT(prctls[i]));
-		r = add(f, SCMP_ACT_ALLOW, "prctl", 1, &c);
+		r = filter_add(f, SCMP_ACT_ALLOW, "prctl", 1, &c);
 	}
 	return r;
 }

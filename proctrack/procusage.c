@@ -127,7 +127,7 @@ void procusage_clear(struct procusage *processes)
 }
 
 /* Adds one process to sum, which is that of others if first is not set. */
-static void add(stepd_usage_t *sum, const stepd_usage_t *one, bool first)
+static void usage_add(stepd_usage_t *sum, const stepd_usage_t *one, bool first)
 {
 	int i;
 
@@ -158,11 +158,11 @@ void procusage_sum(const struct procusage *processes, stepd_usage_t *ret_usage)
 			set(&sum, (enum stepd_usage_value)i, 0);
 	}
 	for (i = 0; i < processes->n; i++)
-		add(&sum, &processes->v[i].usage, i == 0);
+		usage_add(&sum, &processes->v[i].usage, i == 0);
 	*ret_usage = sum;
 }
 
-static const struct procusage_process *find(const struct procusage *processes, pid_t pid)
+static const struct procusage_process *process_find(const struct procusage *processes, pid_t pid)
 {
 	const struct procusage_process key = {.pid = pid};
 
@@ -188,7 +188,7 @@ static const struct leader *leader_of(const struct procusage *processes,
 		const struct leader key = {.pid = p->pid};
 
 		found = bsearch(&key, leaders, n, sizeof(key), procs_compare_pids);
-		p = find(processes, p->ppid);
+		p = process_find(processes, p->ppid);
 	}
 	return found;
 }
@@ -212,7 +212,7 @@ int procusage_sum_tasks(const struct procusage *processes, const stepd_step_task
 		leader = leader_of(processes, &processes->v[i], leaders, living);
 		if (!leader)
 			continue;
-		add(&ret_usage[leader->index], &processes->v[i].usage,
+		usage_add(&ret_usage[leader->index], &processes->v[i].usage,
 			!ret_usage[leader->index].source[STEPD_USAGE_PROCESSES]);
 	}
 	return 0;

@@ -28,7 +28,7 @@ struct call *call_cancel(struct call *call)
 	return NULL;
 }
 
-static void finish(struct call *call, int code, const char *text)
+static void call_finish(struct call *call, int code, const char *text)
 {
 	void (*done)(int, const char *, void *) = call->done;
 	void *userdata = call->userdata;
@@ -38,7 +38,7 @@ static void finish(struct call *call, int code, const char *text)
 }
 
 /* Watches for what the client wants next: an answer, and space for the rest of the call. */
-static void watch(struct call *call)
+static void call_watch(struct call *call)
 {
 	int events = EV_READ | (stepd_wants_write(call->client) ? EV_WRITE : 0);
 
@@ -58,7 +58,7 @@ static int take_piece(struct call *call, const char *reply)
 	return r;
 }
 
-static void on_io(struct ev_loop *loop, ev_io *io, int revents)
+static void call_on_io(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct call *call = io->data;
 	struct stepd_error error = {0};
@@ -80,12 +80,12 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 		}
 	} while (r >= 0 && continues);
 	if (r == -EAGAIN)
-		watch(call);
+		call_watch(call);
 	else
-		finish(call, r < 0 ? r : 0, error.text);
+		call_finish(call, r < 0 ? r : 0, error.text);
 }
 
-static void on_deadline(struct ev_loop *loop, ev_timer *timer, int revents)
+static void call_on_deadline(struct ev_loop *loop, ev_timer *timer, int revents)
 {
 	struct call *call = timer->data;
 	char text[64];
@@ -94,7 +94,7 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int revents)
 	(void)revents;
 	assert(call);
 	(void)snprintf(text, sizeof(text), "no answer within %u s", call->timeout_ms / 1000);
-	finish(call, -ETIMEDOUT, text);
+	call_finish(call, -ETIMEDOUT, text);
 }
 
 int call_start(
@@ -119,12 +119,12 @@ int call_start(
 		.piece = options->piece,
 		.done = options->done,
 		.userdata = options->userdata};
-	ev_init(&call->io, on_io);
+	ev_init(&call->io, call_on_io);
 	call->io.data = call;
-	ev_timer_init(&call->deadline, on_deadline, options->timeout_ms / 1000.0, 0);
+	ev_timer_init(&call->deadline, call_on_deadline, options->timeout_ms / 1000.0, 0);
 	call->deadline.data = call;
 	ev_timer_start(call->loop, &call->deadline);
-	watch(call);
+	call_watch(call);
 	*ret_call = call;
 	return 0;
 }

@@ -161,7 +161,7 @@ static int on_piece(const struct json_t *reply, void *userdata)
 	return c->out.failed || s->memory > SERVER_MEMORY_MAX ? -ENOMEM : 0;
 }
 
-static void on_done(int code, const char *text, void *userdata)
+static void conn_on_done(int code, const char *text, void *userdata)
 {
 	struct conn *c = userdata;
 	struct listener *listener;
@@ -191,7 +191,7 @@ static int conn_request(struct conn *c)
 		.more = c->plan.more,
 		.timeout_ms = c->plan.acts ? SERVER_ACTION_TIMEOUT_MS : SERVER_QUERY_TIMEOUT_MS,
 		.piece = on_piece,
-		.done = on_done,
+		.done = conn_on_done,
 		.userdata = c};
 	struct stepd_error error = {0};
 	int r = call_start(&options, &c->call, &error);
@@ -353,7 +353,7 @@ static enum conn_next (*const state_fns[CONN_STATE_MAX])(struct conn *c) = {
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void watch(struct conn *c)
+static void conn_watch(struct conn *c)
 {
 	static const int events_of[CONN_STATE_MAX] = {
 		[CONN_HELLO] = EV_READ,
@@ -398,7 +398,7 @@ static void conn_advance(struct conn *c)
 		end(c);
 		return;
 	}
-	watch(c);
+	conn_watch(c);
 	conn_set_wait(c, choose_wait(c));
 	if (c->queued)
 		conn_request_next(c->listener);
@@ -426,7 +426,7 @@ static bool has_gone(const struct conn *c)
 	return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
 }
 
-static void on_io(struct ev_loop *loop, ev_io *io, int revents)
+static void conn_on_io(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct conn *c = io->data;
 
@@ -434,7 +434,7 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 	assert(c);
 	if (c->state == CONN_PENDING && !has_gone(c)) {
 		c->deaf = true;
-		watch(c);
+		conn_watch(c);
 	} else if (c->state == CONN_PENDING) {
 		end(c);
 	} else if ((revents & EV_READ) && !read_more(c)) {
@@ -444,7 +444,7 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 	}
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
+static void conn_on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 {
 	struct conn *c = timer->data;
 
@@ -492,9 +492,9 @@ void conn_begin_take(struct listener *listener, int fd)
 	c->listener = listener_ref(listener);
 	c->fd = fd;
 	c->peer = peer;
-	ev_init(&c->io, on_io);
+	ev_init(&c->io, conn_on_io);
 	c->io.data = c;
-	ev_init(&c->timer, on_timer);
+	ev_init(&c->timer, conn_on_timer);
 	c->timer.data = c;
 	LIST_INSERT_HEAD(&s->conns, c, link);
 	s->conns_count++;

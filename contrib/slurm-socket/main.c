@@ -139,7 +139,7 @@ static void on_gone(void *step_data, void *userdata)
 	(void)listener_close(step_data);
 }
 
-static void on_lost(const struct err *err, void *userdata)
+static void main_on_lost(const struct err *err, void *userdata)
 {
 	struct adapter *a = userdata;
 
@@ -175,7 +175,7 @@ static int open_all(struct adapter *a, struct ev_loop *loop, struct err *err)
 		.runtime_dir = a->options.runtime_dir,
 		.lives = on_lives,
 		.gone = on_gone,
-		.lost = on_lost,
+		.lost = main_on_lost,
 		.userdata = a};
 	int r = spool_open(a->options.spool, a->options.force, &a->spool, err);
 

@@ -144,7 +144,7 @@ static int add_watch(struct watch *w, const char *name)
 }
 
 /* A directory is there. Watched first and then read: nothing can happen in between. */
-static void begin(struct watch *w, const char *name)
+static void watch_begin(struct watch *w, const char *name)
 {
 	struct seen *seen = find_name(w, name);
 
@@ -175,7 +175,7 @@ static int begin_all(struct watch *w, struct err *err)
 		return err_set(err, -errno, "read the runtime directory '%s'", w->path);
 	while ((d = readdir(dir))) {
 		if (!find_name(w, d->d_name))
-			begin(w, d->d_name);
+			watch_begin(w, d->d_name);
 	}
 	return 0;
 }
@@ -218,7 +218,7 @@ static void on_runtime_event(struct watch *w, const struct inotify_event *event)
 	if (event->mask & (IN_IGNORED | IN_UNMOUNT)) {
 		report_lost(w);
 	} else if (event->mask & (IN_CREATE | IN_MOVED_TO)) {
-		begin(w, event->name);
+		watch_begin(w, event->name);
 	} else if (event->mask & IN_MOVED_FROM) {
 		seen = find_name(w, event->name);
 		if (seen)

@@ -107,7 +107,7 @@ int wire_parse_request(
 
 /* ---- what it gets ---------------------------------------------------------------------------- */
 
-static void put(struct wire_answer *a, const void *data, size_t size)
+static void answer_put(struct wire_answer *a, const void *data, size_t size)
 {
 	if (!a->failed)
 		a->failed = buffer_add(&a->bytes, data, size) < 0;
@@ -121,22 +121,22 @@ void wire_answer_clear(struct wire_answer *a)
 
 void wire_put_u8(struct wire_answer *a, uint8_t n)
 {
-	put(a, &n, sizeof(n));
+	answer_put(a, &n, sizeof(n));
 }
 
 void wire_put_i32(struct wire_answer *a, int32_t n)
 {
-	put(a, &n, sizeof(n));
+	answer_put(a, &n, sizeof(n));
 }
 
 void wire_put_u32(struct wire_answer *a, uint32_t n)
 {
-	put(a, &n, sizeof(n));
+	answer_put(a, &n, sizeof(n));
 }
 
 void wire_put_u64(struct wire_answer *a, uint64_t n)
 {
-	put(a, &n, sizeof(n));
+	answer_put(a, &n, sizeof(n));
 }
 
 void wire_put_result(struct wire_answer *a, int error)

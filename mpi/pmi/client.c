@@ -237,7 +237,7 @@ static int store_name(struct pmi_client *o, const char *key, struct err *err)
 
 /* ---- the beginning -------------------------------------------------------------------------- */
 
-static const char *find(char *const *env, const char *name)
+static const char *environ_find(char *const *env, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -317,7 +317,7 @@ static int introduce(struct pmi_client *o, const char *id, struct err *err)
 
 static int read_rank(struct pmi_client *o, char *const *env, struct err *err)
 {
-	const char *rank = find(env, "PMI_RANK"), *size = find(env, "PMI_SIZE");
+	const char *rank = environ_find(env, "PMI_RANK"), *size = environ_find(env, "PMI_SIZE");
 
 	if (rank && size && parse_u32(rank, 0, PMI_CLIENT_SIZE_MAX - 1, &o->rank) == 0 &&
 		parse_u32(size, 1, PMI_CLIENT_SIZE_MAX, &o->size) == 0)
@@ -382,7 +382,7 @@ static int begin_2(struct pmi_client *o, const char *job, struct err *err)
 /* The descriptor is there, or a sentence why not. */
 static int reach(struct pmi_client *o, char *const *env, struct err *err)
 {
-	const char *fd = find(env, "PMI_FD"), *port = find(env, "PMI_PORT");
+	const char *fd = environ_find(env, "PMI_FD"), *port = environ_find(env, "PMI_PORT");
 	enum pmi_protocol protocol = o->protocol;
 	int r;
 
@@ -397,7 +397,7 @@ static int reach(struct pmi_client *o, char *const *env, struct err *err)
 	r = connect_port(o, port, err);
 	o->protocol = PMI_1;
 	if (r == 0)
-		r = introduce(o, find(env, "PMI_ID"), err);
+		r = introduce(o, environ_find(env, "PMI_ID"), err);
 	o->protocol = protocol;
 	return r;
 }
@@ -417,7 +417,7 @@ int pmi_client_open(
 	if (r == 0 && o->protocol == PMI_1)
 		r = begin_1(o, err);
 	else if (r == 0)
-		r = begin_2(o, find(options->environ, "PMI_JOBID"), err);
+		r = begin_2(o, environ_find(options->environ, "PMI_JOBID"), err);
 	if (r == 0 && o->rank >= o->size)
 		r = err_set_text(err, -EPROTO,
 			"the engine's PMI server gives this process the impossible rank %u of %u",

@@ -69,7 +69,7 @@ bool get_key(struct request *request, const struct pmi_message *m, struct slice 
 }
 
 /* Into the task's own space. */
-static void put(struct request *request, struct slice key, struct slice value)
+static void space_put(struct request *request, struct slice key, struct slice value)
 {
 	if (!put_is_allowed(request, key, value))
 		return;
@@ -261,7 +261,7 @@ static int pmi1_run_put(struct request *request, const struct pmi_message *m)
 		answer_fail(request, PMI_VALLEN, "the value has %zu bytes, more than %u",
 			value.size, PMI_VALUE_MAX);
 	else
-		put(request, key, value);
+		space_put(request, key, value);
 	return 0;
 }
 
@@ -533,7 +533,7 @@ static int pmi2_run_put(struct request *request, const struct pmi_message *m)
 
 	(void)pmi_message_get(m, "key", &key);
 	(void)pmi_message_get(m, "value", &value);
-	put(request, key, value);
+	space_put(request, key, value);
 	return 0;
 }
 

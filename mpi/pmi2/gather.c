@@ -142,7 +142,7 @@ static void detach(struct gather *g)
 	pmi_resume(g->space);
 }
 
-static void fail(struct gather *g, enum pmi_code code, const char *why)
+static void gather_fail(struct gather *g, enum pmi_code code, const char *why)
 {
 	struct pmi *pmi = g->space->pmi;
 	uint32_t i;
@@ -157,7 +157,7 @@ static void fail(struct gather *g, enum pmi_code code, const char *why)
 	(void)free_gather(g);
 }
 
-static void finish(struct gather *g)
+static void gather_finish(struct gather *g)
 {
 	uint32_t i;
 
@@ -176,14 +176,14 @@ static void on_exchanged(
 	struct pmi *pmi = g->space->pmi;
 
 	if (r < 0) {
-		fail(g, PMI_OTHER, err ? err->text : strerror(-r));
+		gather_fail(g, PMI_OTHER, err ? err->text : strerror(-r));
 	} else {
 		r = g->kind->merge(g, blocks, count);
 		if (r < 0)
-			fail(g, r == -ENOMEM ? PMI_NOMEM : PMI_OTHER,
+			gather_fail(g, r == -ENOMEM ? PMI_NOMEM : PMI_OTHER,
 				"what the nodes have sent can't be taken in");
 		else
-			finish(g);
+			gather_finish(g);
 	}
 	pmi_run(pmi);
 }
@@ -200,7 +200,7 @@ static void abandon(struct gather *g, const char *why)
 	g->exchanging = true;
 	if (wire_fence_abandon(serve_get_wire(pmi->config.serve), &set, pmi->config.timeout_ms, why,
 		    on_exchanged, g, &err) < 0)
-		fail(g, PMI_OTHER, why ? why : err.text);
+		gather_fail(g, PMI_OTHER, why ? why : err.text);
 }
 
 static void fail_here(struct gather *g, const char *why)
@@ -208,7 +208,7 @@ static void fail_here(struct gather *g, const char *why)
 	if (g->across)
 		abandon(g, why);
 	else
-		fail(g, PMI_OTHER, why);
+		gather_fail(g, PMI_OTHER, why);
 }
 
 /* All of this node are here. */
@@ -224,7 +224,7 @@ static void exchange(struct gather *g)
 
 	if (!g->across && g->kind->merge_local) {
 		g->kind->merge_local(g);
-		finish(g);
+		gather_finish(g);
 		return;
 	}
 	g->kind->encode(g, &data);
@@ -244,7 +244,7 @@ static void exchange(struct gather *g)
 	r = wire_fence(serve_get_wire(pmi->config.serve), &set, &iov, iov.iov_len > 0 ? 1 : 0,
 		pmi->config.timeout_ms, on_exchanged, g, &err);
 	if (r < 0)
-		fail(g, PMI_OTHER, err.text);
+		gather_fail(g, PMI_OTHER, err.text);
 }
 
 /* Those of this node that have not come. */
@@ -280,7 +280,7 @@ static void find_gone(const struct gather *g, struct bitset *ranks)
 	}
 }
 
-static void on_deadline(struct deadline *d)
+static void gather_on_deadline(struct deadline *d)
 {
 	struct gather *g = (struct gather *)((char *)d - offsetof(struct gather, deadline));
 	struct pmi_space *space = g->space;
@@ -297,7 +297,7 @@ static void on_deadline(struct deadline *d)
 	}
 	(void)snprintf(why, sizeof(why), "%s did not come to the %s within %.3g s (--pmi-timeout)",
 		names, g->kind->what, (double)space->pmi->config.timeout_ms / 1000);
-	fail(g, PMI_OTHER, why);
+	gather_fail(g, PMI_OTHER, why);
 }
 
 /* Whether one is waited for in vain, here or on another node; then it is over, and g may be gone.
@@ -367,7 +367,7 @@ int gather_get(struct pmi_space *space, const struct gather_kind *kind, const st
 	if (!g->requests || set_ranks(g, ranks) < 0)
 		return -ENOMEM;
 	TAILQ_INSERT_TAIL(&space->gathers, g, link);
-	deadline_start(space->pmi, &g->deadline, on_deadline);
+	deadline_start(space->pmi, &g->deadline, gather_on_deadline);
 	*ret_g = take_ptr(g);
 	return 0;
 }

@@ -30,7 +30,7 @@ static struct slice key_of(const struct kvs_entry *e)
 	return (struct slice){e->key, e->key_size};
 }
 
-static struct kvs_entry *find(const struct kvs *k, struct slice key)
+static struct kvs_entry *kvs_find(const struct kvs *k, struct slice key)
 {
 	uint32_t at;
 
@@ -90,7 +90,7 @@ static int charge(struct kvs *k, size_t size)
 static int entry_get(struct kvs *k, struct slice key, struct kvs_entry **ret_e)
 {
 	size_t size = sizeof(struct kvs_entry) + key.size;
-	struct kvs_entry *e = find(k, key);
+	struct kvs_entry *e = kvs_find(k, key);
 	char *copy;
 
 	if (!e) {
@@ -200,7 +200,7 @@ int kvs_put(struct kvs *k, uint32_t rank, struct slice key, struct slice value)
 
 bool kvs_get(const struct kvs *k, struct slice key, struct slice *ret_value)
 {
-	const struct kvs_entry *e = find(k, key);
+	const struct kvs_entry *e = kvs_find(k, key);
 
 	if (!e || !e->published)
 		return false;

@@ -165,20 +165,20 @@ static void drop(struct remote *q)
 	free(q);
 }
 
-static void fail(struct remote *q, const char *why)
+static void remote_fail(struct remote *q, const char *why)
 {
 	answer_fail(&q->request, PMI_OTHER, "%s", why);
 	drop(q);
 }
 
-static void on_deadline(struct deadline *d)
+static void remote_on_deadline(struct deadline *d)
 {
 	struct remote *q = (struct remote *)((char *)d - offsetof(struct remote, deadline));
 	char why[120];
 
 	(void)snprintf(why, sizeof(why), "node %u has not answered within %.3g s", q->node,
 		(double)q->pmi->config.timeout_ms / 1000);
-	fail(q, why);
+	remote_fail(q, why);
 }
 
 /* port: what was looked up; NULL: nothing. */
@@ -251,7 +251,7 @@ static int remote_send(struct request *request, uint32_t node, enum remote_op op
 	*q = (struct remote){.pmi = pmi, .id = ++pmi->last_remote, .node = node, .op = op};
 	request_park(&q->request, request);
 	TAILQ_INSERT_TAIL(&pmi->remotes, q, link);
-	deadline_start(pmi, &q->deadline, on_deadline);
+	deadline_start(pmi, &q->deadline, remote_on_deadline);
 	bytes_add_u32(&data, q->id);
 	bytes_add_u32(&data, op);
 	bytes_add_u32(&data, number);
@@ -260,10 +260,10 @@ static int remote_send(struct request *request, uint32_t node, enum remote_op op
 	iov = bytes_iovec(&data);
 	/* The answer may be here before this returns: q is not touched but on failure. */
 	if (data.failed)
-		fail(q, "there is no memory for the query");
+		remote_fail(q, "there is no memory for the query");
 	else if (wire_send(serve_get_wire(pmi->config.serve), node, PMI_CHANNEL_QUERY, &iov, 1,
 			 &err) < 0)
-		fail(q, err.text);
+		remote_fail(q, err.text);
 	return 0;
 }
 
@@ -335,7 +335,7 @@ void pmi_lost(struct pmi *pmi, uint32_t node, const struct err *err)
 	for (q = TAILQ_FIRST(&pmi->remotes); q; q = next) {
 		next = TAILQ_NEXT(q, link);
 		if (q->node == node || node < pmi->config.node)
-			fail(q, err->text);
+			remote_fail(q, err->text);
 	}
 	pmi_run(pmi);
 }

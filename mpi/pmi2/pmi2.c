@@ -470,13 +470,13 @@ static void on_missing(void *userdata, uint64_t set_id, char *text, size_t size)
 	pmi_missing(((struct service *)userdata)->pmi, set_id, text, size);
 }
 
-static void on_message(
+static void service_on_message(
 	void *userdata, uint32_t from, uint16_t channel, const struct wire_block *block)
 {
 	pmi_message(((struct service *)userdata)->pmi, from, channel, block);
 }
 
-static void on_lost(void *userdata, uint32_t node, const struct err *err)
+static void service_on_lost(void *userdata, uint32_t node, const struct err *err)
 {
 	pmi_lost(((struct service *)userdata)->pmi, node, err);
 }
@@ -489,8 +489,8 @@ static bool on_had_client(void *userdata)
 static const struct serve_events serve_events = {
 	.task_exit = on_task_exit,
 	.missing = on_missing,
-	.message = on_message,
-	.lost = on_lost,
+	.message = service_on_message,
+	.lost = service_on_lost,
 	.had_client = on_had_client,
 };
 
@@ -507,7 +507,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, _unused_ int r
 	ev_timer_start(loop, &s->timer);
 }
 
-static void on_timer(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+static void service_on_timer(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	pmi_expire(((struct service *)timer->data)->pmi);
 }
@@ -663,7 +663,7 @@ static int open_service(struct service *s, const stepd_mpi_service_t *start, str
 	config.serve = s->serve;
 	s->loop = serve_get_loop(s->serve);
 	ev_prepare_init(&s->prepare, on_prepare);
-	ev_timer_init(&s->timer, on_timer, 0, 0);
+	ev_timer_init(&s->timer, service_on_timer, 0, 0);
 	s->prepare.data = s->timer.data = s;
 	r = pmi_new(&config, &ops, s, &s->pmi, err);
 	if (r == 0)
@@ -729,7 +729,7 @@ static bool is_stale(const char *entry, bool tcp)
 	return !tcp || (strncmp(entry, "PMI_PORT=", 9) != 0 && strncmp(entry, "PMI_ID=", 7) != 0);
 }
 
-static void remove_stale(char **env, bool tcp)
+static void environ_remove_stale(char **env, bool tcp)
 {
 	size_t from, to = 0;
 
@@ -760,7 +760,7 @@ static int set_job(const mpi_plugin_task_info_t *job, char ***env)
 
 int p_mpi_task_environ(const mpi_plugin_task_info_t *job, char ***env)
 {
-	remove_stale(*env, job->service_fd < 0);
+	environ_remove_stale(*env, job->service_fd < 0);
 	if (job->service_fd >= 0 && set_number(env, "PMI_FD", (uint32_t)job->service_fd) < 0)
 		return SLURM_ERROR;
 	if (set_number(env, "PMI_RANK", job->rank) < 0 ||

@@ -182,7 +182,7 @@ static void refuse_caller(struct caller *c)
 	hang_up(c);
 }
 
-static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+static void old_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct caller *c = io->data;
 	struct hello hello;
@@ -211,7 +211,7 @@ static void on_accepted(int fd, void *userdata)
 	c->next = old_listener->callers;
 	old_listener->callers = c;
 	old_listener->count++;
-	ev_io_init(&c->readable, on_readable, fd, EV_READ);
+	ev_io_init(&c->readable, old_on_readable, fd, EV_READ);
 	c->readable.data = c;
 	ev_io_start(old_listener->px->loop, &c->readable);
 }

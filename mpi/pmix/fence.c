@@ -129,7 +129,7 @@ static void answer(struct px *px, struct call *call, pmix_status_t status, uint6
 }
 
 /* The wire's end of it. */
-static void on_done(
+static void collective_on_done(
 	void *userdata, int r, const struct wire_block *blocks, size_t count, const struct err *err)
 {
 	struct collective *c = userdata, **at = &c->px->collectives;
@@ -222,9 +222,9 @@ void collective_begin(struct px *px, enum collective_kind kind, struct call *cal
 	c->next = px->collectives;
 	px->collectives = c;
 	r = wire_fence(px->wire, &set, iov, size ? 2 : 1,
-		call_timeout_ms(call, px->host->timeout_ms), on_done, c, &err);
+		call_timeout_ms(call, px->host->timeout_ms), collective_on_done, c, &err);
 	if (r < 0)
-		on_done(c, r, NULL, 0, &err);
+		collective_on_done(c, r, NULL, 0, &err);
 }
 
 /* ---- what gets in its way ---- */

@@ -45,7 +45,7 @@ static void iof_sockets_changed(struct iof *iof)
 	iof->sockets.stale = true;
 }
 
-static void watch(struct iof_sockets *sockets, int fd)
+static void sockets_watch(struct iof_sockets *sockets, int fd)
 {
 	struct epoll_event event = {.events = EPOLLOUT | EPOLLONESHOT, .data.fd = fd};
 
@@ -79,7 +79,7 @@ static bool iof_can_deliver(struct iof *iof)
 	}
 	for (size_t i = 0; full && i < sockets->count; i++) {
 		if (!sockets->fds[i].revents)
-			watch(sockets, sockets->fds[i].fd);
+			sockets_watch(sockets, sockets->fds[i].fd);
 	}
 	if (full)
 		ev_io_start(iof->px->loop, &sockets->full);

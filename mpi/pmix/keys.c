@@ -15,7 +15,7 @@ void keys_clear(struct keys *keys)
 	*keys = (struct keys){.v = NULL};
 }
 
-static pmix_info_t *add(struct keys *keys, const char *key)
+static pmix_info_t *keys_append(struct keys *keys, const char *key)
 {
 	pmix_info_t *info;
 
@@ -31,7 +31,7 @@ static pmix_info_t *add(struct keys *keys, const char *key)
 
 void keys_add(struct keys *keys, const char *key, const void *value, pmix_data_type_t type)
 {
-	pmix_info_t *info = add(keys, key);
+	pmix_info_t *info = keys_append(keys, key);
 
 	if (info)
 		PMIX_INFO_LOAD(info, key, value, type);
@@ -87,7 +87,7 @@ void keys_add_data_take(
 	struct keys *keys, const char *key, void *data, size_t count, pmix_data_type_t type)
 {
 	pmix_data_array_t *array = data ? calloc(1, sizeof(*array)) : NULL;
-	pmix_info_t *info = array ? add(keys, key) : NULL;
+	pmix_info_t *info = array ? keys_append(keys, key) : NULL;
 
 	if (!info) {
 		keys->failed = true;

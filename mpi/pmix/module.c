@@ -155,7 +155,7 @@ static bool copy_sources(
 /* ---- the way to the loop ---- */
 
 /* proc may be NULL. NULL: no memory; the functions here take that for a call. */
-static struct call *begin(call_fn run, enum call_kind kind, union call_give give, void *cbdata,
+static struct call *call_begin(call_fn run, enum call_kind kind, union call_give give, void *cbdata,
 	const pmix_proc_t *proc)
 {
 	struct call *call = call_new(run, kind, cbdata);
@@ -170,19 +170,19 @@ static struct call *begin(call_fn run, enum call_kind kind, union call_give give
 static struct call *begin_op(
 	call_fn run, pmix_op_cbfunc_t cbfunc, void *cbdata, const pmix_proc_t *proc)
 {
-	return begin(run, CALL_OP, (union call_give){.op = cbfunc}, cbdata, proc);
+	return call_begin(run, CALL_OP, (union call_give){.op = cbfunc}, cbdata, proc);
 }
 
 static struct call *begin_info(
 	call_fn run, pmix_info_cbfunc_t cbfunc, void *cbdata, const pmix_proc_t *proc)
 {
-	return begin(run, CALL_INFO, (union call_give){.info = cbfunc}, cbdata, proc);
+	return call_begin(run, CALL_INFO, (union call_give){.info = cbfunc}, cbdata, proc);
 }
 
 /* Nobody waits for it. */
 static struct call *begin_notice(call_fn run, int code, const pmix_proc_t *proc)
 {
-	struct call *call = begin(run, CALL_NOTE, (union call_give){.op = NULL}, NULL, proc);
+	struct call *call = call_begin(run, CALL_NOTE, (union call_give){.op = NULL}, NULL, proc);
 
 	if (call)
 		call->code = code;
@@ -243,7 +243,7 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pm
 	size_t ninfo, char *data, size_t ndata, pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
 	struct call *call =
-		begin(px_fence, CALL_MODEX, (union call_give){.modex = cbfunc}, cbdata, NULL);
+		call_begin(px_fence, CALL_MODEX, (union call_give){.modex = cbfunc}, cbdata, NULL);
 
 	if (!call) {
 		free(data);
@@ -257,7 +257,7 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pm
 static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
 	pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = begin(
+	struct call *call = call_begin(
 		px_direct_modex, CALL_MODEX, (union call_give){.modex = cbfunc}, cbdata, proc);
 
 	return submit(call, copy_info(call, info, ninfo));
@@ -321,8 +321,8 @@ static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], 
 static pmix_status_t lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
 	size_t ninfo, pmix_lookup_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call =
-		begin(px_lookup, CALL_LOOKUP, (union call_give){.lookup = cbfunc}, cbdata, proc);
+	struct call *call = call_begin(
+		px_lookup, CALL_LOOKUP, (union call_give){.lookup = cbfunc}, cbdata, proc);
 
 	return submit(call, copy_keys(call, keys) && copy_info(call, info, ninfo));
 }
@@ -341,7 +341,7 @@ static pmix_status_t spawn(const pmix_proc_t *proc, const pmix_info_t job_info[]
 	const pmix_app_t apps[], size_t napps, pmix_spawn_cbfunc_t cbfunc, void *cbdata)
 {
 	struct call *call =
-		begin(px_spawn, CALL_SPAWN, (union call_give){.spawn = cbfunc}, cbdata, proc);
+		call_begin(px_spawn, CALL_SPAWN, (union call_give){.spawn = cbfunc}, cbdata, proc);
 
 	return submit(call, copy_apps(call, apps, napps) && copy_info(call, job_info, ninfo));
 }
@@ -400,7 +400,7 @@ static void tool_connected(_unused_ pmix_info_t *info, _unused_ size_t ninfo,
 	pmix_tool_connection_cbfunc_t cbfunc, void *cbdata)
 {
 	struct call *call =
-		begin(px_tool, CALL_TOOL, (union call_give){.tool = cbfunc}, cbdata, NULL);
+		call_begin(px_tool, CALL_TOOL, (union call_give){.tool = cbfunc}, cbdata, NULL);
 
 	if (submit(call, call) != PMIX_SUCCESS)
 		cbfunc(PMIX_ERR_NOMEM, NULL, cbdata);

@@ -128,7 +128,7 @@ static int send_frame(struct px *px, uint32_t node, enum rpc_channel channel,
 /* ---- the requester ---- */
 
 /* Takes it out of the list and ends it. */
-static void finish(struct rpc_wait **at, pmix_status_t status, struct message *data)
+static void rpc_finish(struct rpc_wait **at, pmix_status_t status, struct message *data)
 {
 	struct rpc_wait *w = *at;
 	struct rpc_result result = {.from = w->node, .status = status, .data = data};
@@ -152,7 +152,7 @@ static void on_timeout(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ 
 {
 	struct rpc_wait *w = timer->data;
 
-	finish(find_request(w->px, w), PMIX_ERR_TIMEOUT, NULL);
+	rpc_finish(find_request(w->px, w), PMIX_ERR_TIMEOUT, NULL);
 }
 
 static void call_node(struct px *px, uint32_t node, enum rpc_op op, const struct message *args,
@@ -182,7 +182,7 @@ static void call_node(struct px *px, uint32_t node, enum rpc_op op, const struct
 	if (send_frame(px, node, CHANNEL_REQUEST, &frame, args, false) < 0) {
 		at = find_request(px, w);
 		if (*at)
-			finish(at, PMIX_ERR_UNREACH, NULL);
+			rpc_finish(at, PMIX_ERR_UNREACH, NULL);
 	}
 }
 
@@ -198,7 +198,7 @@ static void on_reply(
 {
 	for (struct rpc_wait **at = &px->requests; *at; at = &(*at)->next) {
 		if ((*at)->id == le64toh(frame->id) && (*at)->node == from) {
-			finish(at, (pmix_status_t)le32toh(frame->status), result);
+			rpc_finish(at, (pmix_status_t)le32toh(frame->status), result);
 			return;
 		}
 	}
@@ -332,7 +332,7 @@ static void end_requests(struct px *px, uint32_t node, bool also_behind)
 
 	while (*at) {
 		if (also_behind ? is_behind(px, (*at)->node, node) : (*at)->node == node) {
-			finish(at, PMIX_ERR_UNREACH, NULL);
+			rpc_finish(at, PMIX_ERR_UNREACH, NULL);
 			at = &px->requests; /* done() may have changed the list */
 		} else {
 			at = &(*at)->next;
@@ -424,7 +424,7 @@ void rpc_leave(struct px *px)
 void rpc_close(struct px *px)
 {
 	while (px->requests)
-		finish(&px->requests, PMIX_ERR_UNREACH, NULL);
+		rpc_finish(&px->requests, PMIX_ERR_UNREACH, NULL);
 	free(px->has_left);
 	px->has_left = NULL;
 }

@@ -207,7 +207,7 @@ struct spawning {
 	struct forward forward;
 };
 
-static void on_done(void *userdata, int r, uint32_t number, _unused_ uint32_t size,
+static void spawn_on_done(void *userdata, int r, uint32_t number, _unused_ uint32_t size,
 	_unused_ const int *errcodes, const struct err *err)
 {
 	struct spawning *s = userdata;
@@ -249,9 +249,9 @@ void px_spawn(struct px *px, struct call *call)
 		.data = &s->forward,
 		.size = sizeof(s->forward)};
 	r = spawn_start(px->serve, nspace ? nspace->first_rank + call->proc.rank : 0, &request,
-		on_done, s, &err);
+		spawn_on_done, s, &err);
 	if (r < 0)
-		on_done(s, r, 0, 0, NULL, &err);
+		spawn_on_done(s, r, 0, 0, NULL, &err);
 }
 
 /* ---- on every node ---- */

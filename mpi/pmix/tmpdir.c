@@ -55,7 +55,7 @@ static void remove_tree(int dirfd, const char *name, unsigned depth)
 }
 
 /* Those whose server is gone are unlocked. */
-static void remove_stale(int parent_fd)
+static void tmpdir_remove_stale(int parent_fd)
 {
 	int copy = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_closedir_ DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
@@ -167,7 +167,7 @@ static int try_once(struct tmpdir *t, const stepd_step_rec_t *job, struct err *e
 		return -EAGAIN; /* removed after it was made */
 	if (r < 0)
 		return r;
-	remove_stale(t->parent_fd);
+	tmpdir_remove_stale(t->parent_fd);
 	r = make_named(t, job);
 	if (r == -ENOENT || r == -EEXIST)
 		return -EAGAIN; /* the parent is removed; or the name is taken */

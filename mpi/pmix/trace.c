@@ -116,7 +116,7 @@ static void forget(struct waiting **at)
 	free(w);
 }
 
-static void begin(struct waiting **at, const struct trace_line *line)
+static void line_begin(struct waiting **at, const struct trace_line *line)
 {
 	struct waiting *w = *at ? *at : calloc(1, sizeof(*w));
 
@@ -137,7 +137,7 @@ static void take_line(struct trace *t, const char *text)
 		return;
 	(void)pthread_mutex_lock(&t->lock);
 	if (line.what)
-		begin(find(t, line.nspace, line.rank), &line);
+		line_begin(find(t, line.nspace, line.rank), &line);
 	else
 		forget(find(t, line.nspace, line.rank));
 	if (line.commits && t->on_commit)

@@ -566,7 +566,7 @@ void serve_abort_died(struct serve *s, uint32_t rank, int wait_status)
 
 /* ---- the wire ------------------------------------------------------------------------------- */
 
-static void on_message(
+static void serve_on_message(
 	void *userdata, uint32_t from, uint16_t channel, const struct wire_block *block)
 {
 	struct serve *s = userdata;
@@ -587,7 +587,7 @@ static void on_missing(void *userdata, uint64_t set_id, char *text, size_t size)
 		s->events->missing(s->userdata, set_id, text, size);
 }
 
-static void on_lost(void *userdata, uint32_t node, const struct err *err)
+static void serve_on_lost(void *userdata, uint32_t node, const struct err *err)
 {
 	struct serve *s = userdata;
 
@@ -616,9 +616,9 @@ static void on_left(void *userdata)
 static int open_wire(struct serve *s, struct err *err)
 {
 	static const struct wire_events events = {
-		.message = on_message,
+		.message = serve_on_message,
 		.missing = on_missing,
-		.lost = on_lost,
+		.lost = serve_on_lost,
 		.leaving = on_leaving,
 		.left = on_left,
 	};

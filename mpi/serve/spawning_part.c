@@ -86,7 +86,7 @@ static void be_over(struct spawning_part *p)
 		remove_part(p);
 }
 
-static void fail(struct spawning_part *p, const struct err *why, const json_t *errors)
+static void part_fail(struct spawning_part *p, const struct err *why, const json_t *errors)
 {
 	report(p->sp, p->part.number, why, errors);
 	be_over(p);
@@ -318,7 +318,7 @@ void spawning_part_start(struct spawning *sp, const struct spawning_message *m)
 	if (p->part.local_count == 0)
 		be_running(p);
 	else if (request_tasks(p, &err) < 0)
-		fail(p, &err, NULL);
+		part_fail(p, &err, NULL);
 }
 
 /* ---- its end -------------------------------------------------------------------------------- */
@@ -428,7 +428,7 @@ static void take_spawned(struct spawning_part *p, const json_t *object)
 	struct err err = ERR_INIT;
 
 	if (spawning_get_error(object, &err) < 0) {
-		fail(p, &err, json_object_get(object, "errors"));
+		part_fail(p, &err, json_object_get(object, "errors"));
 	} else if (p->failed) {
 		p->state = PART_RUNNING;
 		end_tasks(p);
@@ -467,7 +467,7 @@ void spawning_agent_gone(struct spawning *sp)
 	for (p = LIST_FIRST(&sp->parts); p; p = next) {
 		next = LIST_NEXT(p, link);
 		if (p->state == PART_REQUESTED)
-			fail(p, &err, NULL);
+			part_fail(p, &err, NULL);
 		else if (p->state == PART_ENDING)
 			be_over(p);
 	}

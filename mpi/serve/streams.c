@@ -68,7 +68,7 @@ static bool take_packet(struct streams *streams)
 	return true;
 }
 
-static void on_readable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
+static void streams_on_readable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct streams *streams = w->data;
 	int i;
@@ -198,7 +198,7 @@ struct streams *streams_new(struct serve *s)
 		return NULL;
 	streams->s = s;
 	streams->fd = -1;
-	ev_init(&streams->io, on_readable);
+	ev_init(&streams->io, streams_on_readable);
 	streams->io.data = streams;
 	return streams;
 }

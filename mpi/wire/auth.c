@@ -395,7 +395,7 @@ void wire_auth_key(const struct wire_auth *auth, const struct wire_handshake *ha
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-static void begin(struct wire_cipher *cipher, const struct wire_sealed *frame)
+static void cipher_begin(struct wire_cipher *cipher, const struct wire_sealed *frame)
 {
 	unsigned char nonce[GCM_IV_SIZE] = {0};
 
@@ -406,7 +406,7 @@ static void begin(struct wire_cipher *cipher, const struct wire_sealed *frame)
 
 void wire_seal(struct wire_cipher *cipher, const struct wire_sealed *frame)
 {
-	begin(cipher, frame);
+	cipher_begin(cipher, frame);
 	cipher->nettle->gcm_encrypt(&cipher->gcm, frame->size, frame->data, frame->data);
 	cipher->nettle->gcm_digest(&cipher->gcm, WIRE_TAG_SIZE, frame->data + frame->size);
 }
@@ -415,7 +415,7 @@ int wire_unseal(struct wire_cipher *cipher, const struct wire_sealed *frame)
 {
 	unsigned char tag[WIRE_TAG_SIZE];
 
-	begin(cipher, frame);
+	cipher_begin(cipher, frame);
 	cipher->nettle->gcm_decrypt(&cipher->gcm, frame->size, frame->data, frame->data);
 	cipher->nettle->gcm_digest(&cipher->gcm, sizeof(tag), tag);
 	return cipher->nettle->is_equal(tag, frame->data + frame->size, sizeof(tag)) ? 0 : -EBADMSG;

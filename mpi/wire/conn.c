@@ -565,7 +565,7 @@ static int conn_serve(struct conn *conn, int revents, struct err *err)
 	return r;
 }
 
-static void on_io(_unused_ struct ev_loop *loop, ev_io *io, int revents)
+static void conn_on_io(_unused_ struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct conn *conn = io->data;
 	struct err err = ERR_INIT;
@@ -600,7 +600,7 @@ struct conn *conn_new(struct net *net, int fd, bool is_ours)
 	conn->edge = is_ours ? 0 : SIZE_MAX;
 	conn->is_ours = is_ours;
 	conn_set_options(fd);
-	ev_io_init(&conn->io, on_io, fd, 0);
+	ev_io_init(&conn->io, conn_on_io, fd, 0);
 	conn->io.data = conn;
 	ev_timer_init(&conn->greeting, on_greeting, NET_GREETING_MS / 1000., 0.);
 	conn->greeting.data = conn;

@@ -452,7 +452,7 @@ static void end_late(struct wire *w, struct op *op)
 	wire_op_done(w, op, -ETIMEDOUT, text);
 }
 
-static void on_deadline(struct wire *w, struct wire_timer *timer)
+static void op_on_deadline(struct wire *w, struct wire_timer *timer)
 {
 	wire_op_expire(w, timer->ctx);
 }
@@ -478,7 +478,7 @@ int wire_op_arm(struct wire *w, struct op *op, uint64_t timeout_ms)
 {
 	if (timeout_ms == 0 || w->is_closed)
 		return 0;
-	op->deadline.fn = on_deadline;
+	op->deadline.fn = op_on_deadline;
 	op->deadline.ctx = op;
 	return w->ops->timer_start(w->carrier, &op->deadline, timeout_ms);
 }

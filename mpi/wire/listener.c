@@ -11,7 +11,7 @@ bool wire_listener_is_shortage(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
+static void listener_on_readable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct wire_listener *listener = io->data;
 	int fd, error;
@@ -42,7 +42,7 @@ void wire_listener_init(struct wire_listener *listener, struct ev_loop *loop,
 {
 	*listener =
 		(struct wire_listener){.loop = loop, .accepted = accepted, .userdata = userdata};
-	ev_init(&listener->readable, on_readable);
+	ev_init(&listener->readable, listener_on_readable);
 	ev_init(&listener->pause, on_pause_over);
 	listener->readable.data = listener->pause.data = listener;
 }

@@ -130,7 +130,7 @@ static void net_flow(void *carrier)
 	}
 }
 
-static void on_timer(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+static void net_on_timer(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct net_timer *t = timer->data;
 	struct wire_timer *wire_timer = t->wire_timer;
@@ -151,7 +151,7 @@ static int net_timer_start(void *carrier, struct wire_timer *timer, uint64_t tim
 		return -ENOMEM;
 	t->net = net;
 	t->wire_timer = timer;
-	ev_timer_init(&t->timer, on_timer, 0., 0.);
+	ev_timer_init(&t->timer, net_on_timer, 0., 0.);
 	t->timer.data = t;
 	/* from now, not from when the loop last read the clock */
 	ev_timer_set(&t->timer,

@@ -6,7 +6,7 @@
 
 #include "mpi/wire/wire_impl.h"
 
-static wire_on_fn on_message;
+static wire_on_fn wire_on_message;
 static void on_own(struct wire *w, struct wire_timer *timer);
 static void messages_clear(struct wire *w);
 
@@ -304,7 +304,7 @@ static const struct {
 	[WIRE_FENCE_LATE] = {wire_on_late, TO_TARGET},
 	[WIRE_FENCE_WHO] = {wire_on_who, FROM_PARENT},
 	[WIRE_FENCE_STATUS] = {wire_on_status, TO_TARGET},
-	[WIRE_MESSAGE] = {on_message, FROM_ANY},
+	[WIRE_MESSAGE] = {wire_on_message, FROM_ANY},
 	[WIRE_LOST] = {wire_on_lost, FROM_ANY},
 	[WIRE_LEFT] = {wire_on_left, FROM_CHILD},
 	[WIRE_BYE] = {wire_on_bye, FROM_ANY},
@@ -559,7 +559,7 @@ static int assemble(struct wire *w, const struct wire_header *h, const struct wi
 	return 0;
 }
 
-static int on_message(struct wire *w, size_t edge, const struct wire_header *h,
+static int wire_on_message(struct wire *w, size_t edge, const struct wire_header *h,
 	struct wire_buffer *payload, struct err *err)
 {
 	bool is_for_all = h->target == WIRE_NODE_ALL,

@@ -34,7 +34,7 @@ struct program {
 	size_t n;
 };
 
-static void put(struct program *p, int code, int dst, int src, int off, int32_t imm)
+static void program_put(struct program *p, int code, int dst, int src, int off, int32_t imm)
 {
 	p->insns[p->n++] = (struct bpf_insn){.code = (uint8_t)code,
 		.dst_reg = (uint8_t)dst & 0xf,
@@ -45,21 +45,21 @@ static void put(struct program *p, int code, int dst, int src, int off, int32_t 
 
 static void put_load(struct program *p, int dst, size_t offset)
 {
-	put(p, BPF_LDX | BPF_MEM | BPF_W, dst, CONTEXT, (int)offset, 0);
+	program_put(p, BPF_LDX | BPF_MEM | BPF_W, dst, CONTEXT, (int)offset, 0);
 }
 
 static void put_return(struct program *p, int32_t value)
 {
-	put(p, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, value);
-	put(p, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+	program_put(p, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, value);
+	program_put(p, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
 /* Leaves the rule where the register is another number. The jump is set by end_rule(). */
 static void put_unless(struct program *p, int reg, uint32_t number)
 {
-	put(p, BPF_ALU | BPF_MOV | BPF_X, SCRATCH, reg, 0, 0);
-	put(p, BPF_ALU | BPF_XOR | BPF_K, SCRATCH, 0, 0, (int32_t)number);
-	put(p, BPF_JMP | BPF_JNE | BPF_K, SCRATCH, 0, 0, 0);
+	program_put(p, BPF_ALU | BPF_MOV | BPF_X, SCRATCH, reg, 0, 0);
+	program_put(p, BPF_ALU | BPF_XOR | BPF_K, SCRATCH, 0, 0, (int32_t)number);
+	program_put(p, BPF_JMP | BPF_JNE | BPF_K, SCRATCH, 0, 0, 0);
 }
 
 static uint32_t kernel_access(uint32_t access)
@@ -81,8 +81,9 @@ static void put_rule(struct program *p, const stepd_device_rule_t *rule)
 		put_unless(p, MAJOR, rule->major);
 	if (rule->minor != STEPD_DEVICE_ANY)
 		put_unless(p, MINOR, rule->minor);
-	put(p, BPF_ALU | BPF_AND | BPF_K, ACCESS, 0, 0, (int32_t)~kernel_access(rule->access));
-	put(p, BPF_JMP | BPF_JNE | BPF_K, ACCESS, 0, 0, 0);
+	program_put(
+		p, BPF_ALU | BPF_AND | BPF_K, ACCESS, 0, 0, (int32_t)~kernel_access(rule->access));
+	program_put(p, BPF_JMP | BPF_JNE | BPF_K, ACCESS, 0, 0, 0);
 	put_return(p, 1);
 	for (i = start; i < p->n; i++) {
 		if (p->insns[i].code == (BPF_JMP | BPF_JNE | BPF_K))
@@ -119,9 +120,9 @@ int devices_generate(const stepd_device_rule_t *rules, size_t count, struct bpf_
 	p = (struct program){.insns = memory};
 	/* access_type holds the access above the type; all of it is 32 bits wide. */
 	put_load(&p, TYPE, offsetof(struct bpf_cgroup_dev_ctx, access_type));
-	put(&p, BPF_ALU | BPF_MOV | BPF_X, ACCESS, TYPE, 0, 0);
-	put(&p, BPF_ALU | BPF_AND | BPF_K, TYPE, 0, 0, 0xffff);
-	put(&p, BPF_ALU | BPF_RSH | BPF_K, ACCESS, 0, 0, 16);
+	program_put(&p, BPF_ALU | BPF_MOV | BPF_X, ACCESS, TYPE, 0, 0);
+	program_put(&p, BPF_ALU | BPF_AND | BPF_K, TYPE, 0, 0, 0xffff);
+	program_put(&p, BPF_ALU | BPF_RSH | BPF_K, ACCESS, 0, 0, 16);
 	put_load(&p, MAJOR, offsetof(struct bpf_cgroup_dev_ctx, major));
 	put_load(&p, MINOR, offsetof(struct bpf_cgroup_dev_ctx, minor));
 	for (i = 0; i < count; i++) {

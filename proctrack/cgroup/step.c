@@ -161,7 +161,7 @@ static int remove_step(int job_fd, int step_fd, const char *name)
 }
 
 /* An earlier step of the same name: 0 once it is gone. */
-static int remove_stale(int job_fd, const char *name)
+static int step_remove_stale(int job_fd, const char *name)
 {
 	_cleanup_close_ int fd = openat(job_fd, name, OPEN_DIR);
 	int r;
@@ -189,7 +189,7 @@ static int try_make(int top_fd, struct step_dir *dir)
 	if (mkdirat(job_fd, dir->name, 0755) < 0) {
 		if (errno != EEXIST)
 			return errno == ENODEV ? -ENOENT : -errno;
-		r = remove_stale(job_fd, dir->name);
+		r = step_remove_stale(job_fd, dir->name);
 		return r < 0 ? r : 1;
 	}
 	fd = openat(job_fd, dir->name, OPEN_DIR);
@@ -479,7 +479,7 @@ struct listing {
 	bool sorted;   /* by pid, each once, as the kernel gives them mostly */
 };
 
-static int add(struct listing *l, pid_t pid)
+static int listing_add(struct listing *l, pid_t pid)
 {
 	if (array_reserve(l->v, l->capacity, l->n + 1) < 0)
 		return -ENOMEM;
@@ -506,7 +506,7 @@ static int enter(int fd, void *userdata)
 
 	l->depth++;
 	for (i = 0; r == 0 && i < set.n; i++)
-		r = add(l, set.v[i]);
+		r = listing_add(l, set.v[i]);
 	return r;
 }
 
