@@ -131,7 +131,7 @@ static int errno_of(int number)
 	}
 }
 
-/* What the system call returns. */
+/* The return value of the system call. */
 static void set_result(ucontext_t *context, _unused_ int result)
 {
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What an MPI service process can no longer do once it has begun: it parses what tasks and other
+ * The confinement of an MPI service process once it has begun: it parses what tasks and other
  * nodes write, so an attacker who takes it over finds a process without capabilities, in any set,
  * that can't get one, and with a filter of system calls (seccomp(2), Linux 3.5) that lets through
  * what a server of PMI needs. It may make threads, no processes.

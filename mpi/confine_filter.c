@@ -40,7 +40,7 @@
 #define CLONE_FLAGS 0
 #endif
 
-/* Those that a machine does not have are passed over. */
+/* System calls that a machine does not have are skipped. */
 static const char *const allowed[] = {
 	/* files */
 	"access", "chdir", "chmod", "chown", "close", "close_range", "copy_file_range", "creat",

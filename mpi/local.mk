@@ -41,7 +41,7 @@ libmpiwire_la_SOURCES = \
 libmpiwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(NETTLE_CFLAGS) $(MUNGE_CFLAGS)
 libmpiwire_la_LIBADD = $(EV_LIBS)
 
-# What the service processes of all plugins do alike.
+# The common part of the service processes of all plugins.
 noinst_LTLIBRARIES += libmpiserve.la
 libmpiserve_la_SOURCES = \
 	mpi/serve/peer.c mpi/serve/peer.h \
@@ -130,6 +130,6 @@ stepd_cli_selftest_mpi_selftest_pmix_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 stepd_cli_selftest_mpi_selftest_pmix_LDADD = libmpiselftest.la libbase.la $(PMIX_LIBS)
 endif
 
-# What the self-tests of the plugins report.
+# The reports of the plugins' self-tests.
 noinst_LTLIBRARIES += libmpiselftest.la
 libmpiselftest_la_SOURCES = mpi/selftest.c mpi/selftest.h

@@ -108,7 +108,7 @@ static int start_service(void *ctx, stepd_mpi_service_fn main, void *userdata, b
 	return -1;
 }
 
-/* What a hook left in errno. */
+/* The errno that a hook left. */
 static int hook_error(void)
 {
 	return errno > 0 ? -errno : -EIO;
@@ -174,7 +174,7 @@ bool mpi_has_task_hook(const struct mpi *mpi)
 	return mpi_get_env_type(mpi) != NULL;
 }
 
-/* What comes before either hook. */
+/* The preparation of either hook. */
 static int begin_task(const struct mpi *mpi, const mpi_plugin_task_info_t *task,
 	mpi_plugin_task_info_t *ret_info, char ***env)
 {

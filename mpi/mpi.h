@@ -33,7 +33,7 @@ const char *mpi_get_type(const struct mpi *mpi);
 /* The name that SLURM_MPI_TYPE holds for the tasks; NULL where it is to be removed ("none"). */
 const char *mpi_get_env_type(const struct mpi *mpi);
 
-/* What the prefork hook is offered: see <stepd/mpi.h>. */
+/* The host's offer to the prefork hook: see <stepd/mpi.h>. */
 struct mpi_host {
 	uint64_t timeout_ms;
 	bool tcp;
@@ -50,7 +50,7 @@ int mpi_prefork(struct mpi *mpi, const stepd_step_rec_t *job, const struct mpi_h
  * there is no service any more. */
 int mpi_wait_for_service(struct mpi *mpi, struct err *err) _must_check_;
 
-/* What prefork has started, mpi's; NULL: nothing. */
+/* The service that prefork has started, owned by mpi; NULL: none. */
 struct mpi_service *mpi_get_service(const struct mpi *mpi);
 
 /* For a program that goes on with a step: the service runs already. */

@@ -37,7 +37,7 @@ struct selftest {
 	uint64_t begin_ns;
 };
 
-/* What follows the rank. */
+/* The words that follow the rank. */
 #define SELFTEST_AT     "at"
 #define SELFTEST_ABSENT "absent"
 #define SELFTEST_FAILED "failed"

@@ -119,7 +119,7 @@ static void set_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* What it has by now, the agent's copied memory and a sanitizer's shadow, does not count. */
+/* Its present memory, the agent's copied one and a sanitizer's shadow, does not count. */
 static int limit_memory(const struct service_process *p)
 {
 	uint64_t memory_bytes = p->options->memory_bytes;
@@ -167,7 +167,7 @@ static int become(const struct service_process *p)
 											 : -ENOMEM;
 }
 
-/* What the caller can do without it is done without it, and reported. */
+/* Failures of what the caller can do without are reported and ignored. */
 static int filter_calls(const struct service_process *p)
 {
 	const char *why = "this kernel has none (CONFIG_SECCOMP_FILTER)", *level = "warning";
@@ -178,7 +178,7 @@ static int filter_calls(const struct service_process *p)
 	if (r != -EOPNOTSUPP)
 		return r;
 	if (p->options->unfiltered || !confine_has_filter()) { /* somebody has decided so */
-		why = p->options->unfiltered ? "mpi_filter of stepd.conf(5) says no"
+		why = p->options->unfiltered ? "mpi_filter in stepd.conf(5) is no"
 					     : "stepd was built without libseccomp";
 		level = "info";
 	}
@@ -189,7 +189,7 @@ static int filter_calls(const struct service_process *p)
 		NULL, 0);
 }
 
-/* What could not be born there moves, which takes some 8 ms. */
+/* A process that could not be born there is moved, which takes some 8 ms. */
 static int enter_cgroup(const struct service_process *p)
 {
 	return p->options->cgroup_fd >= 0 && !p->is_born_there
@@ -204,7 +204,7 @@ static const struct {
 } preparations[] = {
 	{"enter the step's cgroup", enter_cgroup},
 	{"leave the terminal", leave_terminal},
-	{"close what it need not have", prepare_fds},
+	{"close descriptors that it does not need", prepare_fds},
 	{"become the user", become},
 	{"limit its memory", limit_memory},
 	{"filter its system calls", filter_calls},
@@ -234,8 +234,8 @@ _noreturn_ static void service_process_run(const struct service_process *p)
 
 /* ==== the agent's side ======================================================================= */
 
-/* What a service may hand out for all tasks, and for each, an entry counting as some bytes more
- * than it has. */
+/* The limits of what a service may hand out for all tasks, and for each, an entry counting as some
+ * bytes more than it has. */
 #define ENVIRON_BYTES       (1u << 20)
 #define ENVIRON_TASK_BYTES  (64u << 10)
 #define ENVIRON_ENTRY_BYTES 64u
@@ -512,7 +512,7 @@ static int take_message(struct mpi_service *s, const json_t *object, struct err 
 	return 0;
 }
 
-/* One that sends much has no more time, and others do not wait for it. */
+/* A service that sends much gets no more time, and others do not wait for it. */
 static int next_message(
 	struct mpi_service *s, uint64_t until_ms, struct link_message *ret_message, struct err *err)
 {

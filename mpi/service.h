@@ -72,7 +72,7 @@ void mpi_service_close_task_fd(struct mpi_service *s, uint32_t local_id);
 /* Whether the service has a socket pair for each task. */
 bool mpi_service_has_task_fds(const struct mpi_service *s);
 
-/* What it has handed out for all tasks. */
+/* The entries that it has handed out for all tasks. */
 const struct strv *mpi_service_common(const struct mpi_service *s);
 
 /* The service sees its link hang up and is to end. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the host does where a backend leaves an optional function out, in terms of the two that
+ * The host's fallbacks for optional functions that a backend leaves out, in terms of the two that
  * every backend has. All return 0 or -errno; -ESRCH: no such container, or no member in it.
  *
  * These know members by pid, from one listing to the next, and so are never sharper than the
@@ -77,7 +77,7 @@ pid_t generic_find_moving(pid_t pid, const char *states);
 void generic_describe_moving(
 	const struct generic_ops *ops, uint64_t id, const char *states, char *text, size_t size);
 
-/* What /proc has of the members that live now: procusage_sum(). An empty container is no error.
+/* The usage of the living members, from /proc: procusage_sum(). An empty container is no error.
  */
 int generic_usage(
 	const struct generic_ops *ops, uint64_t id, stepd_usage_t *ret_usage) _must_check_;

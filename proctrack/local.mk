@@ -23,7 +23,7 @@ proctrack_linuxproc_proctrack_linuxproc_la_SOURCES = \
 proctrack_linuxproc_proctrack_linuxproc_la_LIBADD = libbase.la
 proctrack_linuxproc_proctrack_linuxproc_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
-# What its unit tests are linked with, too.
+# The unit tests are linked with it, too.
 if LIBCGROUP
 noinst_LTLIBRARIES += libcgroups.la
 stepdplugin_LTLIBRARIES += proctrack/cgroup/proctrack_cgroup.la

@@ -201,7 +201,7 @@ void members_target_clear(struct members_target *target)
 	*target = (struct members_target){0};
 }
 
-/* What was seen before is in order; the new ones come behind. */
+/* Members that were seen before are in order; the new ones come behind. */
 static int add_seed(struct members_target *target, size_t n_sorted, const struct proc *p)
 {
 	const struct member_seed seed = {

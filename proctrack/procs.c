@@ -137,7 +137,7 @@ static bool is_living_member(const struct proc *p)
 	return p->member && p->living;
 }
 
-/* What marks members in the whole process table. */
+/* The mark of members in the whole process table. */
 struct marker {
 	procs_mark_fn mark;
 	void *userdata;
@@ -180,7 +180,7 @@ int procs_list(procs_mark_fn mark, void *userdata, pid_t **ret_pids, int *ret_co
 	return 0;
 }
 
-/* What procs_signal() has come to, over its passes. */
+/* The state of procs_signal() over its passes. */
 struct sweep {
 	struct procs before; /* all of the last pass; member: it was sent the signal */
 	size_t met;          /* living members met in all passes */

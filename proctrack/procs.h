@@ -4,7 +4,7 @@
  * groups and start times, read from /proc in one pass, and a signal to a set that keeps growing.
  *
  * A pass over /proc is not a snapshot: a process forked behind the reader's back can be missed.
- * What acts on the list therefore repeats it until nothing new appears (procs_signal()).
+ * An operation on the list therefore repeats until nothing new appears (procs_signal()).
  */
 #ifndef PROCTRACK_PROCS_H
 #define PROCTRACK_PROCS_H
@@ -32,7 +32,7 @@ struct procs {
 /* All processes of this /proc, zombies too. 0 or -errno. */
 int procs_read(struct procs *ret_procs) _must_check_;
 
-/* Those of these pids that are there. 0 or -errno. */
+/* Reads those of these pids that exist. 0 or -errno. */
 int procs_read_some(const pid_t *pids, size_t n, struct procs *ret_procs) _must_check_;
 
 /* For qsort(3) and bsearch(3): pids, or structs that begin with one. */

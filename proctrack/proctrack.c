@@ -304,8 +304,8 @@ int proctrack_adopt(struct proctrack *pt, stepd_step_rec_t *job, const pid_t *pi
 {
 	int r = pt->ops.adopt ? call(pt, adopt, job, pids, n) : 0;
 
-	/* What was stopped before a suspension of the dead agent's is not known any more: a
-	 * resumption continues all. */
+	/* The processes that were stopped before a suspension of the dead agent's are not known any
+	 * more: a resumption continues all. */
 	if (r < 0)
 		return r;
 	pt->own_id = job->cont_id;
@@ -396,7 +396,7 @@ static int err_moving(
 			break;
 		(void)poll(NULL, 0, 1);
 	}
-	return err_set_text(err, -ETIMEDOUT, "after %.10g s there still moves %s",
+	return err_set_text(err, -ETIMEDOUT, "still running after %.10g s: %s",
 		(double)timeout_ms / 1e3, text[0] ? text : "a process that is not known");
 }
 
@@ -497,7 +497,7 @@ static bool has_gap(const stepd_usage_t *usage)
 	return false;
 }
 
-/* What the backend counts itself. *ret_gap: some of it may be had from /proc. */
+/* The usage that the backend itself counts. *ret_gap: some of it may be had from /proc. */
 static int count_tasks(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
 	size_t n, stepd_usage_t *ret_step, stepd_usage_t *ret_tasks, bool *ret_gap)
 {
@@ -723,8 +723,8 @@ int proctrack_find_member(struct proctrack *pt, uint64_t id, const stepd_step_ta
 
 /* ---- signals ------------------------------------------------------------------------------ */
 
-/* What the backend signals as the task's, and what descends from it and is elsewhere in the
- * container. Those are found before the signal breaks their lines. */
+/* Signals the processes that are the task's to the backend, and those that descend from it and is
+ * elsewhere in the container. Those are found before the signal breaks their lines. */
 static int signal_with_backend(
 	struct members_target *target, struct proctrack *pt, uint32_t rank, int signal)
 {

@@ -34,7 +34,7 @@ int proctrack_open(const char *plugin_dir, const char *name, struct proctrack **
 int proctrack_open_for_step(const char *plugin_dir, const char *name, const char *scope,
 	const stepd_step_rec_t *job, struct proctrack **ret_pt, struct err *err) _must_check_;
 
-/* Where the containers of a cgroup tracker hang, for all requests from now on; NULL: it finds
+/* The root of the containers of a cgroup tracker, for all requests from now on; NULL: it finds
  * that by itself. Goes into the environment: <stepd/proctrack.h>. */
 int proctrack_set_root(const char *root) _must_check_;
 
@@ -106,8 +106,8 @@ int proctrack_is_suspended(struct proctrack *pt, uint64_t id, bool *ret_suspende
  * counts as stopped by that, so that a resumption continues all. */
 void proctrack_adopt_suspended(struct proctrack *pt);
 
-/* What was stopped before the suspension that stands, for a program that goes on with the step: its
- * own is filled in from what the old one's was. */
+/* The processes that were stopped before the suspension that stands, for a program that goes on
+ * with the step: its own is filled in from what the old one's was. */
 struct generic_stopped *proctrack_get_stopped(struct proctrack *pt);
 
 /* Whether the backend has a way of its own to stop its members, which a signal uses too and may

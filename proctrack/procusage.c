@@ -11,7 +11,7 @@
 #define FILE_SIZE_MAX 65536
 #define DEPTH_MAX     4096 /* of a line of parents; pids are read one after the other */
 
-/* What /proc has, and how several processes add up to one. */
+/* The values that /proc has, and how several processes add up to one. */
 enum sum {
 	SUM_NOT,
 	SUM_COUNT, /* nothing is known of no process */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What processes have used, from /proc/PID/stat, status and io: the sum over those that live, with
+ * The usage of processes, from /proc/PID/stat, status and io: the sum over those that live, with
  * the children that they have waited for. What is gone and was waited for by another is not there:
  * a sum can become smaller.
  *

@@ -21,7 +21,7 @@ enum conn_state {
 	CONN_STATE_MAX
 };
 
-/* What the client, or we for it, are given time for. */
+/* The waits that have a time limit. */
 enum conn_wait {
 	WAIT_NOTHING,
 	WAIT_IDLE,
@@ -31,7 +31,7 @@ enum conn_wait {
 	WAIT_MAX
 };
 
-/* What a state's function comes to. */
+/* The outcome of a state's function. */
 enum conn_next {
 	NEXT_STATE,
 	NEXT_EVENT,
@@ -130,7 +130,7 @@ static void conn_free(struct conn *c)
 
 /* ---- the agent's answer ---------------------------------------------------------------------- */
 
-/* What there is of an answer goes out. */
+/* Sends as much of an answer as there is. */
 static enum conn_next conn_write_answer(struct conn *c)
 {
 	c->state = CONN_WRITING;
@@ -311,8 +311,9 @@ static enum conn_next take_request(struct conn *c)
 	if (n == 0)
 		return c->eof ? NEXT_END : NEXT_EVENT;
 	if (n < 0) {
-		log_debug(c->listener->server->log, "step %s: what uid %u (pid %d) sends: %s",
-			c->listener->label, (unsigned)c->peer.uid, (int)c->peer.pid, strerror(-n));
+		log_debug(c->listener->server->log,
+			"step %s: malformed data from uid %u (pid %d): %s", c->listener->label,
+			(unsigned)c->peer.uid, (int)c->peer.pid, strerror(-n));
 		return NEXT_END;
 	}
 	consume(c, n);

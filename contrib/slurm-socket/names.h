@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What Slurm calls a step in its spool directory: <node>_<job>.<number>. The steps that have names
+ * The name of a step in Slurm's spool directory: <node>_<job>.<number>. The steps that have names
  * have numbers at the upper end there, in all of 22.05 to 26.11.
  */
 #ifndef SLURM_SOCKET_NAMES_H

@@ -104,7 +104,7 @@ static int answer_found(const json_t *reply, uint16_t version, struct wire_answe
 	return 0;
 }
 
-/* What slurmstepd knows of a task that is not there yet, or of whose end nothing is known. */
+/* Values for a task that has not started, or whose end is unknown, as slurmstepd sends them. */
 #define NO_PID    (-1)
 #define NO_STATUS (-1)
 
@@ -178,7 +178,7 @@ static int answer_done(const json_t *reply, uint16_t version, struct wire_answer
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* What numbers beyond the kernel's signals mean. */
+/* The meanings of numbers beyond the kernel's signals. */
 enum special_effect {
 	EFFECT_KILL,
 	EFFECT_TERMINATE, /* TERM, and after a grace KILL: by the step's own sequence */

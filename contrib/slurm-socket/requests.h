@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a request of Slurm's clients means to an agent: which method of io.stepd.Step is called with
- * what, its access, and the form of the answer. One table; nothing is sent here.
+ * The translation of requests of Slurm's clients for an agent: which method of io.stepd.Step is
+ * called with what, its access, and the form of the answer. One table; nothing is sent here.
  */
 #ifndef SLURM_SOCKET_REQUESTS_H
 #define SLURM_SOCKET_REQUESTS_H

@@ -67,7 +67,7 @@ void server_close(struct server *s);
 
 /* ---- listeners ------------------------------------------------------------------------------ */
 
-/* What a listener is for. Strings are copied. */
+/* The purpose of a listener. Strings are copied. */
 struct listener_step {
 	const char *step;      /* "7.0" */
 	const char *node;      /* "n1" */

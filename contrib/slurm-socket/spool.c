@@ -76,7 +76,7 @@ static int probe(const struct spool *spool, const char *name)
 	return 0;
 }
 
-/* What slurmd, 22.05 to 26.11, has there. */
+/* The files that slurmd, 22.05 to 26.11, has there. */
 static int refuse_slurmds(const struct spool *spool, struct err *err)
 {
 	static const char *const marks[] = {
@@ -107,8 +107,8 @@ static int check_socket(const struct spool *spool, const char *name, bool force,
 	r = probe(spool, name);
 	if (r == 0 && !force)
 		return err_set_text(err, -EEXIST,
-			"somebody answers at '%s/%s': this is the spool directory of a slurmd that "
-			"lives; choose another --spool, or --force",
+			"a process answers at '%s/%s': this is the spool directory of a running "
+			"slurmd; choose another --spool, or --force",
 			spool->path, name);
 	if (r == -ECONNREFUSED && !force && unlinkat(spool->dir_fd, name, 0) < 0 && errno != ENOENT)
 		return err_set(err, -errno, "remove what is left of '%s/%s'", spool->path, name);
@@ -238,7 +238,7 @@ static int listen_new(const struct spool *spool)
 	return listen(fd, BACKLOG) < 0 ? -errno : take_fd(&fd);
 }
 
-/* What stands in the way of a new socket: 0 if nothing does, or only what a dead one left. */
+/* Finds an obstacle to a new socket: 0 if there is none, or only one left by a dead adapter. */
 static int check_free(const struct spool *spool, const char *name, struct err *err)
 {
 	struct sockaddr_un address;
@@ -257,7 +257,7 @@ static int check_free(const struct spool *spool, const char *name, struct err *e
 			spool->path, name);
 	if (probe(spool, name) == 0)
 		return err_set_text(
-			err, -EADDRINUSE, "somebody else answers at '%s/%s'", spool->path, name);
+			err, -EADDRINUSE, "another process answers at '%s/%s'", spool->path, name);
 	return 0;
 }
 

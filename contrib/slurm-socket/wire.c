@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What is read of a request, in its order. */
+/* The parts of a request, in their order. */
 struct cursor {
 	const uint8_t *data;
 	size_t size, at;

@@ -81,7 +81,7 @@ void wire_put_i32(struct wire_answer *a, int32_t n);
 void wire_put_u32(struct wire_answer *a, uint32_t n);
 void wire_put_u64(struct wire_answer *a, uint64_t n);
 
-/* What an action came to: 0, or -1 and an errno of this machine or of Slurm. */
+/* The result of an action: 0, or -1 and an errno of this machine or of Slurm. */
 void wire_put_result(struct wire_answer *a, int error);
 
 /* A list that comes in pieces: begun with its length, 0, and then counted on by each entry. */
@@ -103,7 +103,7 @@ void wire_put_task(struct wire_answer *a, const struct wire_task *task);
 void wire_put_mem_limits(
 	struct wire_answer *a, uint16_t version, uint64_t job_mb, uint64_t step_mb);
 
-/* What a step can be for Slurm. The numbers differ between versions. */
+/* The states of a step for Slurm. The numbers differ between versions. */
 enum wire_state {
 	WIRE_NOT_RUNNING,
 	WIRE_STARTING,

@@ -151,7 +151,7 @@ static int read_reply(struct pmi_client *o, enum pmi_protocol protocol, const ch
 		r = parse_reply(o, protocol, &frame);
 	if (r == -EBADMSG)
 		return err_set_text(err, -EPROTO,
-			"the engine's PMI server answers '%s' with what is no message of PMI-%u",
+			"the engine's PMI server answers '%s' with data that is no message of PMI-%u",
 			what, (unsigned)protocol);
 	if (r < 0)
 		return err_set(err, r, "read the answer to '%s'", what);

@@ -5,7 +5,7 @@
  *	PMI-1  "cmd=put kvsname=7.0 key=a value=b\n"   no blank in a value, but for that of a key
  *	PMI-2  "26    cmd=kvs-put;key=a;value=b;"      ";;" stands for ";" in a value
  *
- * What is read is not trusted: it has come from a task, or from an engine's server.
+ * Input is not trusted: it has come from a task, or from an engine's server.
  */
 #ifndef MPI_PMI_CODEC_H
 #define MPI_PMI_CODEC_H
@@ -25,7 +25,7 @@ enum pmi_protocol {
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* Where the first message of a stream's bytes is. */
+/* The position of a stream's first message. */
 struct pmi_frame {
 	size_t begin, size; /* its text, without the length or the newline */
 	size_t total;       /* bytes that it takes */

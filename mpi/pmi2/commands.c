@@ -106,7 +106,7 @@ static int run_abort(struct request *request, int code, struct slice text)
 	(void)snprintf(sentence, sizeof(sentence),
 		"rank %u%s called MPI_Abort() with code %d%s%.*s", task->rank, of, code,
 		text.size > 0 ? ": " : "", (int)(text.size < 600 ? text.size : 600), text.data);
-	/* What was no success must not become one by being cut to eight bits. */
+	/* A failure must not become a success by being cut to eight bits. */
 	if (status == 0 && code != 0)
 		status = 1;
 	serve_abort(pmi->config.serve, status, sentence);
@@ -254,7 +254,7 @@ static int pmi1_run_put(struct request *request, const struct pmi_message *m)
 		return 0;
 	}
 	if (space != request->task->space)
-		answer_fail(request, PMI_ARG, "kvsname '%s' is not one's own", space->name);
+		answer_fail(request, PMI_ARG, "kvsname '%s' is not the task's own", space->name);
 	else if (slice_is(key, MAPPING_KEY))
 		answer_fail(request, PMI_KEY, "key '%s' is the server's", MAPPING_KEY);
 	else if (value.size > PMI_VALUE_MAX)
@@ -320,7 +320,7 @@ static int pmi1_run_get(struct request *request, const struct pmi_message *m)
 	if (!slice_is(key, MAPPING_KEY))
 		return get(request, space, key);
 	value = (struct slice){space->mapping, space->mapping ? strlen(space->mapping) : 0};
-	/* One that the client could not read whole would be worse than none. */
+	/* No answer is better than one that the client can't read whole. */
 	answer_value(request,
 		value.size > 0 && value.size + sizeof(head) <= PMI1_READ_MAX ? &value : NULL);
 	return 0;
@@ -485,7 +485,7 @@ static int pmi2_run_abort(struct request *request, const struct pmi_message *m)
 	if (slice_is(world, "FALSE")) {
 		request->task->has_aborted = true;
 		serve_log(request->task->pmi->config.serve, LOG_LEVEL_INFO,
-			"%s: rank %u gives up by itself: %.*s", request->task->space->name,
+			"%s: rank %u aborts itself alone: %.*s", request->task->space->name,
 			request->task->rank, (int)(text.size < 500 ? text.size : 500), text.data);
 		return 0;
 	}

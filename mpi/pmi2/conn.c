@@ -106,7 +106,7 @@ void conn_run(struct pmi_task *task)
 	if (task->in.failed || task->out.failed || r == -ENOMEM)
 		pmi_end(task, "there is no memory for its messages");
 	else if (r < 0)
-		pmi_end(task, "it sent what is no message of PMI-1 or PMI-2");
+		pmi_end(task, "it sent data that is no message of PMI-1 or PMI-2");
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */

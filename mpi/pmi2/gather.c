@@ -181,7 +181,7 @@ static void on_exchanged(
 		r = g->kind->merge(g, blocks, count);
 		if (r < 0)
 			gather_fail(g, r == -ENOMEM ? PMI_NOMEM : PMI_OTHER,
-				"what the nodes have sent can't be taken in");
+				"the data of the nodes can't be stored");
 		else
 			gather_finish(g);
 	}
@@ -229,7 +229,7 @@ static void exchange(struct gather *g)
 	}
 	g->kind->encode(g, &data);
 	if (data.failed) {
-		fail_here(g, "there is no memory for what its ranks have put");
+		fail_here(g, "there is no memory for the values of its ranks");
 		return;
 	}
 	deadline_stop(pmi, &g->deadline); /* the exchange has its own */
@@ -247,7 +247,7 @@ static void exchange(struct gather *g)
 		gather_fail(g, PMI_OTHER, err.text);
 }
 
-/* Those of this node that have not come. */
+/* The ranks of this node that have not come. */
 static void find_missing(const struct gather *g, struct bitset *ranks)
 {
 	const struct pmi_space *space = g->space;
@@ -259,7 +259,7 @@ static void find_missing(const struct gather *g, struct bitset *ranks)
 	}
 }
 
-/* Those that have gone, of any node. */
+/* The ranks of any node that have gone. */
 static void find_gone(const struct gather *g, struct bitset *ranks)
 {
 	const struct pmi_space *space = g->space;

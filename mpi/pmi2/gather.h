@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a set of ranks does together: a fence, a ring. Each of them comes once; when all that are on
- * this node have come, what they brought goes to the other nodes that have ranks of the set, and
- * when theirs is here all are answered. Ranks are counted by a bitmap: one that comes twice waits
- * for the next time.
+ * Collective operations of a set of ranks: a fence, a ring. Each of them comes once; when all that
+ * are on this node have come, what they brought goes to the other nodes that have ranks of the set,
+ * and when theirs is here all are answered. Ranks are counted by a bitmap: one that comes twice
+ * waits for the next time.
  *
  * It fails for all with a sentence that names the ranks to blame, if one of them has gone, or at
  * the deadline.
@@ -19,9 +19,9 @@ struct gather_kind {
 	const char *what; /* "fence" */
 	/* Instead of encode and merge where all ranks are on this node; NULL: those two. */
 	void (*merge_local)(struct gather *g);
-	/* What this node's ranks have brought. */
+	/* The contributions of this node's ranks. */
 	void (*encode)(struct gather *g, struct bytes *b);
-	/* What all nodes have brought, with this one. 0 or -errno. */
+	/* The contributions of all nodes, this one included. 0 or -errno. */
 	int (*merge)(struct gather *g, const struct wire_block *blocks, size_t count);
 	void (*answer)(struct gather *g, struct request *request, uint32_t local);
 	void (*free_state)(void *state); /* NULL: nothing to do */

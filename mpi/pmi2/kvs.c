@@ -254,7 +254,7 @@ void kvs_encode(struct kvs *k, bool all, struct bytes *b)
 		bytes_add(b, v->data, v->size);
 		e->sent |= all;
 	}
-	/* What is put from now on comes later. */
+	/* Entries that are put from now on come later. */
 	clock_raise(k, clock_next(k->clock));
 }
 

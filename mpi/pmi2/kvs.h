@@ -44,7 +44,7 @@ int kvs_set(struct kvs *k, struct slice key, struct slice value) _must_check_;
 /* Pending. Likewise. */
 int kvs_put(struct kvs *k, uint32_t rank, struct slice key, struct slice value) _must_check_;
 
-/* What is published. */
+/* The entries that are published. */
 bool kvs_get(const struct kvs *k, struct slice key, struct slice *ret_value);
 /* The first one at *index or behind it, whose index that becomes. False: there is none. */
 bool kvs_next(const struct kvs *k, uint32_t *index, struct slice *ret_key, struct slice *ret_value);

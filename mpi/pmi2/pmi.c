@@ -102,7 +102,7 @@ void pmi_end(struct pmi_task *task, const char *fmt, ...)
 	task->ended = true;
 	task->died = true;
 	bytes_clear(&task->in);
-	(void)snprintf(task->how, sizeof(task->how), "has sent what is no PMI");
+	(void)snprintf(task->how, sizeof(task->how), "has sent data that is not PMI");
 	gather_task_went(task, task->how);
 	pmi_make_ready(task);
 }

@@ -25,7 +25,7 @@
 #include "stepd/base/err.h"
 #include "stepd/base/log.h"
 
-/* What PMI clients can read. */
+/* The limits of PMI clients. */
 #define PMI_NAME_MAX  256u
 #define PMI_KEY_MAX   64u
 #define PMI_VALUE_MAX 1024u
@@ -58,7 +58,7 @@ int pmi_new(const struct pmi_config *config, const struct pmi_ops *ops, void *us
 	struct pmi **ret_pmi, struct err *err) _must_check_;
 struct pmi *pmi_free(struct pmi *pmi);
 
-/* Those that share an MPI_COMM_WORLD. */
+/* Tasks that share an MPI_COMM_WORLD. */
 struct pmi_layout {
 	uint32_t number;
 	uint32_t first_rank;     /* in the step, of its rank 0 */
@@ -81,11 +81,11 @@ struct pmi_task *pmi_find_task(struct pmi *pmi, uint32_t step_rank);
 
 struct pmi_task *pmi_find_by_secret(struct pmi *pmi, uint32_t secret);
 
-/* What the task has written. */
+/* Input that the task has written. */
 void pmi_input(struct pmi_task *task, const void *data, size_t size);
 /* It takes no more bytes until they are used up. */
 bool pmi_is_full(const struct pmi_task *task);
-/* What shall be written to it, and how much of that was. */
+/* The output for it, and how much of that has been written. */
 struct slice pmi_output(const struct pmi_task *task);
 void pmi_written(struct pmi_task *task, size_t size);
 /* The server has ended the conversation: once the output is gone, hang up. */

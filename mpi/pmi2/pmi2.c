@@ -314,7 +314,7 @@ static void introduce(struct caller *c)
 		task = pmi_find_by_secret(s->pmi, id);
 	if (!task || task->endpoint) {
 		report_refusal(c->tcp,
-			"is refused that does not begin with the PMI_ID of a task that has none yet");
+			"is refused: it does not begin with the PMI_ID of a task without a connection");
 		hang_up(c);
 		return;
 	}
@@ -684,7 +684,8 @@ static void close_service(struct service *s)
 	while ((endpoint = TAILQ_FIRST(&s->endpoints)))
 		endpoint_close(endpoint);
 	s->tcp = tcp_close(s->tcp);
-	/* What waits for other nodes ends with an error, and needs the server for it. */
+	/* Requests that wait for other nodes end with an error, for which the server must be there.
+	 */
 	s->serve = serve_close(s->serve);
 	s->pmi = pmi_free(s->pmi);
 }
@@ -718,7 +719,7 @@ int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, _unused_ char ***
 										   : SLURM_ERROR;
 }
 
-/* What the launcher of something around this step has left, or another plugin would have set. The
+/* Variables that a launcher around this step has left, or another plugin would have set. The
  * service's own come before this hook: with TCP, PMI_PORT and PMI_ID. */
 static bool is_stale(const char *entry, bool tcp)
 {
@@ -774,7 +775,7 @@ int p_mpi_task_environ(const mpi_plugin_task_info_t *job, char ***env)
 /* For a host that knows the guide's hooks only. */
 void p_mpi_hook_slurmstepd_task(const mpi_plugin_task_info_t *job, char ***env)
 {
-	/* What fails here the program will find out, and report. */
+	/* The program will find a failure here, and report it. */
 	if (p_mpi_task_environ(job, env) == SLURM_SUCCESS && job->service_fd >= 0)
 		(void)fcntl(job->service_fd, F_SETFD, 0);
 }

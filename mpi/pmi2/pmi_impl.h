@@ -33,8 +33,8 @@ enum pmi_code {
 	PMI_OTHER = 14,
 };
 
-/* What a command's function may return beside 0 (answered, or its request is parked) and -EBADMSG
- * (the conversation is ended). */
+/* A further return value of a command's function, beside 0 (answered, or its request is parked) and
+ * -EBADMSG (the conversation is ended). */
 #define PMI_AGAIN 1 /* it can't begin now: once pmi_resume() is called */
 
 /* ---- time ---------------------------------------------------------------------------------- */

@@ -455,7 +455,7 @@ int spawn2_run(struct request *request, const struct pmi_message *m)
 		(size_t)commands != draft.count)
 		r = -EINVAL;
 	if (r == -EINVAL) {
-		answer_fail(request, PMI_ARG, "the spawn can't be understood");
+		answer_fail(request, PMI_ARG, "the spawn request can't be parsed");
 		return 0;
 	}
 	return r < 0 ? r : draft_start(&draft, request);

@@ -74,7 +74,7 @@ static int add_holder(struct admit *a, const struct claim *claim, const struct p
 {
 	struct holder *h;
 
-	/* Those that are gone make space before there is more. */
+	/* Entries of closed connections are reused before the table grows. */
 	for (size_t i = a->holders_count; a->holders_count == a->holders_capacity && i > 0; i--) {
 		if (!peer_is_connected(a->diag_fd, &a->holders[i - 1].peer))
 			drop_holder(a, i - 1);
@@ -163,7 +163,7 @@ static int check_connection(struct admit *a, int fd, struct err *err)
 
 /* ---- instead of accept() ---- */
 
-/* Where nobody reads them, as when somebody floods, some are lost. */
+/* Some are lost if nobody reads them, as in a flood. */
 static void notify(struct admit *a, const struct err *err)
 {
 	char notice[NOTICE_SIZE] = "";
@@ -222,7 +222,7 @@ static void on_notice(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int rev
 			continue;
 		if (a->notices++ == NOTICES_MAX)
 			serve_log(a->serve, LOG_LEVEL_WARNING,
-				"further connections to the PMIx server are refused without a line");
+				"further refused connections to the PMIx server are not logged");
 		else
 			serve_log(a->serve, LOG_LEVEL_WARNING,
 				"a connection to the PMIx server is refused: %s", notice);

@@ -120,7 +120,7 @@ void call_answer(struct call *call, pmix_status_t status);
 void call_answer_modex(struct call *call, pmix_status_t status, char *data, size_t size);
 void call_answer_spawn(struct call *call, pmix_status_t status, const char *nspace);
 
-/* What stands for an errno in PMIx, and whether an operation that libpmix took up has begun. */
+/* The PMIx status for an errno, and whether an operation that libpmix took up has begun. */
 pmix_status_t call_status_of(int r);
 
 /* The value of a directive; *ret_x is left alone where it is not there or of no use. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a process that connects to libpmix claims to be: the beginning of its first message, which
+ * The claim of a process that connects to libpmix: the beginning of its first message, which
  * is the same in all versions from PMIx 2 to 7.0. A header (index, tag, length), the name of a
  * security module, a credential, what it is, and then, of a client its namespace and rank, of a
  * tool its user and group, and the namespace and rank it was given, if any. What comes in is not

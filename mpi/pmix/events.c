@@ -162,7 +162,8 @@ void px_task_ended(void *userdata, uint32_t step_rank, int wait_status, bool end
 	ending.is_lost = state == RANK_CONNECTED ||
 		(state == RANK_STARTED &&
 			!(WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0));
-	/* One that has finalized may have left its part in what it did not wait for. */
+	/* A rank that has finalized may have contributed to a collective that it did not wait for.
+	 */
 	ending.is_absent = ending.is_lost || !collective_has(px, nspace, i);
 	pack(&args, &step_rank, PMIX_UINT32);
 	pack(&args, &ending.wait_status, PMIX_INT32);

@@ -159,7 +159,7 @@ static void collective_on_done(
 
 /* ---- its beginning ---- */
 
-/* What libpmix knows of the local ranks: one of them may have gone meanwhile. */
+/* The status of the local ranks at libpmix: one of them may have gone meanwhile. */
 static pmix_status_t local_status(const struct call *call)
 {
 	const pmix_info_t *info = call_find(call, PMIX_LOCAL_COLLECTIVE_STATUS);

@@ -147,7 +147,7 @@ int interpose(const void *address, const char *symbol, void *function, struct er
 	in_plt = write_slots(&l, &l.plt, symbol, function);
 	in_data = in_plt < 0 ? in_plt : write_slots(&l, &l.data, symbol, function);
 	if (in_data < 0)
-		return err_set(err, in_data, "change what '%s' is in a library", symbol);
+		return err_set(err, in_data, "replace '%s' in a library", symbol);
 	if (in_plt + in_data == 0)
 		return err_set_text(err, -ENOENT, "the library does not call '%s'", symbol);
 	return 0;

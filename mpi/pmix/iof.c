@@ -49,7 +49,7 @@ static void sockets_watch(struct iof_sockets *sockets, int fd)
 {
 	struct epoll_event event = {.events = EPOLLOUT | EPOLLONESHOT, .data.fd = fd};
 
-	/* One that is closed by now is no trouble any more. */
+	/* A socket that is closed by now needs no watch. */
 	if (epoll_ctl(sockets->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 && errno == EEXIST)
 		(void)epoll_ctl(sockets->epoll_fd, EPOLL_CTL_MOD, fd, &event);
 }
@@ -199,7 +199,7 @@ static bool iof_is_wanted(
 	if (!iof->reported_doubts)
 		serve_log(iof->px->serve, LOG_LEVEL_WARNING,
 			"PMIx tools have ended some of their requests for output, and libpmix does "
-			"not report which: what of the rest may be unwanted is no longer delivered");
+			"not report which: output that may be unwanted is no longer delivered");
 	iof->reported_doubts = true;
 	return false;
 }
@@ -214,7 +214,7 @@ static void remove_pull(struct pull **at)
 
 /* ---- delivery -------------------------------------------------------------------------------
  *
- * What the nodes send for this one's tools, to libpmix, in the order in which it comes.
+ * Output that the nodes send for this one's tools goes to libpmix in the order of its arrival.
  */
 
 /* libpmix sends a message each time round of its thread, and takes all that it is given then: one
@@ -377,7 +377,7 @@ static bool iof_deliver_is_idle(const struct iof *iof)
 /* ---- the end of pulls -------------------------------------------------------------------------
  */
 
-/* Those of the owner; NULL: those that have none, once the last of them has ended. */
+/* Drops the pulls of the owner; NULL: those without one, once the last of them has ended. */
 static void drop_pulls(struct iof *iof, const pmix_proc_t *owner)
 {
 	bool had = iof->pulls;
@@ -615,7 +615,7 @@ void iof_check(struct iof *iof)
 	iof_leave(iof);
 }
 
-/* What libpmix has been given it sends from its thread, a message each time round. */
+/* libpmix sends its output from its thread, a message each time round. */
 void iof_flush(struct px *px)
 {
 	for (unsigned i = 0; px->iof && px->iof->used && i < ROUNDS; i++)

@@ -83,7 +83,7 @@ static size_t index_of(const struct subscriber *sub, uint32_t rank)
 	return low;
 }
 
-/* What it wants of that rank; NULL: nothing. */
+/* Its request for that rank's output; NULL: there is none. */
 static struct want *subscriber_want(const struct subscriber *sub, uint32_t rank)
 {
 	size_t i = index_of(sub, rank);
@@ -107,7 +107,7 @@ static int subscriber_add_want(struct subscriber *sub, uint32_t rank, unsigned s
 	return 0;
 }
 
-/* What any of them wants of that rank: enum link_stream. */
+/* The streams of that rank that any of them wants: enum link_stream. */
 static unsigned subscribers_want(const struct iof *iof, uint32_t rank)
 {
 	unsigned streams = 0;
@@ -160,7 +160,8 @@ static void subscriber_end(struct iof *iof, struct subscriber *sub)
 
 /* ---- what they want -------------------------------------------------------------------------
  *
- * What the servers want of this node's ranks, this one perhaps among them, and the agent copies.
+ * Streams of this node's ranks that servers want, this one perhaps among them; the agent copies
+ * them.
  */
 
 /* ---- the agent ---- */
@@ -222,7 +223,7 @@ static void on_copy_done(void *userdata, int r, _unused_ const struct err *err)
 	copy_request_release(t);
 }
 
-/* Those of the ranks that are wanted like this. */
+/* Requests the copies of the ranks whose streams are wanted like this. */
 static void request_streams(struct copy_request *t, unsigned streams, uint32_t *some)
 {
 	struct iof *iof = t->px->iof;
@@ -357,7 +358,7 @@ struct sending {
 
 static void subscriber_push(struct iof *iof, uint64_t number);
 
-/* What could not be reported there is lost, too. */
+/* Losses that could not be reported there are added to the next ones. */
 static void add_lost(struct subscriber *sub, uint32_t rank, unsigned stream, uint64_t lost)
 {
 	struct want *want = subscriber_want(sub, rank);
@@ -439,8 +440,8 @@ static void subscriber_leave_out(
 	add_lost(sub, output->rank, output->stream, output->size + output->lost);
 	if (!sub->reported)
 		serve_log(iof->px->serve, LOG_LEVEL_WARNING,
-			"a PMIx tool on node %u does not take the output that it has requested: it "
-			"is left out of what the tool gets",
+			"a PMIx tool on node %u does not take the output that it has "
+			"requested: some of it is dropped for that tool",
 			sub->node);
 	sub->reported = true;
 }

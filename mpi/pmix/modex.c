@@ -301,7 +301,7 @@ static pmix_status_t unpack_request(struct px *px, struct modex_wait *w, struct 
 	w->limit_ms = limit_ms == NO_DEADLINE ? KEY_WAIT_MS
 		: limit_ms                    ? limit_ms + DEADLINE_SLACK_MS
 					      : 0;
-	/* What has ended commits no more. */
+	/* A rank that has ended commits no more. */
 	w->is_last = rank->state == RANK_ENDED;
 	return PMIX_SUCCESS;
 }

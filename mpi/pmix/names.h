@@ -99,7 +99,7 @@ struct rank_cursor {
 /* Moves it to the first or next one; false: there is none. */
 bool names_next(struct rank_cursor *at);
 
-/* Those of procs that are on node, as ranks of the step; the caller's to free. living: without
+/* The procs that are on node, as ranks of the step; the caller's to free. living: without
  * those that have ended. -ESRCH: there is none. */
 int names_local_ranks(const struct names *names, const pmix_proc_t *procs, size_t count,
 	uint32_t node, bool living, uint32_t **ret_ranks, size_t *ret_count) _must_check_;

@@ -135,7 +135,7 @@ int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env)
 		: SLURM_SUCCESS;
 }
 
-/* What the service gave to the task stands in env. A library that finds PMI-1 or PMI-2 beside PMIx
+/* The service's entries for the task are in env. A library that finds PMI-1 or PMI-2 beside PMIx
  * may take the wrong one, or give up. */
 int p_mpi_task_environ(const mpi_plugin_task_info_t *job, char ***env)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the plugin mpi/pmix and its server module know of each other.
+ * The interface between the plugin mpi/pmix and its server module.
  */
 #ifndef MPI_PMIX_PMIX_H
 #define MPI_PMIX_PMIX_H
@@ -7,7 +7,8 @@
 /* The module's file, beside the plugin; no plugin itself, and named so. */
 #define STEPD_PMIX_SERVER "pmix_server.so"
 
-/* What the plugin passes to it: of the step's environment, borrowed; NULL where it is not there. */
+/* Variables that the plugin passes to it: of the step's environment, borrowed; NULL where it is not
+ * there. */
 struct pmix_wishes {
 	const char *tmpdir;     /* TMPDIR */
 	const char *data_store; /* PMIX_MCA_gds */

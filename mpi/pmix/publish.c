@@ -158,7 +158,7 @@ static bool is_owner(const struct published *p, const pmix_proc_t *proc)
 	return PMIX_CHECK_NSPACE(p->owner.nspace, proc->nspace) && p->owner.rank == proc->rank;
 }
 
-/* Those of one owner with one of these keys; all of that owner's where there are no keys. */
+/* Discards an owner's data with one of these keys; without keys all of that owner's. */
 static void discard_own(struct publishing *all, const pmix_proc_t *owner, const struct strv *keys)
 {
 	struct published *next;
@@ -380,7 +380,7 @@ void publish_open(struct px *px)
 	px->publishing = all;
 }
 
-/* What was to stay as long as the owner goes with it, or with its namespace. */
+/* Data that persists as long as its owner goes with that, or with its namespace. */
 void publish_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank)
 {
 	struct published *next;

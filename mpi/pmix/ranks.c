@@ -186,8 +186,8 @@ static void report_late(struct px *px, struct nspace *nspace)
 	nspace->late_reported = true;
 	if (names_show(nspace, px->node, RANK_STARTED, late, sizeof(late)))
 		serve_log(px->serve, LOG_LEVEL_WARNING,
-			"%s of %s on node %u: PMIx_Init not called %llu ms after others have; what "
-			"these do together may wait for that",
+			"%s of %s on node %u: PMIx_Init not called %llu ms after others "
+			"have; their collective operations may wait for them",
 			late, nspace->name, px->node, (unsigned long long)px->host->timeout_ms);
 }
 

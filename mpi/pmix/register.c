@@ -327,7 +327,7 @@ static void add_apps(struct keys *keys, const struct layout *l)
 
 #define PACKAGES_MAX 64u /* of a node; ranks of further ones are counted as if on none */
 
-/* Where the last rank may run: others may run there too. */
+/* The CPUs of the last rank: others may run there too. */
 struct location {
 	bool known;
 	const char *cpus;

@@ -82,7 +82,7 @@ void rpc_notify(struct px *px, enum rpc_op op, struct message *args);
  * end, as its replies went before. */
 void rpc_leave(struct px *px);
 
-/* What serves them (enum rpc_op): each replies once, if it is no notice. */
+/* The functions that serve them (enum rpc_op): each replies once, unless it is a notice. */
 void serve_modex(struct px *px, const struct rpc_request *request, struct message *args);
 void serve_publish(struct px *px, const struct rpc_request *request, struct message *args);
 void serve_lookup(struct px *px, const struct rpc_request *request, struct message *args);

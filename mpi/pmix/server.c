@@ -69,10 +69,10 @@ static int choose_store(const struct px *px, const char *wanted)
 	return are_few(px) ? setenv("PMIX_MCA_gds", "hash", 1) : unsetenv("PMIX_MCA_gds");
 }
 
-/* What libraries read in this process's environment. Without a home directory libpmix looks the
- * user up, and crashes where there is no entry. Messages for syslog it would send as well as log.c,
- * and report success where nobody listens. Its component for Slurm works with SLURM_JOBID only,
- * which is not there: it need not be loaded. */
+/* Variables that libraries read in this process's environment. Without a home directory libpmix
+ * looks the user up, and crashes where there is no entry. Messages for syslog it would send as well
+ * as log.c, and report success where nobody listens. Its component for Slurm works with SLURM_JOBID
+ * only, which is not there: it need not be loaded. */
 static int set_up_environ(const struct px *px, const char *data_store, struct err *err)
 {
 	int r = choose_store(px, data_store);
@@ -174,7 +174,7 @@ static int environ_of_tasks(struct px *px, struct err *err)
 
 /* ---- its life ---- */
 
-/* Where the user wants it: TMPDIR of the step. */
+/* The directory that the user wants: TMPDIR of the step. */
 static int open_tmpdir(struct px *px, const char *wanted, struct err *err)
 {
 	struct err why = ERR_INIT;
@@ -184,8 +184,8 @@ static int open_tmpdir(struct px *px, const char *wanted, struct err *err)
 	if (tmpdir_check(wanted, &why) == 0 && tmpdir_open(wanted, px->job, &px->tmpdir, &why) == 0)
 		return 0;
 	serve_log(px->serve, LOG_LEVEL_WARNING,
-		"TMPDIR '%s' is of no use on node %u: %s; the session directory is in /tmp", wanted,
-		px->node, why.text);
+		"TMPDIR '%s' can't be used on node %u: %s; the session directory is in /tmp",
+		wanted, px->node, why.text);
 	return tmpdir_open("/tmp", px->job, &px->tmpdir, err);
 }
 

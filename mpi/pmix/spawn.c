@@ -114,7 +114,7 @@ static int take_request(struct request *q, const struct call *call)
 
 /* ---- its output ---- */
 
-/* What every node gets of it. */
+/* The part of it that every node gets. */
 struct forward {
 	uint32_t node; /* little-endian: of the rank that gets the output */
 	uint32_t copy; /* likewise: enum link_stream */
@@ -182,8 +182,8 @@ static void on_forwarded(void *userdata, int r, _unused_ const struct err *err)
 
 	if (r == -EOPNOTSUPP)
 		serve_log(px->serve, LOG_LEVEL_WARNING,
-			"PMIx_Spawn: who has spawned tasks wants their output, too, which does not "
-			"pass through this step's agents (see --forward)");
+			"PMIx_Spawn: the output of spawned tasks is requested, which does "
+			"not pass through this step's agents (see --forward)");
 }
 
 /* It is copied by now, or can't be. */

@@ -39,7 +39,7 @@ static void empty(int fd, unsigned depth)
 	}
 }
 
-/* What can't be removed stays: nobody waits for it, and the user's next server tries again. */
+/* Files that can't be removed stay: nobody waits for it, and the user's next server tries again. */
 static void remove_tree(int dirfd, const char *name, unsigned depth)
 {
 	int fd;
@@ -54,7 +54,7 @@ static void remove_tree(int dirfd, const char *name, unsigned depth)
 	(void)unlinkat(dirfd, name, AT_REMOVEDIR);
 }
 
-/* Those whose server is gone are unlocked. */
+/* Directories whose server is gone are unlocked. */
 static void tmpdir_remove_stale(int parent_fd)
 {
 	int copy = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -124,7 +124,7 @@ static int open_parent(struct tmpdir *t, struct err *err)
 	return r < 0 ? r : 0;
 }
 
-/* What mkdtemp() does, but in a directory that is open: its path may be another's by now. */
+/* mkdtemp() in a directory that is open: its path may be another's by now. */
 static int make_named(struct tmpdir *t, const stepd_step_rec_t *job)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";

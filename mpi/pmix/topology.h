@@ -14,7 +14,7 @@ struct hwloc_topology;
 /* Adds it for PMIx_server_init(); nothing where it can't be found: libpmix then tries. */
 void topology_add(struct keys *keys, struct hwloc_topology **ret_topology);
 
-/* Where a task may run. */
+/* The place of a task in the topology. */
 struct spot {
 	char *cpuset,
 		*locality; /* libpmix's own notations; from malloc(), NULL where there is none */

@@ -257,14 +257,14 @@ void serve_log(struct serve *s, enum log_level level, const char *fmt, ...)
 	/* Lines that strangers can cause leave capacity for an abort, or a signal. */
 	if (s->queued >= SERVE_QUEUE_MAX / 2)
 		return;
-	/* What fails after an abort fails because of it. */
+	/* Failures after an abort are its consequences. */
 	if (s->aborted)
 		level = LOG_LEVEL_DEBUG;
 	va_start(ap, fmt);
 	(void)vsnprintf(raw, sizeof(raw), fmt, ap);
 	va_end(ap);
 	(void)err_set_text(&line, -EIO, "%s", raw); /* JSON takes no broken UTF-8 */
-	/* Where the agent is gone there is no log. */
+	/* Without the agent there is no log. */
 	(void)!serve_link_send_take(s,
 		json_pack(
 			"{s:s, s:s, s:s}", "do", "log", "level", levels[level], "text", line.text));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the service processes of all MPI plugins do alike: the event loop, the link to the agent,
- * the way to the other nodes, tasks that are spawned. A plugin's service main makes a struct serve,
- * adds its watchers to the loop and runs it.
+ * The common part of the service processes of all MPI plugins: the event loop, the link to the
+ * agent, the way to the other nodes, tasks that are spawned. A plugin's service main makes a struct
+ * serve, adds its watchers to the loop and runs it.
  */
 #ifndef MPI_SERVE_SERVE_H
 #define MPI_SERVE_SERVE_H
@@ -18,7 +18,7 @@
 struct json_t;
 struct serve;
 
-/* What a task of this node has written, or the end of that. */
+/* Output of a task of this node, or its end. */
 struct serve_output {
 	uint32_t rank;    /* in the step */
 	unsigned stream;  /* enum link_stream */

@@ -206,8 +206,7 @@ static int request_tasks(struct spawning_part *p, struct err *err)
 			(int)p->copy, "groups", pack_groups(p)));
 	if (r == -EMSGSIZE)
 		return err_set_text(err, r,
-			"spawn: what its tasks on a node get as arguments and environment exceeds %u "
-			"bytes",
+			"spawn: the arguments and environment of its tasks on a node exceed %u bytes",
 			LINK_SIZE_MAX);
 	return r < 0 ? err_set(err, r, "spawn: request tasks of the agent") : 0;
 }
@@ -226,7 +225,7 @@ static bool read_block(const json_t *array, struct share *block)
 	return true;
 }
 
-/* Where each of its ranks is, and which are here. */
+/* Reads the node of each of its ranks, and which are here. */
 static bool read_blocks(struct spawning_part *p, const json_t *blocks)
 {
 	uint32_t own = serve_get_job(p->sp->serve)->nodeid, rank = 0, i;

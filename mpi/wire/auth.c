@@ -176,7 +176,7 @@ static int munge_read(const struct wire_auth *auth, const char *credential, void
 		r = err_set_text(err, -EACCES, "it is a process of user %u and not of user %u", uid,
 			geteuid());
 	else if ((size_t)got_size != size)
-		r = err_set_text(err, -EACCES, "its credential is of something else");
+		r = err_set_text(err, -EACCES, "its credential was made for another purpose");
 	else
 		memcpy(data, got, size);
 	if (got)
@@ -267,7 +267,7 @@ int wire_auth_random(unsigned char *bytes, size_t size, struct err *err)
 
 #define STATEMENT_SIZE (16u + 8u + 4u + 4u + 2u * WIRE_NONCE_SIZE)
 
-/* What is proved: the purpose, and all that both ends have sent. */
+/* The proof covers the purpose and all that both ends have sent. */
 static void make_statement(const struct wire_handshake *handshake, const char *purpose,
 	unsigned char statement[STATEMENT_SIZE])
 {

@@ -56,7 +56,7 @@ enum wire_role {
 	WIRE_ROLE_MAX,
 };
 
-/* What both ends of an edge know, and what they prove. */
+/* The knowledge that both ends of an edge share, and prove. */
 struct wire_handshake {
 	uint64_t step;
 	uint32_t child, parent;

@@ -193,9 +193,8 @@ static int hello_from_parent(struct conn *conn, struct err *err)
 	if (conn->in.header.step != conn->net->step ||
 		conn->in.header.source != conn->handshake.parent)
 		return err_set_text(err, -EACCES,
-			"somebody else answers there, node %u of step %u.%u",
-			conn->in.header.source, (uint32_t)(conn->in.header.step >> 32),
-			(uint32_t)conn->in.header.step);
+			"another step answers there, node %u of step %u.%u", conn->in.header.source,
+			(uint32_t)(conn->in.header.step >> 32), (uint32_t)conn->in.header.step);
 	if (conn->stage == HELLO_CHILD && conn->in.header.channel == HELLO_PARENT) {
 		r = hello_take_offer(conn, WIRE_ROLE_PARENT, err);
 		return r < 0 ? r : hello_put_proof(conn, HELLO_CHILD_PROOF, WIRE_ROLE_CHILD, err);
@@ -368,7 +367,7 @@ static int conn_check_header(struct conn *conn, struct err *err)
 	if (r < 0)
 		return r;
 	if ((conn->in.header.type == WIRE_HELLO) == conn->is_known)
-		return err_set_text(err, -EPROTO, "it sent a frame (%s) where none may come",
+		return err_set_text(err, -EPROTO, "it sent an unexpected frame (%s)",
 			wire_type_name(conn->in.header.type));
 	if (!conn->is_known && conn->in.header.length > WIRE_PROOF_MAX)
 		return err_set_text(
@@ -526,7 +525,7 @@ void conn_watch(struct conn *conn)
 		if (events != 0)
 			ev_io_start(loop, &conn->io);
 	}
-	/* What is staged comes with no event of the socket's. */
+	/* Staged bytes come with no event of the socket's. */
 	if ((events & EV_READ) && conn->in.is_paused)
 		ev_feed_event(loop, &conn->io, EV_READ);
 }

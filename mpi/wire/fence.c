@@ -376,7 +376,7 @@ static void wire_op_succeed(struct wire *w, struct op *op, const struct wire_run
 		if (r < 0) {
 			wire_op_done(w, op, r,
 				r == -ENOMEM ? "no memory for what a fence has gathered"
-					     : "the contributions to a fence are not whole");
+					     : "the contributions to a fence are incomplete");
 		} else {
 			op->is_done = true;
 			op->done(op->userdata, 0, result.blocks, result.count, NULL);
@@ -711,7 +711,7 @@ static int group_begin(struct wire *w, struct group *g, struct op *op)
 	if (under_way != g && under_way->op) {
 		wire_break_mismatch(w, under_way, w->node, generation, &g->nodes);
 		wire_op_done(w, op, -EBADMSG,
-			"a fence of these ranks is under way that others take part in");
+			"a fence of these ranks with other participants is under way");
 		return 0;
 	}
 	if (g->op && g->op->generation != generation) {

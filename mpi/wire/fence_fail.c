@@ -230,7 +230,7 @@ static void note_missing(struct wire *w, struct op *op, uint32_t node, const cha
 	op->missing_count++;
 }
 
-/* Those that have not answered: "node 3 (n3), node 4 (n4) and 7 more" */
+/* Formats the nodes that have not answered: "node 3 (n3), node 4 (n4) and 7 more" */
 static size_t format_silent(const struct wire *w, const struct op *op, char *text, size_t size)
 {
 	char name[WIRE_NODE_TEXT_SIZE];
@@ -285,7 +285,7 @@ static size_t missing_here(const struct wire *w, uint64_t id, char *text, size_t
 	return strnlen(text, size);
 }
 
-/* Those that the top knows already. */
+/* Notes the nodes that the top knows already. */
 static void answer_known(struct wire *w, struct op *op)
 {
 	const struct bitset *nodes = &op->group->nodes;

@@ -168,7 +168,8 @@ int wire_header_decode(const unsigned char bytes[WIRE_HEADER_SIZE], struct wire_
 		.blocks = get_u16(bytes + 62)};
 
 	if (wire_get_u32(bytes) != WIRE_MAGIC)
-		return err_set_text(err, -EPROTO, "it sent what is no frame of the wire");
+		return err_set_text(
+			err, -EPROTO, "it sent data that is no frame of the wire protocol");
 	if (bytes[4] != WIRE_VERSION)
 		return err_set_text(err, -EPROTO,
 			"it has version %u of the wire and this node version %u: run the same stepd"
@@ -239,7 +240,7 @@ int wire_part_parse(const unsigned char *data, size_t size, struct wire_part *re
 	return 0;
 }
 
-/* Where the next bytes of an iovec stand. */
+/* The position of the next bytes in an iovec. */
 struct source {
 	const struct iovec *iov;
 	int left;

@@ -28,7 +28,7 @@ struct wire_buffer {
 /* With one reference; NULL: no memory. */
 struct wire_buffer *wire_buffer_new(size_t size);
 
-/* What iov holds; NULL with errno set: ENOMEM, or EMSGSIZE above WIRE_BLOCK_MAX. */
+/* A copy of what iov holds; NULL with errno set: ENOMEM, or EMSGSIZE above WIRE_BLOCK_MAX. */
 struct wire_buffer *wire_buffer_copy(const struct iovec *iov, int iovcnt);
 
 DEFINE_CLEANUP(struct wire_buffer *, wire_release);

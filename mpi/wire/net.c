@@ -520,9 +520,7 @@ int wire_net_open(struct ev_loop *loop, const struct wire_net_options *options,
 
 	if (!options->wire && link.node_count > 1)
 		return err_set_text(err, -EINVAL,
-			"a step of %u nodes needs to know how they reach each"
-			" other",
-			link.node_count);
+			"a step of %u nodes needs the addresses of its nodes", link.node_count);
 	edges = edges < WIRE_NODES_MAX ? edges : WIRE_NODES_MAX;
 	net = calloc(1, sizeof(*net) + edges * sizeof(net->edge[0]));
 	if (!net)

@@ -24,7 +24,7 @@
 
 struct net;
 
-/* What comes in: staged bytes, then a frame whose beginning has come. */
+/* Input: staged bytes, then a frame whose beginning has come. */
 struct conn_in {
 	struct wire_cipher cipher;
 	uint64_t counter; /* of frames */
@@ -38,7 +38,7 @@ struct conn_in {
 	size_t payload_have;
 };
 
-/* What goes out: a greeting, or the frame that is wire_link_next()'s. */
+/* Output: a greeting, or the frame that is wire_link_next()'s. */
 struct conn_out {
 	struct wire_cipher cipher;
 	uint64_t counter; /* of frames */

@@ -284,7 +284,7 @@ int wire_link_lost(struct wire *w, size_t edge, const struct err *why)
 	return wire_exit(w);
 }
 
-/* Where frames of a type come from. */
+/* The origins of frames, by their type. */
 enum origin {
 	FROM_ANY,
 	FROM_PARENT,
@@ -320,7 +320,8 @@ static int dispatch(struct wire *w, size_t edge, const struct wire_header *h,
 		return -EPROTO;
 	origin = frames[h->type].origin;
 	if (origin != FROM_ANY && from_parent != (origin == FROM_PARENT))
-		return err_set_text(err, -EPROTO, "it sent a frame (%s) where none may come from",
+		return err_set_text(err, -EPROTO,
+			"it sent a frame (%s) that may not come from there",
 			wire_type_name(h->type));
 	if (origin == TO_TARGET && h->target != w->node) {
 		if (h->target >= w->tree.count)

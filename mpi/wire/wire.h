@@ -24,7 +24,7 @@
 
 struct wire;
 
-/* What one node has put into a fence. data lives until the callback returns; wire_hold() keeps it
+/* One node's contribution to a fence. data lives until the callback returns; wire_hold() keeps it
  * longer. */
 struct wire_block {
 	uint32_t node;

@@ -149,7 +149,7 @@ int wire_exit(struct wire *w); /* -ESHUTDOWN: it has been closed and is no more 
 bool wire_has_parent(const struct wire *w);
 size_t wire_first_child_edge(const struct wire *w);
 
-/* Where the way to a node begins. It is not this one. */
+/* The edge at which the way to a node begins, which is not this one. */
 size_t wire_way(const struct wire *w, uint32_t node);
 /* Holds the packet. NULL, for want of memory: the edge is lost at the end of the call. */
 void wire_queue(struct wire *w, size_t edge, struct wire_packet *packet);
@@ -180,7 +180,7 @@ int wire_group_get(struct wire *w, uint64_t id, const struct bitset *nodes,
 void wire_groups_stop(struct wire *w); /* its timers */
 void wire_groups_clear(struct wire *w);
 
-/* What a frame of a fence begins with, its nodes, and a text behind them; sets the flag and the
+/* The beginning of a fence's frame: its nodes, and a text behind them; sets the flag and the
  * length in h. NULL: no memory. */
 struct wire_buffer *wire_nodes_encode(
 	const struct wire *w, const struct bitset *nodes, const char *text, struct wire_header *h);

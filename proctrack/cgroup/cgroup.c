@@ -4,7 +4,7 @@
  * the groups task_<rank> below, and a process that was added and is no task is in "added" there.
  * With an MPI service process these are below the group "members", and that one is in "service"
  * beside it.
- * What a task starts is in the task's group or below it and can't leave by itself, whatever it
+ * All that a task starts is in the task's group or below it and can't leave by itself, whatever it
  * forks, daemonises or calls itself. The container id is the id of the step's cgroup, its
  * directory's inode, so that any process of the machine can query it.
  *
@@ -46,7 +46,7 @@ struct container {
 	uint64_t refused;       /* usage_get_refused() of groups that are gone */
 };
 
-/* What the plugin has from one call to the next. The functions of the plugin ABI get an id or a
+/* The plugin's state from one call to the next. The functions of the plugin ABI get an id or a
  * step record and no state of ours: so it has to be here, once per process. The agent has one
  * thread. */
 static struct {
@@ -72,7 +72,7 @@ static int to_slurm_text(int r, const struct err *err, char *text, size_t size)
 	return to_slurm(r);
 }
 
-/* One that this process made or took over, or NULL. */
+/* Finds a container that this process made or took over, or NULL. */
 static struct container *container_get(uint64_t id)
 {
 	struct container *c = plugin.containers;

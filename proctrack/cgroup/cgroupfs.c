@@ -60,7 +60,7 @@ bool cgfile_is_cgroup2(int fd)
 
 #define LIST_MAX_BYTES (64u << 20) /* every pid there can be (2^22), with its newline */
 
-/* Where pid stands or would stand. */
+/* The index at which pid stands or would stand. */
 static size_t index_of(const struct pidset *set, pid_t pid)
 {
 	size_t low = 0, high = set->n, mid;

@@ -249,8 +249,8 @@ static const struct capacity {
 };
 static const struct capacity depth = {.max_file = "cgroup.max.depth"};
 
-/* What the group at fd leaves of it; UINT64_MAX: it has no limit. levels: how far it is above the
- * root of the steps, which is what is used of a depth. */
+/* The rest that the group at fd leaves of it; UINT64_MAX: it has no limit. levels: how far it is
+ * above the root of the steps, which is what is used of a depth. */
 static uint64_t left_of(const struct capacity *capacity, int fd, uint64_t levels)
 {
 	_cleanup_free_ char *max = NULL, *now = NULL;
@@ -409,7 +409,7 @@ static void report_no_root(const struct reporter *reporter, const struct err *er
 			"%s", err->text);
 }
 
-/* What could have been taken, down to what is. */
+/* The candidates, down to the one that was taken. */
 static void report_candidates(const struct reporter *reporter, const struct cgroup_root *root)
 {
 	static const struct {

@@ -85,7 +85,7 @@ static bool is_disabled_at_boot(const char *name)
 	return false;
 }
 
-/* What the kernel itself reports, whatever a container shows of the hierarchy: false if nothing. */
+/* The kernel's own report, whatever a container shows of the hierarchy: false if nothing. */
 static bool explain_kernel(const struct row *row, struct controllers_why *why)
 {
 	unsigned hierarchy = 0, enabled = 1;

@@ -32,8 +32,8 @@ enum controller {
 
 #define CONTROLLERS_MAX_TEXT 64 /* the names of all of them, with blanks and a NUL */
 
-/* What usage counts. cpu and cpuset change how everything below the root is scheduled: these only
- * where a limit needs them. cpu.stat's times need neither. */
+/* The controllers that usage counts with. cpu and cpuset change how everything below the root is
+ * scheduled: these only where a limit needs them. cpu.stat's times need neither. */
 #define CONTROLLERS_ACCOUNTING (CONTROLLER_IO | CONTROLLER_MEMORY | CONTROLLER_PIDS)
 
 /* The set of the names in a text such as cgroup.controllers has; other names are passed over. */
@@ -62,7 +62,7 @@ struct controllers_why {
 /* Why the group at root_fd lacks a controller (one bit), and what to do about it. */
 void controllers_explain(int root_fd, enum controller which, struct controllers_why *ret_why);
 
-/* Where the hierarchy of cgroup v1 is mounted that has the controller, by its name there. False:
+/* The mount of the cgroup v1 hierarchy that has the controller, by its name there. False:
  * nowhere here. */
 bool controllers_find_v1(const char *v1_name, char path[PATH_MAX]);
 

@@ -11,7 +11,7 @@
 
 #define ACCESS_ALL (STEPD_DEVICE_READ | STEPD_DEVICE_WRITE | STEPD_DEVICE_MKNOD)
 
-/* What the longest rule takes, and what stands before and behind all of them. */
+/* The size of the longest rule, and of the instructions before and behind all of them. */
 #define RULE_INSNS   13
 #define FIXED_INSNS  8
 #define PROGRAMS_MAX 64 /* that the kernel lets one group have */

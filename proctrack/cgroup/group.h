@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is done to one cgroup and all below it, through a descriptor of its directory: list, query,
+ * Operations on one cgroup and all below it, through a descriptor of its directory: list, query,
  * signal, stop, wait. Knows nothing of steps.
  *
  * All return 0 or -errno; -ESRCH where the group is gone.
@@ -37,7 +37,7 @@ struct group_events {
 
 int group_get_events(int fd, struct group_events *ret_events) _must_check_;
 
-/* What is written in cgroup.freeze, here and above. */
+/* The contents of cgroup.freeze, here and above. */
 struct group_freeze {
 	bool frozen_itself;  /* by its own cgroup.freeze */
 	bool momentary;      /* by a signal, for a moment, whose sender was ended on the way */

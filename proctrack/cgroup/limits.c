@@ -183,7 +183,7 @@ int limits_check_list(const char *wanted, const char *had, const char *file, str
 	return 0;
 }
 
-/* What the group above has; *ret_file is "<its path>/cpuset.cpus.effective". */
+/* The list of the group above; *ret_file is "<its path>/cpuset.cpus.effective". */
 static int read_above(int fd, const char *name, char **ret_list, char **ret_file, struct err *err)
 {
 	_cleanup_close_ int above = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

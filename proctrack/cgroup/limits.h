@@ -29,7 +29,8 @@ int limits_apply(const struct step_dir *dir, const uint32_t *rank, const stepd_l
 const char *limits_get_name(
 	enum stepd_limit which, unsigned *ret_controller, const char **ret_absent);
 
-/* What is written for a number: "max", "150000 100000". -ERANGE: the limit has no such value. */
+/* The text that is written for a number: "max", "150000 100000". -ERANGE: the limit has no such
+ * value. */
 int limits_format_number(enum stepd_limit which, uint64_t n, char text[LIMITS_TEXT_SIZE],
 	struct err *err) _must_check_;
 

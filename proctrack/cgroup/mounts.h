@@ -33,7 +33,7 @@ int cgmounts_read(struct cgmounts *ret_mounts) _must_check_;
 void cgmounts_clear(struct cgmounts *mounts);
 #define _cleanup_cgmounts_ _cleanup_(cgmounts_clear)
 
-/* What of path lies below base, without a slash in front, "" for base itself; NULL if path is
+/* The part of path below base, without a slash in front, "" for base itself; NULL if path is
  * elsewhere. Points into path. */
 const char *cgpath_below(const char *base, const char *path);
 

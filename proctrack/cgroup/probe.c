@@ -270,12 +270,12 @@ int probe_try(const struct cgroup_root *p, struct probe_abilities *ret, const ch
 	return r;
 }
 
-/* What systemd would give is not tried out: a step that starts here requests it, and goes on with
- * the next best root if it is refused. */
+/* The scope that systemd would give is not tried out: a step that starts here requests it, and goes
+ * on with the next best root if it is refused. */
 static void describe_offered(const struct cgroup_root *p, char *text, size_t size)
 {
 	(void)snprintf(text, size,
-		"cgroup v2 at %s, each step in a scope that %s systemd is asked for (" SCOPE_SLICE
+		"cgroup v2 at %s, each step in a scope that %s systemd makes (" SCOPE_SLICE
 		"): tracks every process from birth to end, daemons too; kill by cgroup.kill",
 		p->mount.point, geteuid() == 0 ? "the system's" : "the user's own");
 }

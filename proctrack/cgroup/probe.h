@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What can be had of cgroups here, found out by trying: births into a group, a group to try things
+ * The abilities of cgroups here, found by trials: births into a group, a group to try things
  * in, and whether steps can be tracked below a root.
  */
 #ifndef PROCTRACK_CGROUP_PROBE_H
@@ -49,7 +49,7 @@ void trial_close(struct trial *trial);
 /* Whether steps can be tracked below a root, found out by making a group there, and one line of
  * what is to be had. */
 
-/* What a group of this kernel can do. */
+/* The abilities of a group of this kernel. */
 struct probe_abilities {
 	bool kill;
 	bool freeze;

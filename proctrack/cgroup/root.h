@@ -31,7 +31,7 @@ enum root_origin {
 	ROOT_ORIGIN_MAX,
 };
 
-/* What became of a candidate. */
+/* The outcome of a candidate. */
 enum root_outcome {
 	ROOT_PASSED_OVER, /* another was taken before it */
 	ROOT_REFUSED,     /* it is not to be had here */
@@ -87,7 +87,7 @@ DEFINE_CLEANUP(struct cgroup_root *, root_close);
 /* Why this root, for a person. */
 const char *root_get_reason(const struct cgroup_root *root);
 
-/* What became of each candidate, and why: one sentence without its full stop. ret_outcome may be
+/* The outcome of each candidate, and why: one sentence without its full stop. ret_outcome may be
  * NULL. The text lives as long as the root. */
 const char *root_explain(
 	const struct cgroup_root *root, enum root_origin origin, enum root_outcome *ret_outcome);

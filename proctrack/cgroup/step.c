@@ -377,7 +377,7 @@ static bool is_removed(const struct cgroup_root *root, const char *path)
 		faccessat(root->fd, path, F_OK, 0) < 0;
 }
 
-/* What is left of a path below the step's group without STEP_MEMBERS. NULL: it is that of the
+/* A path below the step's group without STEP_MEMBERS. NULL: it is that of the
  * service process, no member. */
 static const char *path_of_member(
 	const struct cgroup_root *root, const char *step, const char *below)
@@ -518,7 +518,7 @@ static int leave(_unused_ int parent_fd, _unused_ const char *name, void *userda
 	return 0;
 }
 
-/* What was moved during the walk stands twice: with its task first, if it has one. */
+/* A process that was moved during the walk is listed twice: with its task first, if it has one. */
 static int by_pid_and_rank(const void *a, const void *b)
 {
 	const stepd_member_t *ma = a, *mb = b;

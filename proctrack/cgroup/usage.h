@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a cgroup and all below it have used, past groups too: from the files that the kernel shows
+ * The usage of a cgroup and all below it, past groups too: from the files that the kernel shows
  * in it. A file that is not there (its controller is not enabled here, the kernel is older, PSI is
  * off) leaves its values without a source.
  *
@@ -20,7 +20,7 @@
 #include "stepd/api/usage.h"
 #include "stepd/base/cleanup.h"
 
-/* What the group at fd has used; its processes are those at members_fd, the same or a part of it.
+/* The usage of the group at fd; its processes are those at members_fd, the same or a part of it.
  * -ESRCH: the group is gone. */
 int usage_read(int fd, int members_fd, stepd_usage_t *ret_usage) _must_check_;
 

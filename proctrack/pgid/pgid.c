@@ -11,8 +11,8 @@
  * has the number by its record: it is nobody else's as long as a process of the group lives, and
  * from the moment on that none is seen the container is gone.
  *
- * What a signal reaches is decided by the kernel in one step, forks in progress included; but a
- * process that changes its group (a shell with job control) or its session (a daemon) is gone.
+ * The kernel decides in one step which processes a signal reaches, forks in progress included; but
+ * a process that changes its group (a shell with job control) or its session (a daemon) is gone.
  * The list is a pass over /proc and can miss a process that forks and ends at once: then the answer
  * may be "none" although the signal was sent.
  */

@@ -22,7 +22,7 @@ static void require(bool holds)
 		abort();
 }
 
-/* What the agent computes with later on. */
+/* The values that the agent computes with later. */
 static void check_group(const struct join_request *request, const struct join_group *group)
 {
 	uint32_t i;

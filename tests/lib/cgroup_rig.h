@@ -77,7 +77,7 @@ static inline pid_t rig_fork(int fd)
 	return pid;
 }
 
-/* One that waits for signals. */
+/* A process that waits for signals. */
 static inline pid_t rig_sleeper(int fd)
 {
 	pid_t pid = rig_fork(fd);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the contract tests of process tracking share: a backend opened, a container created, the
- * test process in the agent's place (child subreaper, one thread), and hostile programs started in
- * the container. A failed expectation fails the cmocka test.
+ * The common part of the contract tests of process tracking: a backend opened, a container created,
+ * the test process in the agent's place (child subreaper, one thread), and hostile programs started
+ * in the container. A failed expectation fails the cmocka test.
  */
 #ifndef TESTS_LIB_CONTRACT_H
 #define TESTS_LIB_CONTRACT_H
@@ -34,7 +34,7 @@ struct contract {
 	int fds_at_start; /* descriptors of this process before all that */
 };
 
-/* What a test is started with. */
+/* The state with which a test starts. */
 struct contract_case {
 	const char *backend;
 	const char *plugin_dir;

@@ -80,7 +80,8 @@ static void test_names_of_groups(void **state)
 	contract_kill(c, SIGKILL);
 }
 
-/* What a task has put elsewhere in the step is the task's by its parents, and is signalled. */
+/* Processes that a task has put elsewhere in the step are the task's by their parents, and get its
+ * signals. */
 static void test_wandering(void **state)
 {
 	struct contract *c = *state;
@@ -115,7 +116,8 @@ _noreturn_ static void be_first_agent(struct contract *c, stepd_step_rec_t *shar
 		pause();
 }
 
-/* What a killed agent has left: its container's id is in c->job, its task's processes in pids. */
+/* The step that a killed agent has left: its container's id is in c->job, its task's processes in
+ * pids. */
 static void leave_container(struct contract *c, pid_t pids[3])
 {
 	stepd_step_rec_t *shared = mmap(
@@ -168,7 +170,7 @@ static void test_adopt(void **state)
 	c->id = 0;
 }
 
-/* What an agent had suspended when it died goes on at its successor's word. */
+/* A step that an agent had suspended when it died goes on when its successor resumes it. */
 static void test_adopt_suspended(void **state)
 {
 	struct contract *c = *state;
@@ -270,7 +272,7 @@ static void test_is_suspended(void **state)
 	contract_kill(c, SIGKILL);
 }
 
-/* What holds it from above is named, and a resumption fails and changes nothing. */
+/* The group above that is frozen is named, and a resumption fails and changes nothing. */
 static void test_frozen_above(void **state)
 {
 	struct contract *c = *state;

@@ -450,7 +450,7 @@ static void test_errno_is_not_returned(void **state)
 	assert_int_equal(dlclose(so), 0);
 }
 
-/* What another process sees that has the id only. Its exit status is the line of a failure. */
+/* The view of another process that has the id only. Its exit status is the line of a failure. */
 #define FOREIGN_EXPECT(condition)                                                                  \
 	do {                                                                                       \
 		if (!(condition))                                                                  \

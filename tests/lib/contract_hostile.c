@@ -82,7 +82,7 @@ static void test_change_of_group(void **state)
 	contract_kill(c, SIGTERM);
 }
 
-/* What is left in the pipe must not say that a process came to its natural end. */
+/* Bytes left in the pipe must not claim that a process came to its natural end. */
 static void expect_none_survived(struct contract *c)
 {
 	while (!contract_is_silent(c, 0))

@@ -157,7 +157,7 @@ static void test_zombies(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Who was added is a member and no task's. */
+/* An added process is a member and no task's. */
 static void test_added(void **state)
 {
 	struct contract *c = *state;
@@ -318,7 +318,7 @@ static void test_signal_tree_once(void **state)
 	contract_kill(c, SIGKILL);
 }
 
-/* What is sent to a task of a suspended step comes when it goes on, and not before. SIGKILL ends
+/* A signal to a task of a suspended step arrives when it is resumed, and not before. SIGKILL ends
  * that task alone. */
 static void test_suspended(void **state)
 {

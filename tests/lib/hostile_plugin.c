@@ -360,7 +360,7 @@ static bool makes_thread(void)
 		pthread_join(thread, NULL) == 0 && ran;
 }
 
-/* Those of the first table must fail, those of the second must not. */
+/* System calls of the first table must fail, those of the second must not. */
 static void escape(struct hostile *h)
 {
 	const struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
@@ -418,7 +418,7 @@ static void escape(struct hostile *h)
 	send_it(h, json_pack("{s:s, s:s, s:s}", "do", "log", "level", "info", "text", text), false);
 }
 
-/* One that nobody finds by its parent, its session or its descriptors. */
+/* A process that nobody finds by its parent, its session or its descriptors. */
 static bool leave_child(void)
 {
 	pid_t pid = fork();

@@ -55,7 +55,7 @@ void rig_send(struct rig *rig, uint32_t step_rank, const char *text);
 void rig_send_bytes(struct rig *rig, uint32_t step_rank, const void *data, size_t size);
 /* A message of PMI-2, with its length before it. */
 void rig_send2(struct rig *rig, uint32_t step_rank, const char *body);
-/* What the task has been told since the last time, which it then has read; until the next call. */
+/* The output for the task since the last call, which it then has read; until the next call. */
 const char *rig_heard(struct rig *rig, uint32_t step_rank);
 /* Delivers messages and ends exchanges that all nodes have begun. */
 void rig_settle(struct rig *rig);

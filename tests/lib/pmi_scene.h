@@ -11,7 +11,7 @@
 
 struct rig_dialect {
 	const char *init, *init_answer;
-	/* What comes next, NULL: nothing; its answer has the rank and the size. */
+	/* The next message, NULL: none; its answer has the rank and the size. */
 	const char *full, *full_answer;
 	bool has_lengths; /* of what is said from then on, and heard */
 };
@@ -21,7 +21,7 @@ struct rig_dialect {
 
 extern const struct rig_dialect pmi1_dialect, pmi2_dialect;
 
-/* A task says that, and hears this. says NULL: nothing, it has still to hear. */
+/* A task sends that, and gets this. sends NULL: it sends nothing, and still gets this. */
 struct rig_line {
 	uint32_t rank;
 	const char *sends, *expects;
@@ -40,7 +40,7 @@ void rig_open_scene(struct rig *rig, const struct rig_scene *scene);
 void rig_open_all(struct rig *rig, const struct rig_dialect *dialect, uint32_t nodes, uint32_t size,
 	const uint32_t *layout);
 
-/* What the task has been told, as rig_heard(); of PMI-2 the body of the one message. */
+/* The output for the task, as rig_heard(); of PMI-2 the body of the one message. */
 const char *rig_hear(struct rig *rig, uint32_t rank);
 void rig_expect(struct rig *rig, uint32_t rank, const char *sends, const char *expects);
 

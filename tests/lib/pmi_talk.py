@@ -167,13 +167,13 @@ def malformed(t):
         t.send(b"12x456cmd=oops;")
         try:
             t.frame()
-            print("not ok a rank that sends what is no message is disconnected: it was answered")
+            print("not ok a rank that sends malformed data is disconnected: it was answered")
         except EOFError:
-            print("ok a rank that sends what is no message is disconnected")
+            print("ok a rank that sends malformed data is disconnected")
         return
     answer = t.call("cmd=kvs-fence;")
-    is_(field(answer, "errmsg"), "rank 0 has sent what is no PMI before the fence",
-        "rank %d gets the error of a fence with a rank that sends what is no message" % RANK)
+    is_(field(answer, "errmsg"), "rank 0 has sent data that is not PMI before the fence",
+        "rank %d gets the error of a fence with a rank that sends malformed data" % RANK)
     is_(t.call("cmd=sing;"), "cmd=sing-response;rc=14;errmsg=unknown command;",
         "rank %d: an unknown command is answered" % RANK)
 

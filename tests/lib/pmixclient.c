@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A PMIx client that does one thing a run, for the tests of mpi/pmix: "pmixclient VERB [ARG...]".
- * What it finds goes to standard output, "VERB RANK: ..."; a failure of what ought to succeed to
+ * Its findings go to standard output, "VERB RANK: ..."; a failure of what ought to succeed to
  * standard error, with exit status 1.
  */
 #include "tests/lib/pmixclient.h"
@@ -885,7 +885,7 @@ static int verb_monitor(char **args)
 
 /* ---- spawn ---- */
 
-/* What there is of process sets, and who is in one of them. */
+/* The process sets, and the members of one of them. */
 static void show_sets(const char *name)
 {
 	pmix_query_t query[2];

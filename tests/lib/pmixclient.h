@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the files of pmixclient share: pmixclient.c has the verbs for what works, pmixfailures.c
- * those for what fails, pmixinvites.c groups by invitation, pmixwatch.c monitors and logs.
+ * The common part of the files of pmixclient: pmixclient.c has the verbs for what works,
+ * pmixfailures.c those for what fails, pmixinvites.c groups by invitation, pmixwatch.c monitors and
+ * logs.
  */
 #ifndef TESTS_LIB_PMIXCLIENT_H
 #define TESTS_LIB_PMIXCLIENT_H
@@ -24,7 +25,7 @@ void report(const char *verb, const char *text);
 void report_status(const char *verb, const char *what, pmix_status_t status);
 void fence(bool collect);
 void put_own(void);
-/* What put_own() of that rank has put, once it has. */
+/* The value that put_own() of that rank puts, once it has. */
 void get_of(uint32_t rank);
 /* A semaphore that nothing has been posted to. */
 void begin_sem(sem_t *sem);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What fails, is refused, or must not reach somebody: more verbs of pmixclient. A line tells the
- * status that libpmix gave back.
+ * Operations that fail, are refused, or must not reach somebody: more verbs of pmixclient. A line
+ * tells the status that libpmix gave back.
  */
 #include "tests/lib/pmixclient.h"
 
@@ -303,7 +303,7 @@ static void refuse_credentials(void)
 		"refused", "validation", PMIx_Validate_credential(&made_up, NULL, 0, &results, &n));
 }
 
-/* What can't be had says so. */
+/* Operations that are not supported return that status. */
 static int verb_refused(char **args)
 {
 	pmix_info_t info, *results = NULL;

@@ -89,7 +89,7 @@ static void await(const char *fifo)
 	char word[16];
 	int fd;
 
-	/* Who comes while the writer before has not closed yet reads but an end. */
+	/* A reader that opens it before the previous writer has closed reads only an end. */
 	while (got == 0) {
 		fd = open(fifo, O_RDONLY);
 		while ((n = fd < 0 ? -1 : read(fd, word, sizeof(word))) > 0)

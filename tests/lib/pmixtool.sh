@@ -23,7 +23,7 @@ pmixtool=$tmpdir/pmixtool
 cp "${top_builddir:?}/tests/lib/pmixtool" "$pmixtool"
 chmod 755 "$pmixtool"
 
-# Who comes while the writer before has not closed yet reads nothing but an end, and waits again.
+# A reader that opens it before the previous writer has closed reads only an end, and waits again.
 cat >"$tmpdir/await" <<'END'
 #!/bin/sh
 until read -r word <"$1"; do

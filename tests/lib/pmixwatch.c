@@ -163,7 +163,7 @@ static int verb_appears(char **args)
 	return 0;
 }
 
-/* What can't be watched, and the end of what is not. */
+/* Requests for what can't be monitored, and the end of a monitor that does not exist. */
 static int verb_unwatched(char **args)
 {
 	pmix_info_t what, *results = NULL;

@@ -105,7 +105,7 @@ fds() {
 	find "/proc/$agent/fd" -mindepth 1 | wc -l
 }
 
-# What the agent reads in this moment, of /proc or cgroups, is open for that long.
+# Files of /proc or cgroups that the agent reads in this moment are open for that long.
 least_fds() {
 	{
 		fds && sleep 0.02 && fds && sleep 0.02 && fds && sleep 0.02 && fds && sleep 0.02 && fds

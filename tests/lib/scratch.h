@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * For unit tests: a directory of the test's own, files in it, and a count of open descriptors.
- * What fails here is the test's ground, not its matter: it ends the program with a line on why.
+ * A failure here is not the subject of a test: it ends the program with the reason.
  */
 #ifndef TESTS_LIB_SCRATCH_H
 #define TESTS_LIB_SCRATCH_H

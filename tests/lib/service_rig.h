@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What an MPI service process is started with where there is no step: for struct
+ * The start of an MPI service process without a step: for struct
  * mpi_service_options.
  */
 #ifndef TESTS_LIB_SERVICE_RIG_H

@@ -42,7 +42,8 @@ struct rig {
 	ev_timer guard;
 };
 
-/* What a task does: its streams stand, its directory is the step's. Returns its exit status. */
+/* The program of a task: its streams are set up, its directory is the step's. Returns its exit
+ * status. */
 typedef int (*rig_body_fn)(uint32_t local_id, void *userdata);
 
 int rig_set_up(void **state);

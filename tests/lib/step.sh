@@ -98,7 +98,7 @@ left_processes() {
 	done
 }
 
-# What is in the runtime directory, but for the results that "stepd serve" keeps there.
+# The entries of the runtime directory, except the results that "stepd serve" retains there.
 left_entries() {
 	find "$run" -mindepth 1 ! -name result.json | while read -r entry; do
 		[ "$(ls -A "$entry")" = result.json ] || echo "$entry"
@@ -123,13 +123,13 @@ all_gone() {
 	[ -z "$(left_processes)$(left_entries)$(find /sys/fs/cgroup -type d -name "job_$job" 2>/dev/null)" ]
 }
 
-# What a step leaves goes with its agents, a moment after steprun, or what else has started them.
+# A step's files go with its agents, a moment after steprun, or another program that started them.
 nothing_left_soon() {
 	eventually all_gone
 	nothing_left "$1"
 }
 
-# What waits for its page is in state D or S, as the kernel has it; state D has also, for a moment, a
+# A process that waits for its page is in state D or S, as the kernel has it; state D has also, for a moment, a
 # shell that waits for its child to execute. Once the freezer has called it, it runs from one look at its
 # page to the next.
 hanging() {

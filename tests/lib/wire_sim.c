@@ -256,7 +256,7 @@ static size_t edge_to(const struct wire *w, uint32_t node)
 	return i;
 }
 
-/* What the one writes, as the other reads it. */
+/* Frames as the one writes them and the other reads them. */
 static struct wire_buffer *flatten(const struct wire_packet *p, struct wire_header *ret_header)
 {
 	unsigned char bytes[WIRE_HEADER_SIZE];

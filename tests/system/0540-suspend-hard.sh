@@ -21,7 +21,7 @@ if [ -x "$hostile" ] && backends | grep -qx cgroup; then
 	status=$?
 	took=$(($(now_ms) - begin))
 	is $status 5 "cgroup: a process in state D lets the suspension fail"
-	like "$out" "^stepctl suspend: step .*$job\.0: .*can't suspend the step: after 0\.6 s there still moves pid [0-9]+ \(hostile\) state [DRS]" \
+	like "$out" "^stepctl suspend: step .*$job\.0: .*can't suspend the step: still running after 0\.6 s: pid [0-9]+ \(hostile\) state [DRS]" \
 		"cgroup: a process in state D that can't be suspended is named"
 	ok "cgroup: the suspension fails no sooner than at its deadline ($took ms of 600)" test $took -ge 600
 	is "$("$stepctl" list | grep -c running)" 1 "cgroup: a step whose suspension failed runs on"

@@ -158,7 +158,7 @@ if [ -x "$hostile" ] && backends | grep -qx cgroup; then
 	wait $s1
 	wait $s2
 	like "$(json_get "$tmpdir/s1" 'error + " " + p["message"]')" \
-		"^io\.stepd\.Step\.SuspendFailed .*after 4 s there still moves pid [0-9]+ \(hostile\)" "cgroup: a hanging suspension fails with the name of the process"
+		"^io\.stepd\.Step\.SuspendFailed .*still running after 4 s: pid [0-9]+ \(hostile\)" "cgroup: a hanging suspension fails with the name of the process"
 	is "$(cat "$tmpdir/s2")" "$(cat "$tmpdir/s1")" \
 		"cgroup: all requests of a hanging suspension get the same error"
 	request Signal '{"signal": "KILL"}' >/dev/null

@@ -50,11 +50,11 @@ listener=$!
 agents="$agents $listener"
 eventually has_socket n1_9.0
 eventually sh -c "grep -q '$spool/n1_9.0' /proc/net/unix"
-refused "somebody answers at '$spool/n1_9.0'.*--spool" "a socket that answers"
+refused "a process answers at '$spool/n1_9.0'.*--spool" "a socket that answers"
 begin_adapter --force
 begin_agent n1 9.0 "$(id -u)"
-eventually grep -q "step 9.0 has no socket: somebody else answers at" "$tmpdir/adapter.log"
-like "$(cat "$tmpdir/adapter.log")" "step 9.0 has no socket: somebody else answers" \
+eventually grep -q "step 9.0 has no socket: another process answers at" "$tmpdir/adapter.log"
+like "$(cat "$tmpdir/adapter.log")" "step 9.0 has no socket: another process answers" \
 	"the adapter does not replace a socket that answers, even with --force"
 end_adapter
 ok "the adapter does not remove a socket that answers" has_socket n1_9.0

@@ -8,7 +8,7 @@ for scenario in pieces malformed double; do
 	out=$(talk 2 $scenario 2>&1)
 	lines "$out"
 done
-like "$(talk 2 malformed 2>&1)" 'the PMI conversation with rank 0 is ended: it sent what is no message' \
+like "$(talk 2 malformed 2>&1)" 'the PMI conversation with rank 0 is ended: it sent data that is no message' \
 	"the step's log reports a malformed message"
 lines "$(talk 3 groups)"
 lines "$(talk 4 mixed)"

@@ -32,7 +32,7 @@ refused absent "the engine's PMI server has not answered to 'barrier_in' in time
 refused silent:init "the engine's PMI server has not answered to 'init' in time"
 refused silent:finalize "the engine's PMI server has not answered to 'finalize' in time"
 refused hangup:put "the engine's PMI server has hung up at 'put'"
-refused garbage:get_maxes "the engine's PMI server answers 'get_maxes' with what is no message of PMI-1"
+refused garbage:get_maxes "the engine's PMI server answers 'get_maxes' with data that is no message of PMI-1"
 refused long:get_my_kvsname "the engine's PMI server answers 'get_my_kvsname' with more than 8192 bytes"
 refused refuse:init "the engine's PMI server refuses 'init' \(rc -1, no_such_thing\)"
 refused refuse:put "the engine's PMI server refuses 'put'"

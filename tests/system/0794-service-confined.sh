@@ -90,7 +90,7 @@ if [ "$filtered" = yes ]; then
 	printf 'mpi_filter = no\n' >"$tmpdir/conf"
 	out=$(STEP_HOSTILE_CALL=unshare hostile deadly -n 1 --config "$tmpdir/conf" -- bash -c "$through" 2>&1)
 	is $? 0 "a step with mpi_filter = no runs"
-	like "$out" 'no system call filter confines the service process: mpi_filter of stepd.conf' \
+	like "$out" 'no system call filter confines the service process: mpi_filter in stepd.conf' \
 		"the log reports that there is no filter"
 	is "$(echo "$out" | grep -c 'was killed')" 0 "mpi_filter = no refuses no system call"
 else

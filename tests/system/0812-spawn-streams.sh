@@ -31,7 +31,7 @@ out 0
 out 1
 parent" "a spawn does not truncate a shared file"
 
-spawning --label -o all.txt -n 1 sh -c "$requests"'echo parent; exec >/dev/null; while ls -l /proc/$PPID/fd | grep -q all.txt; do sleep 0.02; done; one 1 10 1 "'"$program"'"' 2>/dev/null
+spawning --label -o all.txt -n 1 sh -c "$requests"'echo parent; exec >/dev/null 2>&1; while ls -l /proc/$PPID/fd | grep -q all.txt; do sleep 0.02; done; one 1 10 1 "'"$program"'"' 2>/dev/null
 is "$(sort all.txt)" "0: parent
 10: err 0
 10: out 0" "a spawn opens a shared file again that its last writer closed"

@@ -137,7 +137,7 @@ refused() { # TMPDIR REASON
 	out=$(TMPDIR=$1 step --mpi pmix -- sh -c "$where" 2>&1)
 	is "$(printf '%s\n' "$out" | grep -cFx "/tmp/$name")" 1 \
 		"the session directory is in /tmp where TMPDIR can't be used ($1)"
-	lines 1 "warning: mpi/pmix: TMPDIR '$1' is of no use on node 0: .*$2; the session directory is in /tmp\$" \
+	lines 1 "warning: mpi/pmix: TMPDIR '$1' can't be used on node 0: .*$2; the session directory is in /tmp\$" \
 		"a warning names a TMPDIR that can't be used ($1)"
 }
 mkdir "$tmpdir/open"

@@ -8,7 +8,7 @@ is "$(awk '$3 == "virtiofs" { print $2 }' /proc/mounts)" /run/bed "the build is 
 out=$("$stepd" plugins 2>&1)
 is $? 0 "stepd plugins succeeds"
 diag "$out"
-like "$out" "cgroup v2 at /sys/fs/cgroup, each step in a scope that the system's systemd is asked for" \
+like "$out" "cgroup v2 at /sys/fs/cgroup, each step in a scope that the system's systemd makes" \
 	"cgroup v2 is found at /sys/fs/cgroup"
 out=$(STEPD_CGROUP_ROOT=/sys/fs/cgroup "$stepd" plugins 2>&1)
 like "$out" "kill by cgroup.kill, other signals with all stopped; controllers here: .*cpu .*memory .*pids" \

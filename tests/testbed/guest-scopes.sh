@@ -41,7 +41,7 @@ stop() { # NAME
 # ---- made, and gone ----------------------------------------------------------------------------
 
 eventually no_scope # of the question for $tracker
-like "$("$stepd" plugins 2>&1)" "cgroup v2 at $cg, each step in a scope that the system's systemd is asked for" \
+like "$("$stepd" plugins 2>&1)" "cgroup v2 at $cg, each step in a scope that the system's systemd makes" \
 	"stepd plugins reports that a step gets a scope"
 is "$(scopes)" "" "stepd plugins makes no scope"
 
@@ -124,7 +124,7 @@ as_stepper() {
 }
 systemctl start "user@$uid.service"
 manager=/user.slice/user-$uid.slice/user@$uid.service
-like "$(as_stepper "$stepd" plugins 2>&1)" "each step in a scope that the user's own systemd is asked for" \
+like "$(as_stepper "$stepd" plugins 2>&1)" "each step in a scope that the user's own systemd makes" \
 	"a user's steps get scopes of the user's own systemd"
 out=$(as_stepper "$stepd" run --job "$job" -n 2 -- grep ^0:: /proc/self/cgroup 2>&1 | sort)
 like "$out" "^0::$manager/stepd.slice/stepd-${node}_$job.0-[0-9]*.scope/stepd/job_$job/step_0/task_1\$" \

@@ -172,7 +172,7 @@ static void test_malformed(void **state)
 		rig_send(&rig, 0, cases[i]);
 		assert_true(pmi_has_ended(rig_task(&rig, 0)));
 		assert_string_equal(rig.log,
-			"7.0: the PMI conversation with rank 0 is ended: it sent what is no "
+			"7.0: the PMI conversation with rank 0 is ended: it sent data that is no "
 			"message of PMI-1 or PMI-2\n");
 		/* The other goes on. */
 		rig_expect(&rig, 1, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");

@@ -480,9 +480,9 @@ static void test_spawn(void **state)
 	rig_expect(rig, 1, "cmd=abort;isworld=TRUE;msg=bad;", "");
 	assert_int_equal(rig->abort_code, 1);
 	rig_expect(rig, 0, "cmd=spawn;ncmds=2;subcmd=a;",
-		"cmd=spawn-response;rc=3;errmsg=the spawn can't be understood;");
+		"cmd=spawn-response;rc=3;errmsg=the spawn request can't be parsed;");
 	rig_expect(rig, 0, "cmd=spawn;ncmds=1;maxprocs=1;",
-		"cmd=spawn-response;rc=3;errmsg=the spawn can't be understood;");
+		"cmd=spawn-response;rc=3;errmsg=the spawn request can't be parsed;");
 	rig->hold_spawns = true;
 	rig_expect(rig, 0, "cmd=spawn;ncmds=1;subcmd=a;maxprocs=2;", "");
 	rig_finish_spawn(rig, -ENOENT);

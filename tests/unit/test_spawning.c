@@ -420,7 +420,7 @@ static void test_too_much_for_the_link(void **state)
 	rig.node[1].link_broken = true;
 	begin(0, 7);
 	assert_int_equal(rig.r, -EMSGSIZE);
-	assert_non_null(strstr(rig.why, "arguments and environment exceeds"));
+	assert_non_null(strstr(rig.why, "tasks on a node exceed"));
 	assert_int_equal(rig.node[1].failed, 1);
 }
 
