@@ -92,7 +92,6 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/admit.c mpi/pmix/admit.h \
 	mpi/pmix/call.c mpi/pmix/call.h \
 	mpi/pmix/claim.c mpi/pmix/claim.h \
-	mpi/pmix/client.c \
 	mpi/pmix/compat.c \
 	mpi/pmix/control.c \
 	mpi/pmix/events.c \

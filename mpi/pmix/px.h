@@ -218,8 +218,5 @@ void publish_open(struct px *px);
 void publish_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank);
 void publish_close(struct px *px);
 void spawn_open(struct px *px);
-/* Signals ranks on all nodes that have some of them, for call, which done gets. */
-void control_signal(struct px *px, const pmix_proc_t *procs, size_t count, int signal,
-	struct call *call, rpc_all_done_fn done);
 
 #endif

@@ -44,7 +44,8 @@ static int check_rank(struct selftest *t, const pmix_proc_t *me, const pmix_proc
 	return status == PMIX_SUCCESS ? selftest_check_rank(t, me->rank, size) : fail(t, status);
 }
 
-static int put(struct selftest *t)
+static int put(
+	struct selftest *t, _unused_ const pmix_proc_t *me, _unused_ const pmix_proc_t *everybody)
 {
 	char key[SELFTEST_PAIR_SIZE], text[SELFTEST_PAIR_SIZE];
 	pmix_value_t value = {.type = PMIX_STRING, .data.string = text};
@@ -58,7 +59,7 @@ static int put(struct selftest *t)
 	return status == PMIX_SUCCESS ? EXIT_SUCCESS : fail(t, status);
 }
 
-static int fence(struct selftest *t, const pmix_proc_t *everybody)
+static int fence(struct selftest *t, _unused_ const pmix_proc_t *me, const pmix_proc_t *everybody)
 {
 	bool collect = true;
 	pmix_info_t info;
@@ -69,7 +70,7 @@ static int fence(struct selftest *t, const pmix_proc_t *everybody)
 	return status == PMIX_SUCCESS ? EXIT_SUCCESS : fail(t, status);
 }
 
-static int get(struct selftest *t, const pmix_proc_t *me)
+static int get(struct selftest *t, const pmix_proc_t *me, _unused_ const pmix_proc_t *everybody)
 {
 	uint32_t other = 1 - t->rank;
 	char key[SELFTEST_PAIR_SIZE];
@@ -91,24 +92,20 @@ static int get(struct selftest *t, const pmix_proc_t *me)
 
 static int exchange(struct selftest *t, const pmix_proc_t *me)
 {
+	static const struct {
+		enum selftest_stage stage;
+		int (*run)(struct selftest *t, const pmix_proc_t *me, const pmix_proc_t *everybody);
+	} steps[] = {{SELFTEST_RANK, check_rank}, {SELFTEST_PUT, put}, {SELFTEST_FENCE, fence},
+		{SELFTEST_GET, get}};
 	pmix_proc_t everybody;
-	int status;
+	int status = EXIT_SUCCESS;
 
 	PMIX_LOAD_PROCID(&everybody, me->nspace, PMIX_RANK_WILDCARD);
-	selftest_at(t, SELFTEST_RANK);
-	status = check_rank(t, me, &everybody);
-	if (status != EXIT_SUCCESS)
-		return status;
-	selftest_at(t, SELFTEST_PUT);
-	status = put(t);
-	if (status != EXIT_SUCCESS)
-		return status;
-	selftest_at(t, SELFTEST_FENCE);
-	status = fence(t, &everybody);
-	if (status != EXIT_SUCCESS)
-		return status;
-	selftest_at(t, SELFTEST_GET);
-	return get(t, me);
+	for (size_t i = 0; i < ARRAY_SIZE(steps) && status == EXIT_SUCCESS; i++) {
+		selftest_at(t, steps[i].stage);
+		status = steps[i].run(t, me, &everybody);
+	}
+	return status;
 }
 
 static int try_pmix(struct selftest *t)

@@ -24,7 +24,7 @@ const uint32_t plugin_version = STEPD_API_VERSION;
 
 static void *cgroup;
 
-/* A member that the file lacks, or has with another type, fails the test at once. */
+/* A function that the file lacks, or has with another type, fails the test at once. */
 #define REAL(name) ((__typeof__(&proctrack_p_##name))dlsym(cgroup, "proctrack_p_" #name))
 
 int init(void)

@@ -2,7 +2,8 @@
  *
  * Limits, usage and devices of proctrack/cgroup, as far as they need no controller: the texts that
  * are written and read, the sentences where a controller can't be had, and the device programs,
- * which every kernel with cgroup v2 runs. With controllers: tests/lib/limits.c, in the VM.
+ * which every kernel with cgroup v2 runs. With controllers: tests/testbed/guest-limits.sh, in the
+ * VM.
  */
 #include "proctrack/cgroup/limits.h"
 
