@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Any bytes as what a launcher hands to steprun, in any pieces: whatever pieces they come in, the
- * lines and the foreign are the same, and what a line carries fits in what is said of it.
+ * lines and the foreign are the same, and what a line carries has the size that the line announces.
  *
  * The input's first byte is the size of the pieces.
  */

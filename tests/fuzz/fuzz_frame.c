@@ -29,7 +29,7 @@ static void run_echo(struct control_call *call, const json_t *parameters, void *
 	control_reply_take(call, json_deep_copy(parameters), true);
 }
 
-/* Kept until the caller has gone, which it then must be told of. */
+/* Held until the caller has gone, of which it must then be notified. */
 static void on_gone(struct control_call *call, void *userdata)
 {
 	int *held = userdata;

@@ -2,7 +2,7 @@
  *
  * Any bytes from an MPI service process, which is the user's, to the agent, which is root: they are
  * a message or are refused, and a spawn that is taken is one whose numbers hold together. The first
- * byte says whether the rest is sent as it is, or is what stands behind "do": "spawn" in a message.
+ * byte decides whether the rest is sent as it is, or follows "do": "spawn" in a message.
  */
 #include <fcntl.h>
 #include <jansson.h>

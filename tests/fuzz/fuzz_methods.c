@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Any arguments to each method of a live step: a container of linuxproc with one process in it and
- * three tasks, in this process's own agent. The input's first byte chooses the method, bit 7 asks
- * for more; the parameters, of the types of the method's row, are made of the rest. Each call is
- * answered, with JSON, and nothing is kept of it when the caller has gone.
+ * three tasks, in this process's own agent. The input's first byte chooses the method, bit 7
+ * requests for more; the parameters, of the types of the method's row, are made of the rest. Each
+ * call is answered, with JSON, and nothing is kept of it when the caller has gone.
  *
  * Frames are fuzz_frame's. Signals reach the container's members alone; who doesn't trust that runs
  * this in a pid namespace of its own: unshare -pf --mount-proc. AddPid gets no living stranger.
- * STEPD_FUZZ_METHOD=NAME: that method alone. STEPD_PLUGIN_DIR says where linuxproc is, of
+ * STEPD_FUZZ_METHOD=NAME: that method alone. STEPD_PLUGIN_DIR is the directory of linuxproc, of
  * a build that is none for fuzzing: it is unloaded at times, and its counters with it. Run it with
  * ASAN_OPTIONS=symbolize=0, -print_funcs=0 and -detect_leaks=0: the symbolizer, and what stops this
  * process to look for leaks, are its children and so members, which get signals.
@@ -373,7 +373,7 @@ static void run_call(struct rig *rig, int fd, bool more)
 		if (check_answers(answers, size))
 			return;
 		if (rig->a.state >= AGENT_DRAINING)
-			return; /* what waits is told by frontend_end() */
+			return; /* frontend_end() notifies pending calls */
 		if (turns > 4)
 			(void)poll(&readable, 1, 1); /* a worker's time */
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Any bytes as what two tasks on two nodes say, from the first on, in any pieces: the server comes
- * back, what it says in PMI-1 are lines, and at the end nothing is held.
+ * back, its output in PMI-1 is lines, and at the end nothing is held.
  *
  * The input is pieces: a byte of which bit 7 is the task, bits 0 to 6 the size; 127: time passes;
  * 126: the task hangs up.

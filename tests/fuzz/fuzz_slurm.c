@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Any bytes as what a client of Slurm sends: a hello and requests one behind the other. What is
- * taken of them is what the protocol says, wherever the bytes are cut: of every shorter piece the
- * parser says that more has to come, what stands behind a request doesn't matter, and what waits
- * for more always fits what a connection holds.
+ * taken of them is what the protocol defines, wherever the bytes are cut: of every shorter piece
+ * the parser returns that more has to come, what stands behind a request doesn't matter, and what
+ * waits for more always fits what a connection holds.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * itself: nothing breaks, every fence ends once at most, and when the wire is closed nothing is
  * held. Half of the frames have a sound header, so that the input gets behind it.
  *
- * The input is a row of steps: a byte that says what, and what that takes.
+ * The input is a row of steps: a byte that selects it, and its arguments.
  */
 #include <stddef.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #	all_have NAME            checks that each of the $tasks ranks got all values; $out, $status
 #	begin NODES ARG...       wide, in the background, until all its ranks are there; $tasks of them
 #	heard N                  whether N ranks at least have printed that their fence has failed
-#	halt                     asks steprun to end it
+#	halt                     sends steprun the signal that ends it
 #	finish                   waits for it: $out, $status
 #	agent_of NODE, service_of NODE   the pid of its agent, of its MPI service process
 

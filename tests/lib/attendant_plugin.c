@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mpi/attendant: an MPI plugin with a service process that does what its tasks tell it, a line each
+ * mpi/attendant: an MPI plugin whose service process executes requests of its tasks, a line each
  * on the descriptor in ATTEND_FD:
  *	abort CODE	has the agent end the step
  *	signal NAME [RANK]	has it signal a task, or all; the answer is "done ERRNO"
  *	log TEXT	a line for the step's log
  *	flood COUNT	COUNT messages that are none, and as many lines for the log
  *	die		ends the service process
- *	ends		answers how many tasks it was told have ended
+ *	ends		answers the number of ends of tasks that it got
  * Its standing as a process is in ATTEND_STANDING, for all tasks; ATTEND_LOCAL is one task's.
  * STEP_ATTENDANT, in the step's environment, spoils its beginning: "fail", "mute", "rubbish".
  */

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # For tests that run in a test bed, on top of tap.sh:
-#	in_bed vm|container SCRIPT   runs tests/testbed/SCRIPT in that guest, and says what its parts
-#	                             say as checks of this test; skips all where there is no such bed
+#	in_bed vm|container SCRIPT   runs tests/testbed/SCRIPT in that guest, and reports what its parts
+#	                             print as checks of this test; skips all where there is no such bed
 # STEPD_TEST_BEDS=no in the environment skips them.
 
 # shellcheck source=tests/lib/tap.sh

@@ -3,7 +3,7 @@
 #
 # For tests of agents that an engine starts, on top of step.sh:
 #	$agent_command  a program that becomes "stepd run" as node n0, n1, ... by the engine's rank
-#	$where          a shell program for tasks: says where it is, a line of $places each
+#	$where          a shell program for tasks: prints where it is, a line of $places each
 #	leaks           a shell program for tasks: what of the engine's they have
 
 # shellcheck source=tests/lib/step.sh

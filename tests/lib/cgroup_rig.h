@@ -2,7 +2,7 @@
  *
  * For unit tests of proctrack/cgroup: a cgroup of the test's own, processes born in it, and a
  * count of what is left. Needs a cgroup2 mount that the test may write (root, or a delegated
- * cgroup); rig_open() says false where there is none, and the test skips.
+ * cgroup); rig_open() returns false where there is none, and the test skips.
  */
 #ifndef TESTS_LIB_CGROUP_RIG_H
 #define TESTS_LIB_CGROUP_RIG_H

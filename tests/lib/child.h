@@ -18,7 +18,7 @@
 
 #include "stepd/base/procstat.h"
 
-/* With pid 0 of any pid. -errno where the kernel says no (set_tid takes root, Linux 5.5). */
+/* With pid 0 of any pid. -errno where the kernel refuses (set_tid takes root, Linux 5.5). */
 static inline pid_t child_start(pid_t pid)
 {
 	struct clone_args args = {.exit_signal = SIGCHLD};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Preloaded: a program takes itself for a process of CLAIMED_UID, and tells others so.
+ * Preloaded: a program takes itself for a process of CLAIMED_UID, and claims it to others.
  */
 #include <stdlib.h>
 #include <unistd.h>

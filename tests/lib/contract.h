@@ -91,7 +91,7 @@ void contract_give_tasks(struct contract *c);
 void contract_start_tasks(
 	struct contract *c, const char *mode, pid_t pids[CONTRACT_TASKS][CONTRACT_TASK_PROCESSES]);
 
-/* The rank that pid is listed with, which find tells, too. */
+/* The rank that pid is listed with, which find returns, too. */
 uint32_t contract_rank_of(struct contract *c, pid_t pid);
 
 int contract_signal_task(struct contract *c, uint32_t rank, int signal);

@@ -33,7 +33,7 @@ static void test_names(void **state)
 	contract_kill(c, SIGTERM);
 }
 
-/* pgid loses what changes its group: as its manual says. They end with the test. */
+/* pgid loses processes that change their group, as its manual has it. They end with the test. */
 static void expect_escaped(struct contract *c, const pid_t *pids, int n)
 {
 	int i;
@@ -295,7 +295,7 @@ static void expect_stranger_is_safe(struct contract *c, pid_t pid)
 }
 
 /* For linuxproc a child of ours is a member; a stranger's parent is the service process. It makes
- * one process after another, and each ends when the pipe says so. */
+ * one process after another, and each ends on a byte in the pipe. */
 static void serve_strangers(int request, int reply)
 {
 	pid_t pid = 0;

@@ -1,11 +1,11 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# For tests that read what "stepd doctor --json" says, on top of step.sh:
+# For tests that read the output of "stepd doctor --json", on top of step.sh:
 #	doctor [OPTION...]      runs it; $status is its exit status, $report what it wrote
 #	all_ids                 the ids of all findings in $report, a line each
 #	of ID FIELD             that field of the first finding of that id in $report, or nothing
-#	agrees NAME [OPTION...] checks that a step can be started if, and only if, it says so; the
+#	agrees NAME [OPTION...] checks that a step can be started if, and only if, it reports so; the
 #	                        options are for both
 
 # shellcheck source=tests/lib/step.sh

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * For unit tests of the client library: a process that listens in a step's directory and does to
- * who connects what its script says. What fails in it ends it, which the test sees as a lost
+ * clients what its script has. What fails in it ends it, which the test sees as a lost
  * connection.
  */
 #ifndef TESTS_LIB_FAKE_AGENT_H

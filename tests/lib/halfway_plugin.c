@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * proctrack/halfway: proctrack/cgroup (the file STEPD_TEST_CGROUP_PLUGIN), but when the container
- *of the task with local id 7 is asked for, in the middle of a launch, STEPD_TEST_HALFWAY happens:
- *	kill	the process that asks is killed
+ * of the task with local id 7 is requested, in the middle of a launch, STEPD_TEST_HALFWAY happens:
+ *	kill	the requesting process is killed
  *	parent	its parent is
  *	fail	there is none: ENOSPC
- *	stop	the process that asks stops, with the tasks before this one held
+ *	stop	the requesting process stops, with the tasks before this one held
  */
 #include <dlfcn.h>
 #include <errno.h>

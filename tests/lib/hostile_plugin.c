@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * mpi/hostile: an MPI plugin whose service process is in the hands of somebody who means harm to
- * the agent, in the way that STEP_HOSTILE in the step's environment says:
+ * the agent, in the way that STEP_HOSTILE in the step's environment names:
  *
  * - greedy: hands out environment without end
  *
  * - full: as much as it may
  *
- * - storm: asks for signals to very many ranks, and reads no answer
+ * - storm: requests signals to very many ranks, and reads no answer
  *
  * - thrower: sends descriptors
  *
- * - crowd: asks for spawns that can't be, and some that would take much memory
+ * - crowd: requests spawns that can't be, and some that would take much memory
  *
  * - fuzz: STEP_HOSTILE_COUNT messages, valid ones that were changed and made-up ones, by the seed
  *   STEP_HOSTILE_SEED
@@ -22,7 +22,7 @@
  *
  * - empty: a message of no bytes
  *
- * - escape: tries what leads out of its process, and says in the log what was done: "done WORDS"
+ * - escape: tries what leads out of its process, and logs what was done: "done WORDS"
  *
  * - deadly: makes the system call STEP_HOSTILE_CALL; late: only when the step is over
  *
@@ -30,8 +30,8 @@
  *
  * The first task waits on the descriptor HOSTILE_FD until it is through: "through ANSWERS BUSY",
  * how many answers have come by then, and how many of them were EAGAIN. STEP_HOSTILE_ROOT "1": the
- * service says, in HOSTILE_MEMORY for all tasks, whether it can find the agent's environment in its
- * memory.
+ * service reports, in HOSTILE_MEMORY for all tasks, whether it can find the agent's environment in
+ * its memory.
  */
 #include <fcntl.h>
 #include <jansson.h>

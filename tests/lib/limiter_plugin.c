@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * proctrack/limiter: tracks nothing, and writes what it is told to limit to the file
+ * proctrack/limiter: tracks nothing, and writes the limits that it gets to the file
  * $LIMITER_LOG, a line a call. Limits whose bits are in $LIMITER_REFUSES it refuses: a kernel that
  * refuses just these is not to be had.
  */

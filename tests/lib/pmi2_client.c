@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Slurm's libpmi2 against our server: each task says a line for each thing that works, "ok NAME",
+ * Slurm's libpmi2 against our server: each task prints a line for each thing that works, "ok NAME",
  * or "not ok NAME". With an argument rank 0 aborts; SPAWN_PROGRAM in the environment is
  * spawned.
  */

@@ -175,7 +175,7 @@ static void note_command(struct rig *rig, const struct spawn_command *c)
 #undef NOTE
 }
 
-/* All of its tasks are put on the node that asks, in a space that the others know of. */
+/* All of its tasks are put on the requesting node, in a space that the others know of. */
 static void add_spawned(struct rig_node *node, uint32_t parent, const struct spawn_request *request)
 {
 	struct rig *rig = node->rig;

@@ -13,7 +13,7 @@ struct rig_dialect {
 	const char *init, *init_answer;
 	/* The next message, NULL: none; its answer has the rank and the size. */
 	const char *full, *full_answer;
-	bool has_lengths; /* of what is said from then on, and heard */
+	bool has_lengths; /* of messages from then on, in both directions */
 };
 
 #define PMI1_INIT "cmd=init pmi_version=1 pmi_subversion=1\n"
@@ -31,7 +31,7 @@ struct rig_scene {
 	const struct rig_dialect *dialect;
 	uint32_t nodes, size;
 	const uint32_t *layout; /* as in rig_open() */
-	bool are_silent;        /* the tasks have said nothing yet */
+	bool are_silent;        /* the tasks have sent nothing yet */
 	/* For rig_play(), which wants nothing logged; the last one hears NULL. */
 	const struct rig_line *lines;
 };

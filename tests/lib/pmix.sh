@@ -43,7 +43,7 @@ pmix_nodes() {
 	out=$(printf '%s\n' "$out" | sort)
 }
 
-# Whether each rank finds in the table of processes what each of them says of itself.
+# Whether the table of processes has for each rank what that reports of itself.
 pids_agree() { # NAME
 	agree=$(printf '%s\n' "$out" | awk '
 		/^pid [0-9]+: / { pid[$2 + 0] = $3 }

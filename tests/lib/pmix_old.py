@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client of PMIx 1, as far as a server of today sees one: what the rank is told by
-PMIX_SERVER_URI ("NAMESPACE:RANK:SOCKET"), it asks there with its name and version.
+"""A client of PMIx 1, as far as a server of today sees one: the rank has from
+PMIX_SERVER_URI ("NAMESPACE:RANK:SOCKET"), the socket to which it sends its name and version.
 
 	pmix_old.py hello VERSION   prints the status that it gets
 	pmix_old.py bytes           sends it byte by byte

@@ -432,8 +432,8 @@ static void on_late(pmix_status_t status, pmix_value_t *value, void *cbdata)
 	(void)sem_post(&late_got);
 }
 
-/* The last rank asks for a key of rank 0's, which has committed others; once its server has been
- * asked, rank 0 puts that, too. */
+/* The last rank gets a key of rank 0's, which has committed others; once its server has the
+ * request, rank 0 puts that, too. */
 static int verb_latekey(char **args)
 {
 	pmix_proc_t first;
@@ -984,7 +984,7 @@ static int verb_child(char **args)
 
 /* ---- tools ---- */
 
-/* "tool URI": connects and asks for the namespaces. */
+/* "tool URI": connects and queries the namespaces. */
 static int tool(char **args)
 {
 	char key[] = PMIX_QUERY_NAMESPACES, *keys[] = {key, NULL};

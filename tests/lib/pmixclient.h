@@ -33,7 +33,7 @@ void begin_sem(sem_t *sem);
 void await_post(sem_t *sem);
 /* One code a run. */
 void listen_for(pmix_status_t code);
-/* Says from whom the first one is. */
+/* Prints the source of the first one. */
 void await_event(const char *verb);
 
 struct verb {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Operations that fail, are refused, or must not reach somebody: more verbs of pmixclient. A line
- * tells the status that libpmix gave back.
+ * has the status that libpmix returned.
  */
 #include "tests/lib/pmixclient.h"
 
@@ -120,7 +120,7 @@ static int verb_left(char **args)
 
 /* ---- who is not there ---- */
 
-/* "nobody SECONDS": what is asked of a rank or a namespace that there is not. */
+/* "nobody SECONDS": requests for a rank or a namespace that does not exist. */
 static int verb_nobody(char **args)
 {
 	char key[] = PMIX_QUERY_JOB_STATUS, *keys[] = {key, NULL};
@@ -203,7 +203,7 @@ static void notify(int n, pmix_data_range_t range)
 	must(PMIx_Notify_event(EVENT(n), &me, range, NULL, 0, NULL, NULL), "PMIx_Notify_event");
 }
 
-/* Rank 0 tells itself, its node, and all; who has taken its handler back hears of nothing. */
+/* Rank 0 notifies itself, its node, and all; a rank without its handler gets no event. */
 static int verb_ranges(char **args)
 {
 	size_t handler;
@@ -369,7 +369,7 @@ static pmix_status_t spawn(const char *what, const char *value, bool required)
 	return PMIx_Spawn(NULL, 0, &app, 1, nspace);
 }
 
-/* "spawns KEY VALUE [required]": a shell that tells its directory and WORD; rank 0 asks. */
+/* "spawns KEY VALUE [required]": a shell that prints its directory and WORD; rank 0 requests it. */
 static int verb_spawns(char **args)
 {
 	if (me.rank == 0)

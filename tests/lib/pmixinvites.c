@@ -46,7 +46,7 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 	cbfunc(PMIX_SUCCESS, NULL, 0, NULL, NULL, cbdata);
 }
 
-/* Each by itself: libpmix tells those before the handler of PMIx_Group_invite, which ends the
+/* Each by itself: libpmix notifies those before the handler of PMIx_Group_invite, which ends the
  * chain.
  */
 static void listen_to(pmix_status_t code)

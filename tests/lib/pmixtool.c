@@ -10,7 +10,7 @@
  *
  * pull: CHANNELS is out, err or both. What rank 3 writes to its stdout goes to DIR/3.out. It prints
  * "pulling", a line "end 3 out" for the end of each stream, "lost 3 out" once where bytes were
- * left out, and ends when as many streams have ended as ends=COUNT says (else with the server,
+ * left out, and ends when as many streams have ended as ends=COUNT gives (else with the server,
  *which is "server gone"). With hold=FIFO it takes nothing more after the first bytes until FIFO is
  * written to. With stop=FIFO it deregisters when FIFO is written to, prints "stopped", and ends
  *when it is written to again.
@@ -198,7 +198,7 @@ static void await_ends(void)
 		print_line("server gone");
 }
 
-/* Whether it was requested and answered. The status of the answer says nothing: libpmix 4.2 hands
+/* Whether it was requested and answered. The status of the answer proves nothing: libpmix 4.2 hands
  * out one that it has never set. */
 static bool stop_pulling(size_t handler)
 {

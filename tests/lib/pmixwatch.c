@@ -101,8 +101,8 @@ static void query_server(void)
 		PMIX_INFO_FREE(results, n);
 }
 
-/* For some looks of the server; tells the longest that it was not seen to be alive, and when it
- * was last. */
+/* For some probes of the server; prints the longest gap in which it was not seen to be alive, and
+ * when it was last. */
 static void live_on(const struct monitor *m, const char *file)
 {
 	long long start = now_usec(), last = start, gap = 0, now;
@@ -122,7 +122,7 @@ static void live_on(const struct monitor *m, const char *file)
 }
 
 /* "watch heartbeat|size|access|modify [FILE]": rank 0 is alive for a while, and then no more; rank
- * 1 tells when it hears of that. */
+ * 1 prints when it gets that. */
 static int verb_watch(char **args)
 {
 	const struct monitor *m = find_monitor(args[0]);

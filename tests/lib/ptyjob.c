@@ -3,7 +3,7 @@
  * ptyjob [-o] PROGRAM [ARG...]: runs PROGRAM as the foreground job of a small shell with job
  * control on a terminal of its own; with -o without a shell, as the leader of the terminal's
  * session, whose process group is an orphaned one. SIGUSR1 types ^Z, SIGUSR2 is the shell's fg.
- * Says on standard output "stopped" and "exited N" of the job; the terminal's output is thrown
+ * Prints "stopped" on standard output and "exited N" of the job; the terminal's output is thrown
  * away.
  */
 #include <errno.h>

@@ -5,7 +5,7 @@
   reexec_clients.py count                  a task: counts signals RTMIN+3 until RTMIN+4, prints them
   reexec_clients.py storm SOCKET ROUNDS    upgrades ROUNDS times while clients ask, signal, suspend,
                                            resume and follow, each on a connection of its own
-  reexec_clients.py slow SOCKET            asks for many pids, and reads the answer late
+  reexec_clients.py slow SOCKET            requests many pids, and reads the answer late
 """
 import json
 import os
@@ -50,7 +50,7 @@ def count():
     n = 0
     while signal.sigwaitinfo([wanted, last]).si_signo == wanted:
         n += 1
-    # one write, also where Python is told not to buffer: the other task writes there, too
+    # one write, also where Python does not buffer: the other task writes there, too
     os.write(1, b"counted %d\n" % n)
 
 

@@ -28,7 +28,7 @@ begin_adapter() {
 	eventually adapter_listens || bail "the adapter does not start: $(cat "$tmpdir/adapter.log")"
 }
 
-# Not the lock's name alone: the steps that live have their sockets when this is said.
+# Not the lock's name alone: the steps that live have their sockets when this is logged.
 adapter_listens() {
 	kill -0 "$adapter_pid" && [ "$(grep -c 'sockets are in' "$tmpdir/adapter.log")" -gt "$adapters" ] &&
 		adapters=$((adapters + 1))
@@ -46,7 +46,7 @@ end_adapter() {
 
 agents=
 begin_agent() {
-	rm -f "$tmpdir/agent.$1_$2" # which says "ready" of the one before
+	rm -f "$tmpdir/agent.$1_$2" # which has "ready" of the one before
 	python3 "$top_srcdir/tests/lib/slurm_agent.py" "$run" "$@" >"$tmpdir/agent.$1_$2" &
 	agent_pid=$!
 	agents="$agents $agent_pid"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """An agent for tests that an agent can't be made to be: it hangs, answers nonsense, or has a million
-pids. It makes a step's directory, locks it, and speaks Varlink there as it is told:
+pids. It makes a step's directory, locks it, and speaks Varlink there as its options have it:
 
     slurm_agent.py RUNTIME NODE JOB.STEP UID [KEY=VALUE...]
 

@@ -92,7 +92,7 @@ static void on_task(struct spawner *a, unsigned task)
 	}
 }
 
-/* Ends of tasks that run come before the answer that says so; those of none that does, with none.
+/* Ends of tasks that run come before the answer that has them; those of none that does, with none.
  */
 static void take_spawned(struct spawner *a, const json_t *object)
 {

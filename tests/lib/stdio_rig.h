@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * For unit tests of the tasks' standard streams: what an agent does around struct stdio, with real
- * children, which take their streams as <stepd/stdio/stdio.h> says. 30 s without an end is a
+ * children, which take their streams as <stepd/stdio/stdio.h> defines. 30 s without an end is a
  * failure.
  */
 #ifndef TESTS_LIB_STDIO_RIG_H

@@ -48,7 +48,7 @@ STEPD_RUNTIME_DIR=$run
 STEPD_TEST_JOB=$job
 export STEPD_RUNTIME_DIR STEPD_TEST_JOB
 
-# Asked for by name: "auto" says in a line where it can't take cgroup, which is right, but not
+# Requested by name: "auto" logs a line where it can't take cgroup, which is right, but not
 # what these tests look at.
 tracker=linuxproc
 ! "$stepd" run -q --job "$job" --proctrack cgroup -- true 2>/dev/null || tracker=cgroup

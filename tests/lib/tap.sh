@@ -4,7 +4,7 @@
 # Test Anything Protocol in POSIX sh. A test begins with
 #	. "${top_srcdir:?}/tests/lib/tap.sh"
 # and ends with done_testing. Standard output is the protocol: what a tested command prints is
-# caught (out=$(...)) or sent to a file below $tmpdir. The name of a check says what holds if it
+# caught (out=$(...)) or sent to a file below $tmpdir. The name of a check is what holds if it
 # passes. A failed check doesn't end the test.
 #
 #	plan COUNT               optional; else done_testing prints the plan
@@ -214,7 +214,7 @@ bail() {
 	exit 1
 }
 
-# Exit status 0 with failed checks too: the lines have said it, and the driver would count a
+# Exit status 0 with failed checks too: the lines have reported it, and the driver would count a
 # status as one more failure.
 done_testing() {
 	tap_done=yes

@@ -5,10 +5,10 @@
   upheaval.py STEPD NEXT JOB ROUNDS BACKEND...
 
 Each round runs a step with tasks that end at random moments, each with a status that is known
-beforehand; its agent is killed (the next one adopts at once) and told to execute NEXT, over and over,
+beforehand; its agent is killed (the next one adopts at once) and upgraded to NEXT, over and over,
 until the step has ended. A subscriber follows the events from one agent to the next. Complains on
 standard output, a line for each thing that is not as it must be; the last line counts. The exit
-status is 1 if there were complaints. STEPD_RUNTIME_DIR says where; UPHEAVAL_SEED repeats a run.
+status is 1 if there were complaints. STEPD_RUNTIME_DIR is the place; UPHEAVAL_SEED repeats a run.
 """
 import glob
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A raw Varlink client for tests: what it sends is what it was told, what comes is printed as it came.
+"""A raw Varlink client for tests: it sends what it gets as arguments, and prints what comes as it came.
 
   varlink.py call   SOCKET METHOD [PARAMETERS]   one call; METHOD without a dot is io.stepd.Step's
   varlink.py more   SOCKET METHOD [PARAMETERS]   with "more": a line for each answer
@@ -47,7 +47,7 @@ def send(s, data):
     try:
         s.sendall(data)
     except (BrokenPipeError, ConnectionResetError):
-        pass  # turned away: the answer says why
+        pass  # refused: the answer has the reason
 
 
 def call(s, args):

@@ -13,7 +13,7 @@ static void must(bool holds)
 		abort();
 }
 
-/* ---- what nodes are told ------------------------------------------------------------------ */
+/* ---- the events of nodes ------------------------------------------------------------------ */
 
 static void on_message(
 	void *userdata, uint32_t from, uint16_t channel, const struct wire_block *block)

@@ -406,7 +406,7 @@ bool sim_tick(struct sim *s, uint64_t until_ms)
 	TAILQ_REMOVE(&s->timers, first, link);
 	free(first);
 	timer->handle = NULL;
-	return wire_link_timer(w, timer) <= 0; /* who is closed has told so by ops.close */
+	return wire_link_timer(w, timer) <= 0; /* a closed one has reported it by ops.close */
 }
 
 void sim_run_until(struct sim *s, uint64_t until_ms)

@@ -18,7 +18,7 @@ struct sim_timer {
 };
 TAILQ_HEAD(sim_timers, sim_timer);
 
-/* Ends of a fence, as a node was told. */
+/* Ends of a fence, as a node got them. */
 struct sim_end {
 	unsigned count;
 	int r;
