@@ -327,12 +327,12 @@ static void test_adopt_nothing(void **state)
 }
 
 const struct contract_test contract_agent_tests[] = {
-	{"members: names of groups are not believed", test_names_of_groups},
-	{"members: what left its task's group", test_wandering},
-	{"adopt: all of a dead agent's container", test_adopt},
-	{"adopt: suspended", test_adopt_suspended},
-	{"is_suspended: by us, and by hand", test_is_suspended},
-	{"is_suspended: from above", test_frozen_above},
-	{"adopt: ESRCH for what is gone, or another's", test_adopt_nothing},
+	{"names of groups make no process a task's", test_names_of_groups},
+	{"a process that left its task's group is a member", test_wandering},
+	{"adopt takes over all of a dead agent's container", test_adopt},
+	{"an adopted container stays suspended", test_adopt_suspended},
+	{"a suspension by us and one by hand are told apart", test_is_suspended},
+	{"a suspension from above is reported as such", test_frozen_above},
+	{"adopt of a missing container, or another's, fails with ESRCH", test_adopt_nothing},
 	{NULL, NULL},
 };

@@ -35,7 +35,7 @@ static bool is_there(const char *name)
 	return faccessat(rig.fd, name, F_OK, 0) == 0;
 }
 
-static void test_goes_again(_unused_ void **state)
+static void a_trial_group_is_removed_and_signals_are_restored(_unused_ void **state)
 {
 	struct trial trial = TRIAL_INIT;
 	sigset_t now;
@@ -55,7 +55,7 @@ static void test_goes_again(_unused_ void **state)
 	trial_close(&trial); /* does no harm */
 }
 
-static void test_left_behind(_unused_ void **state)
+static void trial_groups_left_behind_are_removed_unless_in_use(_unused_ void **state)
 {
 	_cleanup_trial_ struct trial trial = TRIAL_INIT;
 	_cleanup_close_ int used = -1, populated = -1;
@@ -76,7 +76,7 @@ static void test_left_behind(_unused_ void **state)
 }
 
 /* Killed in the middle. */
-static void test_killed(_unused_ void **state)
+static void the_group_of_a_killed_trial_is_removed_by_the_next(_unused_ void **state)
 {
 	struct trial trial = TRIAL_INIT;
 	char name[sizeof(trial.name)];
@@ -100,9 +100,12 @@ static void test_killed(_unused_ void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_goes_again, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_left_behind, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_killed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_trial_group_is_removed_and_signals_are_restored, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			trial_groups_left_behind_are_removed_unless_in_use, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			the_group_of_a_killed_trial_is_removed_by_the_next, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,7 @@ static pid_t start_child(void)
 	return pid;
 }
 
-static void test_wait_results(void **state)
+static void a_wait_returns_ends_and_timeouts(void **state)
 {
 	struct script s = {.last_list = 1, .then = -ESRCH};
 	struct generic_ops ops = ops_of(&s);
@@ -101,7 +101,7 @@ static void test_wait_results(void **state)
 }
 
 /* A member that leaves the container and lives on: no descriptor tells. */
-static void test_wait_notices_who_leaves(void **state)
+static void a_wait_notices_members_that_leave(void **state)
 {
 	struct script s = {.pid = getpid(), .last_list = 3, .then = 0};
 	struct generic_ops ops = ops_of(&s);
@@ -114,7 +114,7 @@ static void test_wait_notices_who_leaves(void **state)
 }
 
 /* It does not spin: the list is read when something has happened. */
-static void test_wait_sleeps(void **state)
+static void a_wait_does_not_spin(void **state)
 {
 	struct script s = {.pid = getpid()};
 	struct generic_ops ops = ops_of(&s);
@@ -126,7 +126,7 @@ static void test_wait_sleeps(void **state)
 	assert_in_range(s.lists, 2, 4);
 }
 
-static void test_wait_for_a_child(void **state)
+static void a_wait_ends_before_the_child_is_reaped(void **state)
 {
 	struct script s = {.last_list = 2, .then = 0};
 	struct generic_ops ops = ops_of(&s);
@@ -138,7 +138,7 @@ static void test_wait_for_a_child(void **state)
 	assert_int_equal(waitpid(s.pid, NULL, 0), s.pid);
 }
 
-static void test_wait_without_descriptors(void **state)
+static void a_wait_without_descriptors_fails(void **state)
 {
 	struct script s = {.pid = getpid()};
 	struct generic_ops ops = ops_of(&s);
@@ -155,7 +155,7 @@ static void test_wait_without_descriptors(void **state)
 	assert_int_equal(r, -EMFILE);
 }
 
-static void test_has_pid(void **state)
+static void a_member_is_found_by_its_pid(void **state)
 {
 	struct script s = {.pid = 17};
 	struct generic_ops ops = ops_of(&s);
@@ -170,7 +170,7 @@ static void test_has_pid(void **state)
 	assert_false(generic_has_pid(&ops, 42, 17));
 }
 
-static void test_suspend_and_resume(void **state)
+static void members_are_suspended_and_resumed(void **state)
 {
 	struct script s = {.pid = start_child()};
 	struct generic_ops ops = ops_of(&s);
@@ -193,7 +193,7 @@ static void test_suspend_and_resume(void **state)
 }
 
 /* Who was stopped before stays so, whichever process resumes; its pid alone is no proof. */
-static void test_resume_spares_who_was_stopped(void **state)
+static void members_that_were_stopped_before_stay_stopped(void **state)
 {
 	struct script s = {.pid = start_child()};
 	struct generic_ops ops = ops_of(&s);
@@ -233,7 +233,7 @@ static void test_resume_spares_who_was_stopped(void **state)
 	(void)generic_stopped_free(stopped);
 }
 
-static void test_describe_moving(void **state)
+static void a_running_member_is_described(void **state)
 {
 	struct script s = {.pid = start_child()};
 	struct generic_ops ops = ops_of(&s);
@@ -254,7 +254,7 @@ static void test_describe_moving(void **state)
 }
 
 /* One that does not stop: an answer in bounded time, and not a busy wait. */
-static void test_suspend_gives_up(void **state)
+static void a_suspension_ends_in_bounded_time(void **state)
 {
 	struct script s = {.pid = start_child(), .deaf = true};
 	struct generic_ops ops = ops_of(&s);
@@ -271,7 +271,7 @@ static void test_suspend_gives_up(void **state)
 	(void)generic_stopped_free(stopped);
 }
 
-static void test_usage(void **state)
+static void usage_is_summed_over_members(void **state)
 {
 	struct script s = {.pid = getpid()};
 	struct generic_ops ops = ops_of(&s);
@@ -296,17 +296,17 @@ static void test_usage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wait_results),
-		cmocka_unit_test(test_wait_notices_who_leaves),
-		cmocka_unit_test(test_wait_sleeps),
-		cmocka_unit_test(test_wait_for_a_child),
-		cmocka_unit_test(test_wait_without_descriptors),
-		cmocka_unit_test(test_has_pid),
-		cmocka_unit_test(test_suspend_and_resume),
-		cmocka_unit_test(test_suspend_gives_up),
-		cmocka_unit_test(test_resume_spares_who_was_stopped),
-		cmocka_unit_test(test_describe_moving),
-		cmocka_unit_test(test_usage),
+		cmocka_unit_test(a_wait_returns_ends_and_timeouts),
+		cmocka_unit_test(a_wait_notices_members_that_leave),
+		cmocka_unit_test(a_wait_does_not_spin),
+		cmocka_unit_test(a_wait_ends_before_the_child_is_reaped),
+		cmocka_unit_test(a_wait_without_descriptors_fails),
+		cmocka_unit_test(a_member_is_found_by_its_pid),
+		cmocka_unit_test(members_are_suspended_and_resumed),
+		cmocka_unit_test(a_suspension_ends_in_bounded_time),
+		cmocka_unit_test(members_that_were_stopped_before_stay_stopped),
+		cmocka_unit_test(a_running_member_is_described),
+		cmocka_unit_test(usage_is_summed_over_members),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

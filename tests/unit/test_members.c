@@ -62,7 +62,7 @@ static uint32_t rank_in(const stepd_member_t *members, int n, pid_t pid)
 	return members[i].rank;
 }
 
-static void test_check_ranks(void **state)
+static void ranks_of_a_backend_are_checked(void **state)
 {
 	stepd_member_t members[] = {{10, 3}, {11, 4}, {12, 3}, {13, NONE}, {14, 9}, {15, 0}};
 	const stepd_step_task_info_t tasks[] = {
@@ -79,7 +79,7 @@ static void test_check_ranks(void **state)
 		assert_int_equal(members[i].rank, NONE);
 }
 
-static void test_leaders(void **state)
+static void leaders_are_the_tasks_that_live(void **state)
 {
 	const stepd_step_task_info_t tasks[] = {{.id = 0, .gtid = 9, .pid = 100},
 		{.id = 1, .gtid = 3, .pid = 0}, {.id = 2, .gtid = 5, .pid = 101}};
@@ -94,7 +94,7 @@ static void test_leaders(void **state)
 }
 
 /* A line goes through who is no member, and ends at the nearest that is known. */
-static void test_lines(void **state)
+static void a_line_of_parents_ends_at_the_nearest_known_member(void **state)
 {
 	pid_t chain[4], other = child_start(0);
 	struct member_seed seeds[2];
@@ -116,7 +116,7 @@ static void test_lines(void **state)
 	child_end(other);
 }
 
-static void test_nearest(void **state)
+static void the_nearest_known_rank_of_a_line_counts(void **state)
 {
 	pid_t chain[4];
 	struct member_seed seeds[2];
@@ -135,7 +135,7 @@ static void test_nearest(void **state)
 	end_chain(chain, 4);
 }
 
-static void test_what_is_gone(void **state)
+static void a_process_that_has_ended_has_no_rank(void **state)
 {
 	pid_t gone = child_start(0);
 	stepd_member_t members[] = {{gone, NONE}};
@@ -197,7 +197,7 @@ static void expect_status(pid_t pid, int signal)
 }
 
 /* Those of the rank, by the list or by the line, and nobody else. */
-static void test_signal_some(void **state)
+static void a_signal_reaches_the_members_of_its_rank_alone(void **state)
 {
 	pid_t seed = child_start(0), known = child_start(0), other = child_start(0);
 	struct script s = {.members = {{seed, NONE}, {known, 7}, {other, 8}}, .n = 3};
@@ -214,7 +214,7 @@ static void test_signal_some(void **state)
 	child_end(other);
 }
 
-static void test_signal_unranked(void **state)
+static void members_without_a_rank_alone_are_signalled_on_request(void **state)
 {
 	pid_t seed = child_start(0), known = child_start(0);
 	struct script s = {.members = {{seed, NONE}, {known, 7}}, .n = 2};
@@ -230,7 +230,7 @@ static void test_signal_unranked(void **state)
 }
 
 /* What has the pid of one that was seen is not hit. */
-static void test_stranger(void **state)
+static void a_process_with_a_reused_pid_is_not_signalled(void **state)
 {
 	pid_t seed = child_start(0);
 	struct script s = {.members = {{seed, NONE}}, .n = 1, .end_at_second = seed};
@@ -248,7 +248,7 @@ static void test_stranger(void **state)
 }
 
 /* One that was found is met again though its parent, by which it was, has ended meanwhile. */
-static void test_broken_line(void **state)
+static void a_member_is_found_again_when_its_parent_has_ended(void **state)
 {
 	pid_t chain[2];
 	struct script s = {.n = 1};
@@ -270,15 +270,15 @@ static void test_broken_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_check_ranks),
-		cmocka_unit_test(test_leaders),
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_nearest),
-		cmocka_unit_test(test_what_is_gone),
-		cmocka_unit_test(test_signal_some),
-		cmocka_unit_test(test_signal_unranked),
-		cmocka_unit_test(test_stranger),
-		cmocka_unit_test(test_broken_line),
+		cmocka_unit_test(ranks_of_a_backend_are_checked),
+		cmocka_unit_test(leaders_are_the_tasks_that_live),
+		cmocka_unit_test(a_line_of_parents_ends_at_the_nearest_known_member),
+		cmocka_unit_test(the_nearest_known_rank_of_a_line_counts),
+		cmocka_unit_test(a_process_that_has_ended_has_no_rank),
+		cmocka_unit_test(a_signal_reaches_the_members_of_its_rank_alone),
+		cmocka_unit_test(members_without_a_rank_alone_are_signalled_on_request),
+		cmocka_unit_test(a_process_with_a_reused_pid_is_not_signalled),
+		cmocka_unit_test(a_member_is_found_again_when_its_parent_has_ended),
 	};
 
 	return cmocka_run_group_tests_name("members", tests, NULL, NULL);

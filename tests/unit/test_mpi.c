@@ -67,7 +67,7 @@ static void env_free(char **env)
 	free(env);
 }
 
-static void test_none(void **state)
+static void the_plugin_none_changes_no_environment(void **state)
 {
 	const struct fixture *fixture = *state;
 	_cleanup_mpi_ struct mpi *mpi = NULL;
@@ -86,7 +86,7 @@ static void test_none(void **state)
 }
 
 /* The two hooks of the client. */
-static void test_none_in_the_client(void **state)
+static void the_plugin_none_changes_nothing_in_the_client(void **state)
 {
 	const struct fixture *fixture = *state;
 	const mpi_plugin_client_info_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
@@ -103,7 +103,7 @@ static void test_none_in_the_client(void **state)
 	env_free(env);
 }
 
-static void test_client_hook_fails(void **state)
+static void a_client_hook_that_fails_is_reported(void **state)
 {
 	const struct fixture *fixture = *state;
 	const mpi_plugin_client_info_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
@@ -119,7 +119,7 @@ static void test_client_hook_fails(void **state)
 	env_free(env);
 }
 
-static void test_hooks(void **state)
+static void prefork_and_task_hooks_set_their_environment(void **state)
 {
 	const struct fixture *fixture = *state;
 	_cleanup_mpi_ struct mpi *mpi = NULL;
@@ -139,7 +139,7 @@ static void test_hooks(void **state)
 }
 
 /* It has the task hook, too, which is not called. */
-static void test_task_environ(void **state)
+static void the_environ_hook_is_called_instead_of_the_task_hook(void **state)
 {
 	const struct fixture *fixture = *state;
 	_cleanup_mpi_ struct mpi *mpi = NULL;
@@ -163,7 +163,7 @@ static void test_task_environ(void **state)
 	env_free(env);
 }
 
-static void test_prefork_fails(void **state)
+static void a_prefork_hook_that_fails_is_reported(void **state)
 {
 	const struct fixture *fixture = *state;
 	_cleanup_mpi_ struct mpi *mpi = NULL;
@@ -180,7 +180,7 @@ static void test_prefork_fails(void **state)
 	env_free(env);
 }
 
-static void test_not_there(void **state)
+static void a_plugin_that_is_not_installed_is_refused(void **state)
 {
 	const struct fixture *fixture = *state;
 	struct mpi *mpi = NULL;
@@ -202,13 +202,13 @@ static void test_not_there(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_none),
-		TEST(test_none_in_the_client),
-		TEST(test_client_hook_fails),
-		TEST(test_hooks),
-		TEST(test_task_environ),
-		TEST(test_prefork_fails),
-		TEST(test_not_there),
+		TEST(the_plugin_none_changes_no_environment),
+		TEST(the_plugin_none_changes_nothing_in_the_client),
+		TEST(a_client_hook_that_fails_is_reported),
+		TEST(prefork_and_task_hooks_set_their_environment),
+		TEST(the_environ_hook_is_called_instead_of_the_task_hook),
+		TEST(a_prefork_hook_that_fails_is_reported),
+		TEST(a_plugin_that_is_not_installed_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,7 +81,7 @@ static int send_environ(const stepd_mpi_service_t *service)
 	return write(service->task_fd[1], "x", 1) == 1 ? hang(service) : 1;
 }
 
-static void test_too_slow(void **state)
+static void a_service_that_is_not_ready_in_time_is_killed(void **state)
 {
 	stepd_step_rec_t job = {.node_tasks = 2};
 	struct mpi_service_options o = options(true);
@@ -113,7 +113,7 @@ _noreturn_ static int chat(const stepd_mpi_service_t *service)
 	}
 }
 
-static void test_no_end_of_messages(void **state)
+static void a_service_without_end_of_messages_is_killed(void **state)
 {
 	stepd_step_rec_t job = {.node_tasks = 1};
 	struct mpi_service_options o = options(true);
@@ -152,7 +152,7 @@ static int send_much_environ(const stepd_mpi_service_t *service)
 	return hang(service);
 }
 
-static void test_too_much_environment(void **state)
+static void too_much_environment_is_refused(void **state)
 {
 	stepd_step_rec_t job = {.node_tasks = 1};
 	struct mpi_service_options o = options(true);
@@ -170,7 +170,7 @@ static void test_too_much_environment(void **state)
 }
 
 /* The agent's end: no descriptor ever gets a number there. */
-static void test_bare_link(void **state)
+static void a_message_with_descriptors_is_refused_at_the_agents_end(void **state)
 {
 	_cleanup_link_message_ struct link_message m = LINK_MESSAGE_INIT;
 	int fds[2], before;
@@ -188,7 +188,7 @@ static void test_bare_link(void **state)
 	(void)close(fds[1]);
 }
 
-static void test_identity_refused(void **state)
+static void a_service_that_can_not_become_the_user_fails(void **state)
 {
 	stepd_step_rec_t job = {.node_tasks = 1};
 	struct mpi_service_options o = options(false);
@@ -223,7 +223,7 @@ static void end(struct mpi_service *s)
 	assert_null(mpi_service_free(s));
 }
 
-static void test_what_it_keeps(void **state)
+static void a_service_has_the_environment_and_descriptor_of_each_task(void **state)
 {
 	stepd_step_rec_t job = {.node_tasks = 2};
 	struct mpi_service_options o = options(true);
@@ -247,7 +247,7 @@ static void test_what_it_keeps(void **state)
 }
 
 /* As after an upgrade: the tasks before it are not known. */
-static void test_restored(void **state)
+static void a_restored_service_has_the_common_environment(void **state)
 {
 	_cleanup_strv_ struct strv common = {0};
 	struct mpi_service *s = NULL;
@@ -265,7 +265,7 @@ static void test_restored(void **state)
 
 /* ---- the link ------------------------------------------------------------------------------- */
 
-static void test_link(void **state)
+static void messages_and_descriptors_pass_the_link(void **state)
 {
 	struct link_message m = LINK_MESSAGE_INIT;
 	char *large = malloc(LINK_SIZE_MAX + 1);
@@ -301,7 +301,7 @@ static void test_link(void **state)
 }
 
 /* What it has sent is read though it has gone, and has read nothing itself. */
-static void test_link_ends(void **state)
+static void the_last_messages_of_a_closed_link_are_read(void **state)
 {
 	struct link_message m = LINK_MESSAGE_INIT;
 	int link[2];
@@ -318,7 +318,7 @@ static void test_link_ends(void **state)
 	(void)close(link[1]);
 }
 
-static void test_link_is_full(void **state)
+static void a_full_link_does_not_block(void **state)
 {
 	int link[2], r = 0, n;
 
@@ -336,16 +336,16 @@ static void test_link_is_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_too_slow),
-		TEST(test_no_end_of_messages),
-		TEST(test_too_much_environment),
-		TEST(test_bare_link),
-		TEST(test_identity_refused),
-		TEST(test_what_it_keeps),
-		TEST(test_restored),
-		TEST(test_link),
-		TEST(test_link_ends),
-		TEST(test_link_is_full),
+		TEST(a_service_that_is_not_ready_in_time_is_killed),
+		TEST(a_service_without_end_of_messages_is_killed),
+		TEST(too_much_environment_is_refused),
+		TEST(a_message_with_descriptors_is_refused_at_the_agents_end),
+		TEST(a_service_that_can_not_become_the_user_fails),
+		TEST(a_service_has_the_environment_and_descriptor_of_each_task),
+		TEST(a_restored_service_has_the_common_environment),
+		TEST(messages_and_descriptors_pass_the_link),
+		TEST(the_last_messages_of_a_closed_link_are_read),
+		TEST(a_full_link_does_not_block),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

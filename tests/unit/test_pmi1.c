@@ -68,7 +68,7 @@ static const struct rig_scene versions = {
 		},
 };
 
-static void test_pieces(void **state)
+static void messages_may_come_in_any_pieces(void **state)
 {
 	static const char text[] = PMI1_INIT "cmd=put kvsname=7.0 key=a value=b\ncmd=barrier_in\n"
 					     "cmd=get kvsname=7.0 key=a\ncmd=finalize\n";
@@ -88,7 +88,7 @@ static void test_pieces(void **state)
 	rig_close(&rig);
 }
 
-static void test_pipelined_barriers(void **state)
+static void pipelined_barriers_are_answered_in_their_order(void **state)
 {
 	struct rig rig;
 	size_t i, n = 0;
@@ -121,7 +121,7 @@ static void test_pipelined_barriers(void **state)
 	rig_close(&rig);
 }
 
-static void test_limits(void **state)
+static void keys_and_values_above_the_limits_are_refused(void **state)
 {
 	struct rig *rig = *state;
 	char line[3000], value[1100], key[80];
@@ -144,7 +144,7 @@ static void test_limits(void **state)
 	rig_expect(rig, 0, "cmd=sing song=1\n", "cmd=sing_result rc=-1 msg=unknown_command\n");
 }
 
-static void test_long_mapping(void **state)
+static void a_long_mapping_is_written_so_that_clients_can_read_it(void **state)
 {
 	static uint32_t layout[400];
 	struct rig rig;
@@ -159,7 +159,7 @@ static void test_long_mapping(void **state)
 	rig_close(&rig);
 }
 
-static void test_malformed(void **state)
+static void a_malformed_message_ends_that_conversation_alone(void **state)
 {
 	static const char *const cases[] = {"hello\n", "cmd\n", "=x\n", "\n", "put=x\n",
 		"cmd=get_maxes junk\n", "endcmd\n", "mcmd=dance\n", "cmd=init\n"};
@@ -180,7 +180,7 @@ static void test_malformed(void **state)
 	}
 }
 
-static void test_endless_line(void **state)
+static void a_line_without_end_ends_the_conversation(void **state)
 {
 	struct rig *rig = *state;
 	static char bytes[70000];
@@ -191,7 +191,7 @@ static void test_endless_line(void **state)
 	assert_true(pmi_has_ended(rig_task(rig, 0)));
 }
 
-static void test_unread_answers(void **state)
+static void unread_answers_stop_the_conversation(void **state)
 {
 	struct rig *rig = *state;
 	size_t i;
@@ -207,7 +207,7 @@ static void test_unread_answers(void **state)
 	rig_expect(rig, 0, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
 }
 
-static void test_groups(void **state)
+static void barriers_of_groups_wait_for_their_members(void **state)
 {
 	struct rig *rig = *state;
 
@@ -271,7 +271,7 @@ static void fence_ranks(struct rig *rig, const char *group, const uint32_t *rank
 
 /* A barrier of some ranks publishes on their nodes alone, and what is put behind it comes after
  * what was put before, whichever rank is higher. Even ranks are on node 0. */
-static void test_group_order(void **state)
+static void a_barrier_of_a_group_publishes_in_the_order_of_puts(void **state)
 {
 	struct rig *rig = *state;
 	uint32_t i;
@@ -302,7 +302,7 @@ static void test_group_order(void **state)
 		expect_kvs(rig, i, "three");
 }
 
-static void test_deadline(void **state)
+static void a_barrier_has_a_deadline(void **state)
 {
 	struct rig *rig = *state;
 
@@ -321,7 +321,7 @@ static void test_deadline(void **state)
 	assert_int_equal(pmi_next_ms(rig->nodes[0].pmi), 0);
 }
 
-static void test_death(void **state)
+static void a_barrier_fails_when_a_rank_dies(void **state)
 {
 	static const uint32_t layout[] = {0, 0, 1};
 	struct rig rig;
@@ -363,7 +363,7 @@ static void test_death(void **state)
 	rig_close(&rig);
 }
 
-static void test_abort(void **state)
+static void an_abort_ends_the_step_with_its_code(void **state)
 {
 	struct rig *rig = *state;
 
@@ -401,7 +401,7 @@ static const struct rig_scene names = {
 		},
 };
 
-static void test_unreachable(void **state)
+static void a_request_to_a_lost_node_fails(void **state)
 {
 	struct rig *rig = *state;
 
@@ -410,7 +410,7 @@ static void test_unreachable(void **state)
 		"cmd=lookup_result rc=-1 msg=node_0_can't_be_reached\n");
 }
 
-static void test_spawn(void **state)
+static void a_spawn_is_answered_with_its_job(void **state)
 {
 	struct rig *rig = *state;
 
@@ -445,21 +445,22 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PLAY(conversation),
 		PLAY(versions),
-		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_pipelined_barriers),
-		IN_SCENE(test_limits, pmi1_dialect, 1, 1, NULL),
-		cmocka_unit_test(test_long_mapping),
-		cmocka_unit_test(test_malformed),
-		IN_SCENE(test_endless_line, pmi1_dialect, 1, 1, NULL),
-		IN_SCENE(test_unread_answers, pmi1_dialect, 1, 2, NULL),
-		IN_SCENE(test_groups, pmi1_dialect, 2, 4, in_turn),
-		IN_SCENE(test_group_order, pmi1_dialect, 2, 4, in_turn),
-		IN_SCENE(test_deadline, pmi1_dialect, 1, 12, NULL),
-		cmocka_unit_test(test_death),
-		IN_SCENE(test_abort, pmi1_dialect, 1, 2, NULL),
+		cmocka_unit_test(messages_may_come_in_any_pieces),
+		cmocka_unit_test(pipelined_barriers_are_answered_in_their_order),
+		IN_SCENE(keys_and_values_above_the_limits_are_refused, pmi1_dialect, 1, 1, NULL),
+		cmocka_unit_test(a_long_mapping_is_written_so_that_clients_can_read_it),
+		cmocka_unit_test(a_malformed_message_ends_that_conversation_alone),
+		IN_SCENE(a_line_without_end_ends_the_conversation, pmi1_dialect, 1, 1, NULL),
+		IN_SCENE(unread_answers_stop_the_conversation, pmi1_dialect, 1, 2, NULL),
+		IN_SCENE(barriers_of_groups_wait_for_their_members, pmi1_dialect, 2, 4, in_turn),
+		IN_SCENE(a_barrier_of_a_group_publishes_in_the_order_of_puts, pmi1_dialect, 2, 4,
+			in_turn),
+		IN_SCENE(a_barrier_has_a_deadline, pmi1_dialect, 1, 12, NULL),
+		cmocka_unit_test(a_barrier_fails_when_a_rank_dies),
+		IN_SCENE(an_abort_ends_the_step_with_its_code, pmi1_dialect, 1, 2, NULL),
 		PLAY(names),
-		IN_SCENE(test_unreachable, pmi1_dialect, 2, 2, in_turn),
-		IN_SCENE(test_spawn, pmi1_dialect, 1, 1, NULL),
+		IN_SCENE(a_request_to_a_lost_node_fails, pmi1_dialect, 2, 2, in_turn),
+		IN_SCENE(a_spawn_is_answered_with_its_job, pmi1_dialect, 1, 1, NULL),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static const struct rig_scene conversation = {
 		},
 };
 
-static void test_node_attrs(void **state)
+static void node_attributes_are_the_nodes_own(void **state)
 {
 	struct rig *rig = *state;
 
@@ -72,7 +72,7 @@ static void test_node_attrs(void **state)
 }
 
 /* With thread ids, one thread waits and the others go on. */
-static void test_threads(void **state)
+static void a_request_with_a_thread_id_holds_that_thread_alone(void **state)
 {
 	struct rig *rig = *state;
 
@@ -93,7 +93,7 @@ static void test_threads(void **state)
 }
 
 /* Without, what comes behind a fence comes after it. */
-static void test_pipelined(void **state)
+static void without_thread_ids_requests_are_answered_in_order(void **state)
 {
 	struct rig *rig = *state;
 
@@ -106,7 +106,7 @@ static void test_pipelined(void **state)
 		"45    cmd=kvs-get-response;rc=0;found=TRUE;value=1;");
 }
 
-static void test_long_values(void **state)
+static void values_up_to_the_limit_are_unchanged(void **state)
 {
 	struct rig *rig = *state;
 	const size_t most = 999999 - 1024;
@@ -134,7 +134,7 @@ static void test_long_values(void **state)
 	free(message);
 }
 
-static void test_key_limits(void **state)
+static void keys_above_the_limit_are_refused(void **state)
 {
 	struct rig *rig = *state;
 	char body[200];
@@ -147,7 +147,7 @@ static void test_key_limits(void **state)
 	rig_expect(rig, 0, "cmd=kvs-get;", "cmd=kvs-get-response;rc=4;errmsg=a key is missing;");
 }
 
-static void test_malformed(void **state)
+static void a_malformed_message_ends_that_conversation_alone(void **state)
 {
 	static const char *const cases[] = {"      cmd=x;", "12x   cmd=x;", "0     ",
 		"1 2   cmd=x;", "-1    x", "5     =abc;", "4     abc;", "9     abc;cmd=1",
@@ -166,7 +166,7 @@ static void test_malformed(void **state)
 	}
 }
 
-static void test_nodes(void **state)
+static void a_fence_brings_the_values_of_all_nodes(void **state)
 {
 	struct rig *rig = *state;
 	char sends[100], expects[100];
@@ -226,7 +226,7 @@ static void fence_all(struct rig *rig, uint32_t size)
 }
 
 /* The highest rank's last put, on all nodes, whoever put it first and wherever. */
-static void test_same_key(void **state)
+static void the_highest_ranks_last_put_of_a_key_counts(void **state)
 {
 	struct rig *rig = *state;
 	uint32_t i;
@@ -249,7 +249,7 @@ static void test_same_key(void **state)
 }
 
 /* A put is seen after a fence, by its own rank and node too, and never by a get before it. */
-static void test_put_before_fence(void **state)
+static void a_put_is_visible_after_a_fence_only(void **state)
 {
 	struct rig *rig = *state;
 
@@ -277,7 +277,7 @@ static void test_put_before_fence(void **state)
 }
 
 /* Another thread's put while the fence is under way is of the next one. */
-static void test_put_during_fence(void **state)
+static void a_put_during_a_fence_belongs_to_the_next_one(void **state)
 {
 	struct rig *rig = *state;
 
@@ -299,7 +299,7 @@ static void test_put_during_fence(void **state)
 	expect_kvs(rig, 2, "k", "during");
 }
 
-static void test_missing(void **state)
+static void the_deadline_of_a_fence_names_the_missing_ranks(void **state)
 {
 	struct rig *rig = *state;
 	char text[100] = "";
@@ -315,7 +315,7 @@ static void test_missing(void **state)
 
 /* A rank that has died fails every later fence of the other nodes at once; one that has finalized
  * does not. */
-static void test_death(void **state)
+static void later_fences_fail_at_once_when_a_rank_has_died(void **state)
 {
 	static const uint32_t layout[] = {0, 0, 1, 1};
 	static const char failed[] =
@@ -365,7 +365,7 @@ static void test_death(void **state)
 
 /* Both ranks of a node have sent a further fence already when their fence fails: the first of them
  * ends that one, which is still under way when the other comes, who does not begin it again. */
-static void test_death_before_late_ranks(void **state)
+static void a_fence_that_failed_is_not_begun_again_by_late_ranks(void **state)
 {
 	static const uint32_t layout[] = {0, 0, 1};
 	static const char failed[] =
@@ -388,7 +388,7 @@ static void test_death_before_late_ranks(void **state)
 	rig_close(&rig);
 }
 
-static void test_ring(void **state)
+static void a_ring_gives_each_rank_its_neighbours(void **state)
 {
 	static const uint32_t layout[] = {0, 1, 0, 1, 1};
 	static const char *const expects[] = {
@@ -438,7 +438,7 @@ static const struct rig_scene names = {
 };
 
 /* The answer is not awaited for ever, and one that comes late is for nobody. */
-static void test_lost_answers(void **state)
+static void a_query_to_another_node_has_a_deadline(void **state)
 {
 	struct rig *rig = *state;
 	struct err err = ERR_INIT;
@@ -457,7 +457,7 @@ static void test_lost_answers(void **state)
 		rig_hear(rig, 1), "cmd=name-lookup-response;rc=14;errmsg=node 0 is lost;");
 }
 
-static void test_spawn(void **state)
+static void a_spawn_is_answered_with_its_job(void **state)
 {
 	struct rig *rig = *state;
 
@@ -490,7 +490,7 @@ static void test_spawn(void **state)
 		"cmd=spawn-response;rc=14;errmsg=the spawn has failed;errcodes=-1,-1;");
 }
 
-static void test_abort_code(void **state)
+static void an_abort_takes_its_code_from_the_text(void **state)
 {
 	struct rig *rig = *state;
 
@@ -507,7 +507,7 @@ static void test_abort_code(void **state)
 }
 
 /* PMI-1 and PMI-2 in one step. */
-static void test_mixed(void **state)
+static void both_protocols_meet_in_one_step(void **state)
 {
 	struct rig rig;
 
@@ -536,27 +536,31 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		PLAY(conversation),
-		IN_SCENE(test_node_attrs, pmi2_dialect, 2, 3, two_and_one),
-		IN_SCENE(test_threads, pmi2_dialect, 1, 2, NULL),
-		IN_SCENE(test_pipelined, pmi2_dialect, 1, 2, NULL),
-		IN_SCENE(test_long_values, pmi2_dialect, 1, 1, NULL),
-		IN_SCENE(test_key_limits, pmi2_dialect, 1, 1, NULL),
-		cmocka_unit_test(test_malformed),
-		IN_SCENE(test_nodes, pmi2_dialect, 3, 5, in_turn),
-		IN_SCENE(test_same_key, pmi2_dialect, 3, 5, in_turn),
-		TEST_OF("test_same_key_one_node", test_same_key,
+		IN_SCENE(node_attributes_are_the_nodes_own, pmi2_dialect, 2, 3, two_and_one),
+		IN_SCENE(a_request_with_a_thread_id_holds_that_thread_alone, pmi2_dialect, 1, 2,
+			NULL),
+		IN_SCENE(without_thread_ids_requests_are_answered_in_order, pmi2_dialect, 1, 2,
+			NULL),
+		IN_SCENE(values_up_to_the_limit_are_unchanged, pmi2_dialect, 1, 1, NULL),
+		IN_SCENE(keys_above_the_limit_are_refused, pmi2_dialect, 1, 1, NULL),
+		cmocka_unit_test(a_malformed_message_ends_that_conversation_alone),
+		IN_SCENE(a_fence_brings_the_values_of_all_nodes, pmi2_dialect, 3, 5, in_turn),
+		IN_SCENE(the_highest_ranks_last_put_of_a_key_counts, pmi2_dialect, 3, 5, in_turn),
+		TEST_OF("test_same_key_one_node", the_highest_ranks_last_put_of_a_key_counts,
 			(&(struct rig_scene){.dialect = &pmi2_dialect, .nodes = 1, .size = 5})),
-		IN_SCENE(test_put_before_fence, pmi2_dialect, 2, 3, two_and_one),
-		IN_SCENE(test_put_during_fence, pmi2_dialect, 2, 3, two_and_one),
-		IN_SCENE(test_missing, pmi2_dialect, 2, 3, two_and_one),
-		cmocka_unit_test(test_death),
-		cmocka_unit_test(test_death_before_late_ranks),
-		cmocka_unit_test(test_ring),
+		IN_SCENE(a_put_is_visible_after_a_fence_only, pmi2_dialect, 2, 3, two_and_one),
+		IN_SCENE(a_put_during_a_fence_belongs_to_the_next_one, pmi2_dialect, 2, 3,
+			two_and_one),
+		IN_SCENE(the_deadline_of_a_fence_names_the_missing_ranks, pmi2_dialect, 2, 3,
+			two_and_one),
+		cmocka_unit_test(later_fences_fail_at_once_when_a_rank_has_died),
+		cmocka_unit_test(a_fence_that_failed_is_not_begun_again_by_late_ranks),
+		cmocka_unit_test(a_ring_gives_each_rank_its_neighbours),
 		PLAY(names),
-		IN_SCENE(test_lost_answers, pmi2_dialect, 2, 2, in_turn),
-		IN_SCENE(test_spawn, pmi2_dialect, 2, 2, in_turn),
-		IN_SCENE(test_abort_code, pmi2_dialect, 1, 1, NULL),
-		cmocka_unit_test(test_mixed),
+		IN_SCENE(a_query_to_another_node_has_a_deadline, pmi2_dialect, 2, 2, in_turn),
+		IN_SCENE(a_spawn_is_answered_with_its_job, pmi2_dialect, 2, 2, in_turn),
+		IN_SCENE(an_abort_takes_its_code_from_the_text, pmi2_dialect, 1, 1, NULL),
+		cmocka_unit_test(both_protocols_meet_in_one_step),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

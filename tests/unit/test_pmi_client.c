@@ -17,7 +17,7 @@ const char stepd_version[] = "1.2.3";
 
 /* ---- variables ------------------------------------------------------------------------------ */
 
-static void test_variables(void **state)
+static void the_engines_pmi_is_found_by_its_variables(void **state)
 {
 	static const char *const engines[] = {"PMI_FD=6", "PMI_RANK", "PMIX_NAMESPACE=x",
 		"PMI2_X=", "HYDI_CONTROL_FD=7", "MPI_LOCALRANKID=0", "SLURM_PROCID=1",
@@ -39,7 +39,7 @@ static void test_variables(void **state)
 	}
 }
 
-static void test_without_engine(void **state)
+static void a_missing_engine_is_reported(void **state)
 {
 	char fd[] = "PMI_FD=0", port[] = "PMI_PORT=127.0.0.1:1";
 	char *const none[] = {NULL}, *const no_rank[] = {fd, NULL}, *const no_id[] = {port, NULL};
@@ -62,7 +62,7 @@ static void test_without_engine(void **state)
 
 #define SECRET "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-static void test_card(void **state)
+static void the_card_of_an_agent_is_read(void **state)
 {
 	char text[] = "stepd-1,0.9,n1,[fe80::1%eth0]:5,7,2,3," SECRET,
 	     plain[] = "stepd-1,,n1,,1,0,0,";
@@ -83,7 +83,7 @@ static void test_card(void **state)
 	assert_string_equal(card.secret, "");
 }
 
-static void test_wrong_cards(void **state)
+static void malformed_cards_are_refused(void **state)
 {
 	static const char *const wrong[] = {"", "stepd-1", "stepd-2,1,n1,a:1,1,0,0,",
 		"stepd-1,1,n1,a:1,1,0,0", "stepd-1,1,n1,a:1,1,0,0,,", "stepd-1,1,,a:1,1,0,0,",
@@ -108,10 +108,10 @@ static void test_wrong_cards(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_variables),
-		cmocka_unit_test(test_without_engine),
-		cmocka_unit_test(test_card),
-		cmocka_unit_test(test_wrong_cards),
+		cmocka_unit_test(the_engines_pmi_is_found_by_its_variables),
+		cmocka_unit_test(a_missing_engine_is_reported),
+		cmocka_unit_test(the_card_of_an_agent_is_read),
+		cmocka_unit_test(malformed_cards_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@ static struct slice text(const char *s)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-static void test_find_line(void **state)
+static void a_line_is_found_in_a_stream(void **state)
 {
 	static char long_text[TEXT_MAX + 2];
 	struct slice bytes = {long_text, TEXT_MAX};
@@ -48,7 +48,7 @@ static void test_find_line(void **state)
 
 /* A wrong length is found before all of it is there, and one that is too long before its text is.
  */
-static void test_find_counted(void **state)
+static void a_message_with_its_length_is_found_in_a_stream(void **state)
 {
 	static const struct {
 		const char *bytes;
@@ -127,7 +127,7 @@ static void assert_message(enum pmi_protocol protocol, const char *body, const c
 		fail_msg("'%s' is '%.*s'", body, (int)bytes_size(&all), buffer_bytes(&all.held));
 }
 
-static void test_parse(void **state)
+static void messages_are_parsed_into_fields(void **state)
 {
 	(void)state;
 	assert_message(PMI_1, "cmd=maxes kvsname_max=256", "cmd=maxes|kvsname_max=256");
@@ -151,7 +151,7 @@ static void test_parse(void **state)
 	assert_message(PMI_2, ";cmd=x;", NULL);
 }
 
-static void test_escapes(void **state)
+static void escaped_semicolons_are_restored(void **state)
 {
 	static const struct {
 		const char *body, *value;
@@ -189,7 +189,7 @@ static void test_escapes(void **state)
 	}
 }
 
-static void test_numbers(void **state)
+static void numbers_are_parsed_whole_and_within_bounds(void **state)
 {
 	_cleanup_pmi_message_ struct pmi_message m = {0};
 	int64_t n;
@@ -207,7 +207,7 @@ static void test_numbers(void **state)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void test_write(void **state)
+static void messages_are_written_as_their_protocol_has_them(void **state)
 {
 	static char value[PMI2_BODY_MAX];
 	_cleanup_bytes_ struct bytes b = {0};
@@ -241,7 +241,7 @@ static void test_write(void **state)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static void test_bytes(void **state)
+static void bytes_are_added_and_dropped_in_order(void **state)
 {
 	_cleanup_bytes_ struct bytes b = {0};
 	struct slice s, taken;
@@ -269,13 +269,13 @@ static void test_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find_line),
-		cmocka_unit_test(test_find_counted),
-		cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_escapes),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_write),
-		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(a_line_is_found_in_a_stream),
+		cmocka_unit_test(a_message_with_its_length_is_found_in_a_stream),
+		cmocka_unit_test(messages_are_parsed_into_fields),
+		cmocka_unit_test(escaped_semicolons_are_restored),
+		cmocka_unit_test(numbers_are_parsed_whole_and_within_bounds),
+		cmocka_unit_test(messages_are_written_as_their_protocol_has_them),
+		cmocka_unit_test(bytes_are_added_and_dropped_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static void assert_mapping(const uint32_t *nodes, uint32_t size, const char *wan
 	assert_string_equal(mapping, wanted);
 }
 
-static void test_mapping(void **state)
+static void a_mapping_lists_the_ranks_of_all_nodes(void **state)
 {
 	static uint32_t cyclic[2000];
 	size_t i;
@@ -61,7 +61,7 @@ static void assert_value(const struct kvs *k, const char *key, const char *wante
 		fail_msg("%s is '%.*s', not '%s'", key, (int)value.size, value.data, wanted);
 }
 
-static void test_kvs(void **state)
+static void a_store_has_the_values_that_were_published(void **state)
 {
 	struct kvs k = {0}, other = {0};
 	_cleanup_bytes_ struct bytes b = {0};
@@ -110,7 +110,7 @@ static void test_kvs(void **state)
 }
 
 /* What is put and published is counted once, and a replaced value no longer. */
-static void test_kvs_bytes(void **state)
+static void a_store_counts_each_value_once(void **state)
 {
 	struct kvs k = {0};
 	size_t empty, full;
@@ -130,7 +130,7 @@ static void test_kvs_bytes(void **state)
 	kvs_clear(&k);
 }
 
-static void test_kvs_bound(void **state)
+static void a_store_above_its_bound_refuses_puts(void **state)
 {
 	struct kvs k = {.bytes = KVS_BYTES_MAX - 100};
 
@@ -146,10 +146,10 @@ static void test_kvs_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mapping),
-		cmocka_unit_test(test_kvs),
-		cmocka_unit_test(test_kvs_bytes),
-		cmocka_unit_test(test_kvs_bound),
+		cmocka_unit_test(a_mapping_lists_the_ranks_of_all_nodes),
+		cmocka_unit_test(a_store_has_the_values_that_were_published),
+		cmocka_unit_test(a_store_counts_each_value_once),
+		cmocka_unit_test(a_store_above_its_bound_refuses_puts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

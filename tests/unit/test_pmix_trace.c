@@ -29,7 +29,7 @@ static void assert_line(const char *text, const char *what, uint32_t rank)
 		assert_null(line.what);
 }
 
-static void test_lines(void **state)
+static void lines_of_waiting_ranks_are_read(void **state)
 {
 	(void)state;
 	assert_line(
@@ -49,7 +49,7 @@ static void test_lines(void **state)
 	assert_line("server:grp_timeout reply being sent to stepd.7.0.spawn-1:5", NULL, 5);
 }
 
-static void test_commits(void **state)
+static void lines_of_commits_are_read(void **state)
 {
 	struct trace_line line;
 
@@ -63,7 +63,7 @@ static void test_commits(void **state)
 	assert_false(line.commits);
 }
 
-static void test_others(void **state)
+static void other_lines_are_ignored(void **state)
 {
 	static const char *const lines[] = {
 		"",
@@ -122,7 +122,7 @@ static uint64_t settled(struct trace *t, int fd, uint32_t rank, const char **ret
 	return trace_waited_ms(t, "a", rank, ret_what);
 }
 
-static void test_waiting(void **state)
+static void a_trace_has_how_long_each_rank_waits(void **state)
 {
 	const char *what = NULL;
 	char filler[20000];
@@ -176,7 +176,7 @@ static void count_commit(void *userdata, const char *nspace, uint32_t rank)
 		commits++;
 }
 
-static void test_watch(void **state)
+static void commits_are_reported_while_they_are_watched(void **state)
 {
 	static const char one[] = "recvd pmix cmd COMMIT from a:3 bytes 9\n";
 	struct trace *t;
@@ -204,11 +204,11 @@ static void test_watch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_others),
-		cmocka_unit_test(test_waiting),
-		cmocka_unit_test(test_commits),
-		cmocka_unit_test(test_watch),
+		cmocka_unit_test(lines_of_waiting_ranks_are_read),
+		cmocka_unit_test(other_lines_are_ignored),
+		cmocka_unit_test(a_trace_has_how_long_each_rank_waits),
+		cmocka_unit_test(lines_of_commits_are_read),
+		cmocka_unit_test(commits_are_reported_while_they_are_watched),
 	};
 
 	return cmocka_run_group_tests_name("pmix_trace", tests, NULL, NULL);

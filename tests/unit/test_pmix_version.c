@@ -19,7 +19,7 @@ static void assert_found(const char *text, const char *wanted)
 	assert_string_equal(version, wanted);
 }
 
-static void test_find(void **state)
+static void a_version_is_found_in_any_text(void **state)
 {
 	(void)state;
 	assert_found("OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0)", "4.2.2rc2");
@@ -32,7 +32,7 @@ static void test_find(void **state)
 		"1111111111111111111111111111111");
 }
 
-static void test_compare(void **state)
+static void versions_are_compared_by_their_numbers(void **state)
 {
 	(void)state;
 	assert_int_equal(version_major("4.2.2rc2"), 4);
@@ -50,8 +50,8 @@ static void test_compare(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find),
-		cmocka_unit_test(test_compare),
+		cmocka_unit_test(a_version_is_found_in_any_text),
+		cmocka_unit_test(versions_are_compared_by_their_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,7 @@ static int mark_all(struct procs *procs, void *userdata)
 	return 0;
 }
 
-static void test_read(void **state)
+static void a_process_is_read_from_proc(void **state)
 {
 	_cleanup_procs_ struct procs procs = {0};
 	const struct proc *self, *child;
@@ -93,7 +93,7 @@ static void test_read(void **state)
 	child_end(pid);
 }
 
-static void test_empty_list(void **state)
+static void no_members_are_an_empty_list(void **state)
 {
 	struct procs procs = {0};
 
@@ -103,7 +103,7 @@ static void test_empty_list(void **state)
 	procs_clear(&procs);
 }
 
-static void test_list(void **state)
+static void members_are_listed_by_a_mark(void **state)
 {
 	struct script s = {.n = 2};
 	_cleanup_free_ pid_t *pids = NULL;
@@ -134,7 +134,7 @@ static void test_list(void **state)
 	assert_null(pids);
 }
 
-static void test_signal(void **state)
+static void a_signal_reaches_all_marked_processes(void **state)
 {
 	struct script s = {.n = 3};
 	int i, status;
@@ -158,7 +158,7 @@ static void test_signal(void **state)
 }
 
 /* What is forked behind the list is met in a later pass. */
-static void test_signal_meets_new_ones(void **state)
+static void a_signal_reaches_processes_forked_meanwhile(void **state)
 {
 	struct script s = {.n = 1, .fork = true};
 	int i, status;
@@ -185,7 +185,7 @@ static int mark_first_pass_only(struct procs *procs, void *userdata)
 }
 
 /* Between the list and the signal a member ends, and its pid becomes a stranger's. */
-static void test_stranger_is_never_signalled(void **state)
+static void a_reused_pid_is_never_signalled(void **state)
 {
 	struct script s = {.n = 1};
 	int r;
@@ -205,7 +205,7 @@ static void test_stranger_is_never_signalled(void **state)
 	child_end(s.stranger);
 }
 
-static void test_failing_mark(void **state)
+static void a_mark_that_fails_ends_the_operation(void **state)
 {
 	struct script s = {.n = 1, .fail_at = 1};
 	int fds = scratch_count_fds(), n = 7;
@@ -225,7 +225,7 @@ static void test_failing_mark(void **state)
 }
 
 /* As a user: what belongs to root can be seen, and not signalled. */
-static void test_forbidden(void **state)
+static void a_process_that_may_not_be_signalled_is_reported(void **state)
 {
 	struct script s = {.n = 1};
 	int status = -1;
@@ -253,7 +253,7 @@ static void test_forbidden(void **state)
 	child_end(s.pids[0]);
 }
 
-static void test_no_descriptors_left(void **state)
+static void a_list_without_descriptors_fails_and_leaks_none(void **state)
 {
 	int fds = scratch_count_fds(), r, in_signal, n;
 	struct rlimit saved, none;
@@ -278,15 +278,15 @@ static void test_no_descriptors_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),
-		cmocka_unit_test(test_empty_list),
-		cmocka_unit_test(test_list),
-		cmocka_unit_test(test_signal),
-		cmocka_unit_test(test_signal_meets_new_ones),
-		cmocka_unit_test(test_stranger_is_never_signalled),
-		cmocka_unit_test(test_failing_mark),
-		cmocka_unit_test(test_forbidden),
-		cmocka_unit_test(test_no_descriptors_left),
+		cmocka_unit_test(a_process_is_read_from_proc),
+		cmocka_unit_test(no_members_are_an_empty_list),
+		cmocka_unit_test(members_are_listed_by_a_mark),
+		cmocka_unit_test(a_signal_reaches_all_marked_processes),
+		cmocka_unit_test(a_signal_reaches_processes_forked_meanwhile),
+		cmocka_unit_test(a_reused_pid_is_never_signalled),
+		cmocka_unit_test(a_mark_that_fails_ends_the_operation),
+		cmocka_unit_test(a_process_that_may_not_be_signalled_is_reported),
+		cmocka_unit_test(a_list_without_descriptors_fails_and_leaks_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

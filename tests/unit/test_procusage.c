@@ -68,7 +68,7 @@ static pid_t start(void)
 	return pid;
 }
 
-static void test_process(void **state)
+static void the_usage_of_a_process_is_read(void **state)
 {
 	_cleanup_procusage_ struct procusage all = {0};
 	int fds = scratch_count_fds(), i;
@@ -98,7 +98,7 @@ static void test_process(void **state)
 }
 
 /* 10 <- 11 <- 12 of task 0; 20 of task 1; 13 <- 14 of nobody; 30's task has ended. */
-static void test_tasks(void **state)
+static void usage_is_summed_by_task(void **state)
 {
 	struct procusage_process v[] = {
 		{.pid = 10, .ppid = 1},
@@ -139,7 +139,7 @@ static void test_tasks(void **state)
 }
 
 /* A line of parents that leads round, as pids used again between two reads can make it. */
-static void test_circle(void **state)
+static void a_circle_of_parents_ends(void **state)
 {
 	struct procusage_process v[] = {{.pid = 10, .ppid = 11}, {.pid = 11, .ppid = 10}};
 	const struct procusage all = {.v = v, .n = ARRAY_SIZE(v)};
@@ -151,7 +151,7 @@ static void test_circle(void **state)
 	assert_int_equal(u.source[STEPD_USAGE_PROCESSES], STEPD_USAGE_UNKNOWN);
 }
 
-static void test_none(void **state)
+static void no_process_has_no_usage(void **state)
 {
 	const struct procusage none = {0};
 	const stepd_step_task_info_t task = {.pid = 12};
@@ -176,10 +176,10 @@ static void test_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_process),
-		cmocka_unit_test(test_tasks),
-		cmocka_unit_test(test_circle),
-		cmocka_unit_test(test_none),
+		cmocka_unit_test(the_usage_of_a_process_is_read),
+		cmocka_unit_test(usage_is_summed_by_task),
+		cmocka_unit_test(a_circle_of_parents_ends),
+		cmocka_unit_test(no_process_has_no_usage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

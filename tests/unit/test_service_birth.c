@@ -131,7 +131,7 @@ static int tear_down(_unused_ void **state)
 }
 
 /* Pids follow each other, unless others start processes at the same time: then once more. */
-static void test_one_fork(_unused_ void **state)
+static void a_service_takes_one_fork(_unused_ void **state)
 {
 	unsigned long address = 0;
 	int children, rounds;
@@ -151,7 +151,7 @@ static void test_one_fork(_unused_ void **state)
 	assert_int_equal(children, 1);
 }
 
-static void test_two_forks(_unused_ void **state)
+static void a_service_is_born_where_its_tid_address_is_hidden(_unused_ void **state)
 {
 	if (rig.fd < 0)
 		skip();
@@ -161,7 +161,7 @@ static void test_two_forks(_unused_ void **state)
 }
 
 /* A group that was once killed kills at birth (Linux 6.18): then it moves there. */
-static void test_killed_at_birth(_unused_ void **state)
+static void a_service_moves_into_a_group_that_kills_at_birth(_unused_ void **state)
 {
 	bool is_born;
 
@@ -179,9 +179,11 @@ static void test_killed_at_birth(_unused_ void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_one_fork, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_two_forks, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_killed_at_birth, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_service_takes_one_fork, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_service_is_born_where_its_tid_address_is_hidden, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_service_moves_into_a_group_that_kills_at_birth, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -291,7 +291,7 @@ static void all_agents_answer(void)
 /* ---- tests ----------------------------------------------------------------------------------- */
 
 /* 7 + 1 tasks over loads of 2, 1, 1 and 0 make three each; ranks are in the order of the nodes. */
-static void test_all_start(void **state)
+static void tasks_of_a_spawn_are_distributed_by_load(void **state)
 {
 	static const uint32_t wanted[] = {0, 1, 1, 2, 2, 3, 3, 3};
 	struct node *n = &rig.node[3];
@@ -341,7 +341,7 @@ static void test_all_start(void **state)
 	assert_int_equal(rig.number, 2);
 }
 
-static void test_hosts(void **state)
+static void a_spawn_may_name_its_hosts(void **state)
 {
 	const char *const hosts[] = {"n2", "n1", "n2", NULL}, *const wrong[] = {"n7", NULL};
 	struct err err = ERR_INIT;
@@ -361,7 +361,7 @@ static void test_hosts(void **state)
 }
 
 /* One node's agent can't execute them: those of the others end. */
-static void test_one_fails(void **state)
+static void a_spawn_that_fails_on_one_node_ends_on_all(void **state)
 {
 	uint32_t i;
 
@@ -401,7 +401,7 @@ static void test_one_fails(void **state)
 	assert_int_equal(rig.done, 1);
 }
 
-static void test_plugin_refuses(void **state)
+static void a_spawn_that_the_plugin_refuses_fails(void **state)
 {
 	(void)state;
 	rig.node[2].refuses = true;
@@ -414,7 +414,7 @@ static void test_plugin_refuses(void **state)
 	assert_int_equal(rig.done, 1);
 }
 
-static void test_too_much_for_the_link(void **state)
+static void a_spawn_too_large_for_the_link_fails(void **state)
 {
 	(void)state;
 	rig.node[1].link_broken = true;
@@ -425,7 +425,7 @@ static void test_too_much_for_the_link(void **state)
 }
 
 /* Node 3 is behind node 1. */
-static void test_lost_node(void **state)
+static void a_spawn_fails_when_a_node_is_lost(void **state)
 {
 	const char *const hosts[] = {"n3", NULL};
 	struct err gone = ERR_INIT, err = ERR_INIT;
@@ -458,7 +458,7 @@ static void test_lost_node(void **state)
 	assert_int_equal(rig.node[2].prepared, 2);
 }
 
-static void test_deadline(void **state)
+static void a_spawn_has_a_deadline(void **state)
 {
 	(void)state;
 	rig.host.timeout_ms = 5;
@@ -471,7 +471,7 @@ static void test_deadline(void **state)
 		"spawn 1: node 1, n1 has not started its tasks after 5 ms, nor have others");
 }
 
-static void test_no_agent(void **state)
+static void a_spawn_whose_agent_is_gone_fails(void **state)
 {
 	(void)state;
 	begin(1, 7);
@@ -482,7 +482,7 @@ static void test_no_agent(void **state)
 	assert_int_equal(rig.node[2].failed, 1);
 }
 
-static void test_bad_requests(void **state)
+static void malformed_requests_are_refused(void **state)
 {
 	static char *const argv[] = {(char *)"prog", NULL}, *const bytes[] = {(char *)"\xff", NULL},
 			   *const none[] = {NULL};
@@ -503,7 +503,7 @@ static void test_bad_requests(void **state)
 }
 
 /* Whatever another node sends harms nobody. */
-static void test_rubbish(void **state)
+static void malformed_messages_of_another_node_are_ignored(void **state)
 {
 	static const char *const rubbish[] = {"", "{", "[]", "{}",
 		"{\"number\":1,\"first_rank\":4,\"size\":2,\"parent\":0,\"commands\":[],\"blocks\":[[0,0,2]]}",
@@ -535,7 +535,7 @@ static void test_rubbish(void **state)
 }
 
 /* As even as it can be, whatever the nodes have. */
-static void test_distribution(void **state)
+static void the_distribution_is_as_even_as_possible(void **state)
 {
 	uint32_t load[] = {5, 0, 3, 0, 9}, nodes[] = {0, 1, 2, 3, 4}, before[5], i;
 	_cleanup_distribution_ struct distribution distribution = {0};
@@ -557,17 +557,24 @@ static void test_distribution(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_all_start, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_hosts, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_one_fails, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_plugin_refuses, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_too_much_for_the_link, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lost_node, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_deadline, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_no_agent, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_bad_requests, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_rubbish, set_up, tear_down),
-		cmocka_unit_test(test_distribution),
+		cmocka_unit_test_setup_teardown(
+			tasks_of_a_spawn_are_distributed_by_load, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_spawn_may_name_its_hosts, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_spawn_that_fails_on_one_node_ends_on_all, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_spawn_that_the_plugin_refuses_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_spawn_too_large_for_the_link_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_spawn_fails_when_a_node_is_lost, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_spawn_has_a_deadline, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_spawn_whose_agent_is_gone_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(malformed_requests_are_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			malformed_messages_of_another_node_are_ignored, set_up, tear_down),
+		cmocka_unit_test(the_distribution_is_as_even_as_possible),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

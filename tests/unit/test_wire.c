@@ -45,7 +45,7 @@ static uint32_t depth(uint32_t count, uint32_t fanout)
 }
 
 /* A frame up and a frame down for each edge; as many rounds as twice the depth. */
-static void test_cost(void **state)
+static void a_fence_takes_a_frame_up_and_one_down_an_edge(void **state)
 {
 	static const struct {
 		uint32_t count, fanout;
@@ -70,7 +70,7 @@ static void test_cost(void **state)
 }
 
 /* A contribution crosses an edge once on its way up, and each edge once on its way down. */
-static void test_bytes(void **state)
+static void a_contribution_crosses_an_edge_once_each_way(void **state)
 {
 	struct sim s = {.size = 9};
 	uint64_t each = 0, up = 0;
@@ -93,7 +93,7 @@ static void test_bytes(void **state)
 }
 
 /* Larger than a frame: pieces, joined again. */
-static void test_large(void **state)
+static void contributions_larger_than_a_frame_arrive_whole(void **state)
 {
 	struct sim s = {.size = 300000, .fanout = 2};
 
@@ -108,7 +108,7 @@ static void test_large(void **state)
 }
 
 /* Nodes on the way that take no part carry a fence, and no others do. */
-static void test_subsets(void **state)
+static void only_nodes_on_the_way_carry_a_fence(void **state)
 {
 	static const struct {
 		const char *nodes;
@@ -146,7 +146,7 @@ static void test_subsets(void **state)
 }
 
 /* Fences of two groups and of several generations, each node at its own pace. */
-static void test_orders(void **state)
+static void fences_of_several_groups_may_overlap(void **state)
 {
 	static const char *const nodes[2] = {NULL, "2-6,9-12,20"};
 	unsigned round, group;
@@ -191,7 +191,7 @@ static void test_orders(void **state)
 	}
 }
 
-static void test_one_node(void **state)
+static void a_step_of_one_node_needs_no_edges(void **state)
 {
 	struct sim s = {.size = 100};
 
@@ -206,7 +206,7 @@ static void test_one_node(void **state)
 	sim_close(&s);
 }
 
-static void test_refused(void **state)
+static void impossible_fences_messages_and_options_are_refused(void **state)
 {
 	struct sim s = {.size = 100};
 	struct err err = ERR_INIT;
@@ -270,7 +270,7 @@ static void send_number(struct sim *s, uint32_t from, uint32_t to, uint32_t numb
 	free(bytes);
 }
 
-static void test_messages(void **state)
+static void messages_arrive_whole_and_in_order(void **state)
 {
 	uint32_t i, number;
 	unsigned round;
@@ -308,7 +308,7 @@ static void test_messages(void **state)
 }
 
 /* A broadcast takes a frame an edge, a message one for each on its way. */
-static void test_message_cost(void **state)
+static void a_broadcast_takes_a_frame_an_edge(void **state)
 {
 	struct sim s = {.size = 0};
 	struct err err = ERR_INIT;
@@ -327,7 +327,7 @@ static void test_message_cost(void **state)
 
 /* ---- goodbyes ----------------------------------------------------------------------------- */
 
-static void test_leave(void **state)
+static void a_node_leaves_when_all_below_have_left(void **state)
 {
 	unsigned round;
 	uint32_t i, n;
@@ -370,7 +370,7 @@ static void test_leave(void **state)
 }
 
 /* A fence that one has left before it began fails with its name, wherever the others are. */
-static void test_fence_of_left(void **state)
+static void a_fence_without_a_node_that_has_left_fails(void **state)
 {
 	unsigned round;
 	uint32_t i;
@@ -405,17 +405,17 @@ static void test_fence_of_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cost),
-		cmocka_unit_test(test_bytes),
-		cmocka_unit_test(test_large),
-		cmocka_unit_test(test_subsets),
-		cmocka_unit_test(test_orders),
-		cmocka_unit_test(test_one_node),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_message_cost),
-		cmocka_unit_test(test_leave),
-		cmocka_unit_test(test_fence_of_left),
+		cmocka_unit_test(a_fence_takes_a_frame_up_and_one_down_an_edge),
+		cmocka_unit_test(a_contribution_crosses_an_edge_once_each_way),
+		cmocka_unit_test(contributions_larger_than_a_frame_arrive_whole),
+		cmocka_unit_test(only_nodes_on_the_way_carry_a_fence),
+		cmocka_unit_test(fences_of_several_groups_may_overlap),
+		cmocka_unit_test(a_step_of_one_node_needs_no_edges),
+		cmocka_unit_test(impossible_fences_messages_and_options_are_refused),
+		cmocka_unit_test(messages_arrive_whole_and_in_order),
+		cmocka_unit_test(a_broadcast_takes_a_frame_an_edge),
+		cmocka_unit_test(a_node_leaves_when_all_below_have_left),
+		cmocka_unit_test(a_fence_without_a_node_that_has_left_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

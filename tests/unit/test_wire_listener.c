@@ -86,7 +86,7 @@ static struct rlimit allow_no_more(void)
 	return old;
 }
 
-static void test_accepts(void **state)
+static void connections_are_accepted(void **state)
 {
 	struct rig *rig = *state;
 
@@ -97,7 +97,7 @@ static void test_accepts(void **state)
 	assert_int_equal(rig->shortages, 0);
 }
 
-static void test_pauses(void **state)
+static void a_listener_pauses_when_descriptors_are_short(void **state)
 {
 	struct rig *rig = *state;
 	struct rlimit old = allow_no_more();
@@ -116,7 +116,7 @@ static void test_pauses(void **state)
 	assert_int_equal(rig->shortages, 2);
 }
 
-static void test_stops_in_a_pause(void **state)
+static void a_listener_can_be_stopped_in_a_pause(void **state)
 {
 	struct rig *rig = *state;
 	struct rlimit old = allow_no_more();
@@ -131,9 +131,11 @@ static void test_stops_in_a_pause(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_accepts, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_pauses, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_stops_in_a_pause, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(connections_are_accepted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_listener_pauses_when_descriptors_are_short, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_listener_can_be_stopped_in_a_pause, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

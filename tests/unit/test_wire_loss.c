@@ -21,7 +21,7 @@ static bool names(const char *text, uint32_t node)
 }
 
 /* A node dies at any moment of fences under way; those that begin later fail at once. */
-static void test_kill_one(void **state)
+static void fences_fail_when_a_node_dies_at_any_moment(void **state)
 {
 	unsigned round, good = 0, bad = 0;
 	uint32_t i;
@@ -75,7 +75,7 @@ static void test_kill_one(void **state)
 }
 
 /* Several die; fences of nodes that still reach each other go on. */
-static void test_kill_many(void **state)
+static void fences_of_nodes_that_reach_each_other_go_on(void **state)
 {
 	unsigned round, k;
 	uint32_t i, j;
@@ -124,7 +124,7 @@ static void test_kill_many(void **state)
 
 /* ---- deadlines ---------------------------------------------------------------------------- */
 
-static void test_deadline(void **state)
+static void the_deadline_of_a_fence_names_the_missing_ranks(void **state)
 {
 	unsigned round;
 	uint32_t i;
@@ -173,7 +173,7 @@ static void test_deadline(void **state)
 
 /* A node that hangs gives no answer, and is named for that; if it is the top, by each one itself.
  */
-static void test_silent(void **state)
+static void a_node_that_hangs_is_named(void **state)
 {
 	uint32_t silent, i;
 
@@ -237,7 +237,7 @@ static void expect_next(struct sim *s, unsigned count)
 
 /* Two nodes come to the deadline together, with ranks of their own missing: all are told of both.
  */
-static void test_abandon_late(void **state)
+static void nodes_that_abandon_a_fence_get_all_missing_ranks(void **state)
 {
 	unsigned round;
 	uint32_t i;
@@ -274,7 +274,7 @@ static void test_abandon_late(void **state)
 }
 
 /* A node that knows why ends its own part at once and the others' by a word; each counts it. */
-static void test_abandon_why(void **state)
+static void a_node_that_abandons_a_fence_gives_the_reason(void **state)
 {
 	unsigned round;
 	uint32_t i;
@@ -321,7 +321,7 @@ static void fail_at(struct sim *s, uint32_t node, const char *why)
 	bitset_clear(&set);
 }
 
-static void test_fail(void **state)
+static void a_failed_fence_ends_on_all_nodes(void **state)
 {
 	unsigned round;
 	uint32_t i;
@@ -362,7 +362,7 @@ static void test_fail(void **state)
 
 /* Nodes that do not agree on who takes part: that is seen where the two meet, and else, where one
  * still waits for a node below it, ends at the deadline. */
-static void test_mismatch(void **state)
+static void nodes_that_disagree_on_a_fence_are_named(void **state)
 {
 	unsigned round;
 	uint32_t i;
@@ -397,14 +397,14 @@ static void test_mismatch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kill_one),
-		cmocka_unit_test(test_kill_many),
-		cmocka_unit_test(test_deadline),
-		cmocka_unit_test(test_silent),
-		cmocka_unit_test(test_abandon_late),
-		cmocka_unit_test(test_abandon_why),
-		cmocka_unit_test(test_fail),
-		cmocka_unit_test(test_mismatch),
+		cmocka_unit_test(fences_fail_when_a_node_dies_at_any_moment),
+		cmocka_unit_test(fences_of_nodes_that_reach_each_other_go_on),
+		cmocka_unit_test(the_deadline_of_a_fence_names_the_missing_ranks),
+		cmocka_unit_test(a_node_that_hangs_is_named),
+		cmocka_unit_test(nodes_that_abandon_a_fence_get_all_missing_ranks),
+		cmocka_unit_test(a_node_that_abandons_a_fence_gives_the_reason),
+		cmocka_unit_test(a_failed_fence_ends_on_all_nodes),
+		cmocka_unit_test(nodes_that_disagree_on_a_fence_are_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

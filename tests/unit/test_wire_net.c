@@ -95,7 +95,7 @@ static void run_whole(struct rig *rig)
 		assert_int_equal(rig->node[i].lost, 0);
 }
 
-static void test_whole(void **state)
+static void a_tree_over_tcp_fences_and_ends(void **state)
 {
 	static const struct {
 		uint32_t count, fanout;
@@ -123,7 +123,7 @@ static void test_whole(void **state)
 	}
 }
 
-static void test_ipv6(void **state)
+static void addresses_may_be_ipv6(void **state)
 {
 	struct rig rig;
 
@@ -139,7 +139,7 @@ static void test_ipv6(void **state)
 }
 
 /* Without a socket, a node listens on its own address; names are looked up; an interface. */
-static void test_own_address(void **state)
+static void a_node_may_listen_at_a_name_or_an_interface(void **state)
 {
 	struct rig rig;
 	char *colon;
@@ -160,7 +160,7 @@ static void test_own_address(void **state)
 	rig_close(&rig);
 }
 
-static void test_refused_options(void **state)
+static void options_that_can_not_work_are_refused(void **state)
 {
 	static const char *const addresses[] = {"127.0.0.1", "::1:5", "nosuch.invalid:5", ":7"};
 	struct addrinfo *list;
@@ -233,7 +233,7 @@ static void other_auth(struct rig_node *n)
 	n->net.auth = "none";
 }
 
-static void test_refused(void **state)
+static void a_child_of_another_step_or_secret_is_refused(void **state)
 {
 	(void)state;
 	check_refused(other_secret, "it does not have the secret of this step");
@@ -242,7 +242,7 @@ static void test_refused(void **state)
 }
 
 /* The parent is no parent: it has another secret, and its child does not believe it either. */
-static void test_nobody_there(void **state)
+static void a_false_parent_is_not_believed(void **state)
 {
 	struct rig rig;
 
@@ -280,7 +280,7 @@ static bool has_strangers(const struct rig *rig)
 }
 
 /* Those who say nothing, rubbish, or what nobody may say; then the right one comes. */
-static void test_strangers(void **state)
+static void strangers_do_not_disturb_a_node(void **state)
 {
 	unsigned char header[WIRE_HEADER_SIZE];
 	struct wire_header hello = {
@@ -458,7 +458,7 @@ static void between_close(struct between *b, struct rig *rig)
 	(void)close_fd(b->listen_fd);
 }
 
-static void test_between(void **state)
+static void changed_frames_are_detected(void **state)
 {
 	static const char *const why[LIE_MAX] = {[LIE_NONE] = "",
 		[LIE_CHANGE] = "a frame of it was changed on its way",
@@ -491,7 +491,7 @@ static void test_between(void **state)
 }
 
 /* Who reads along learns nothing of what nodes contribute, unless they trust their network. */
-static void test_read_along(void **state)
+static void an_eavesdropper_learns_nothing_of_contributions(void **state)
 {
 	static const char *const ways[] = {"secret", "none"};
 	size_t i;
@@ -509,7 +509,7 @@ static void test_read_along(void **state)
 }
 
 /* The greeting of a node that runs another version is refused in a sentence for its log. */
-static void test_other_version(void **state)
+static void another_version_is_refused_with_a_reason(void **state)
 {
 	unsigned char bytes[WIRE_HEADER_SIZE];
 	struct wire_header h = {.type = WIRE_HELLO};
@@ -634,7 +634,7 @@ static void run_munge(const char *const *methods, bool is_good)
 	rig_close(&rig);
 }
 
-static void test_munge(void **state)
+static void nodes_authenticate_by_munge(void **state)
 {
 	struct munged m[2];
 	char method[2][120];
@@ -712,7 +712,7 @@ static bool node_0_lost(const struct rig *rig)
 	return rig->node[0].lost > 0;
 }
 
-static void test_kill(void **state)
+static void a_killed_process_is_lost_at_once(void **state)
 {
 	struct rig rig;
 	pid_t pid[2];
@@ -793,7 +793,7 @@ static void assert_bounded(const struct rig *rig)
 
 /* 80 MB for a node that stops to read: the one between keeps no more than its bound, and all of it
  * arrives when it reads again. */
-static void test_slow(void **state)
+static void a_slow_node_does_not_let_memory_grow(void **state)
 {
 	struct rig rig;
 	pid_t pid[2];
@@ -821,19 +821,19 @@ static void test_slow(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),
-		cmocka_unit_test(test_ipv6),
-		cmocka_unit_test(test_own_address),
-		cmocka_unit_test(test_refused_options),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_nobody_there),
-		cmocka_unit_test(test_strangers),
-		cmocka_unit_test(test_between),
-		cmocka_unit_test(test_read_along),
-		cmocka_unit_test(test_other_version),
-		cmocka_unit_test(test_munge),
-		cmocka_unit_test(test_kill),
-		cmocka_unit_test(test_slow),
+		cmocka_unit_test(a_tree_over_tcp_fences_and_ends),
+		cmocka_unit_test(addresses_may_be_ipv6),
+		cmocka_unit_test(a_node_may_listen_at_a_name_or_an_interface),
+		cmocka_unit_test(options_that_can_not_work_are_refused),
+		cmocka_unit_test(a_child_of_another_step_or_secret_is_refused),
+		cmocka_unit_test(a_false_parent_is_not_believed),
+		cmocka_unit_test(strangers_do_not_disturb_a_node),
+		cmocka_unit_test(changed_frames_are_detected),
+		cmocka_unit_test(an_eavesdropper_learns_nothing_of_contributions),
+		cmocka_unit_test(another_version_is_refused_with_a_reason),
+		cmocka_unit_test(nodes_authenticate_by_munge),
+		cmocka_unit_test(a_killed_process_is_lost_at_once),
+		cmocka_unit_test(a_slow_node_does_not_let_memory_grow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
