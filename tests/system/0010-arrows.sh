@@ -173,7 +173,7 @@ check_arrows() {
 }
 
 # ---- the check itself: a wrong arrow is caught, a right one is not -----------------------------
-try() { # FILE INCLUDE: what the check says of a tree with this line alone
+try() { # FILE INCLUDE: the result of the check for a tree with this line alone
 	rm -rf "$tmpdir/tree"
 	mkdir -p "$tmpdir/tree/$(dirname "$1")"
 	printf '#include %s\n' "$2" >"$tmpdir/tree/$1"

@@ -20,7 +20,7 @@ programs=$(for program in stepd/cli/stepd stepd/cli/stepctl stepd/cli/steprun co
 done)
 shared=$(find . -path '*/.libs/*.so' -type f | sort; find . -path '*/.libs/libstepd.so.*' -type f)
 
-# Prints those of $2... of which readelf says nothing that the pattern finds.
+# Prints those of $2... for which readelf prints nothing that the pattern finds.
 lack() { # PATTERN FILE...
 	pattern=$1
 	shift
@@ -58,7 +58,7 @@ cc=$(sed -n 's/^CC = //p' Makefile)
 # shellcheck disable=SC2086 # words
 echo 'int marked;' | $cc -fcf-protection=full -x c -c -o "$tmpdir/marked.o" - 2>/dev/null
 case $flags$(readelf -nW "$tmpdir/marked.o" 2>/dev/null) in
-*-fcf-protection=none*) skip 1 "built without marks, as configure was told" ;;
+*-fcf-protection=none*) skip 1 "built without marks, as configured" ;;
 *"IBT, SHSTK"*)
 	find stepd mpi proctrack systemd -name '*.o' | while IFS= read -r object; do
 		readelf -nW "$object" 2>/dev/null | grep -q 'IBT, SHSTK' || echo "$object"

@@ -133,23 +133,23 @@ is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/codes")" "the manual has an ent
 # Variables that tasks get.
 grep -ho '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/launch/environ.c" "$top_srcdir/stepd/binding/binding_env.c" | tr -d '"' | sort -u >"$tmpdir/set"
 awk '/^\.S[sh] / { on = $0 == ".Ss Given to the tasks" } on && /^\.It Ev /' "$manual" |
-	grep -o '[A-Z][A-Z_]*[A-Z]' | sort -u >"$tmpdir/told"
-is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/set")" "the manual has the variables that tasks get"
+	grep -o '[A-Z][A-Z_]*[A-Z]' | sort -u >"$tmpdir/documented"
+is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/set")" "the manual has the variables that tasks get"
 
 # Variables that the program reads.
 find "$top_srcdir/stepd" "$top_srcdir/proctrack" "$top_srcdir/mpi" "$top_srcdir/systemd" -name '*.[ch]' \
 	! -path '*/cli/ctl/*' -exec sed -n 's/.*secure_getenv("\([A-Z_]*\)").*/\1/p; s/^#define STEPD_[A-Z_]*_ENV "\(.*\)"$/\1/p' {} + |
 	sort -u >"$tmpdir/read"
 awk '/^\.S[sh] / { on = $0 == ".Ss Read by stepd" } on && /^\.It Ev /' "$manual" |
-	sed 's/^\.It Ev //' | sort -u >"$tmpdir/told"
-is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/read")" "the manual has the variables that stepd reads"
+	sed 's/^\.It Ev //' | sort -u >"$tmpdir/documented"
+is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/read")" "the manual has the variables that stepd reads"
 
 # Reasons.
 sed -n 's/^\t\[AGENT_REASON_[A-Z_]*\] = "\(.*\)",$/\1/p' "$top_srcdir/stepd/step/result.c" |
 	sort >"$tmpdir/reasons"
 section "THE RESULT" | awk '/-compact/ { on = 1 } /^\.El/ { on = 0 } on && /^\.It Cm /' |
-	sed 's/^\.It Cm //' | sort >"$tmpdir/told"
-is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/reasons")" "the manual has the reasons of a result"
+	sed 's/^\.It Cm //' | sort >"$tmpdir/documented"
+is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/reasons")" "the manual has the reasons of a result"
 
 # Fields of a result, a ready line and a state, of real steps.
 fields() { # FILE
@@ -234,6 +234,6 @@ ok "stepctl has a table of exit statuses" test -s "$tmpdir/exits"
 is "$(section "EXIT STATUS" | sed -n 's/^\.It //p')" "$(cat "$tmpdir/exits")" \
 	"the manual has the exit statuses of stepctl"
 sed -n 's/.*secure_getenv("\([A-Z_]*\)").*/\1/p' "$top_srcdir"/stepd/cli/ctl/*.c | sort -u >"$tmpdir/read"
-section ENVIRONMENT | sed -n 's/^\.It Ev //p' | sort -u >"$tmpdir/told"
-is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/read")" "the manual has the variables that stepctl reads"
+section ENVIRONMENT | sed -n 's/^\.It Ev //p' | sort -u >"$tmpdir/documented"
+is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/read")" "the manual has the variables that stepctl reads"
 done_testing

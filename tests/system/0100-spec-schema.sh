@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# doc/stepd-spec.schema.json and "stepd check-spec" say the same of the examples and of documents
+# doc/stepd-spec.schema.json and "stepd check-spec" agree on the examples and of documents
 # with one fault each, as far as a schema can see it.
 . "${top_srcdir:?}/tests/lib/tap.sh"
 

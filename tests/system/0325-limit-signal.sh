@@ -7,7 +7,7 @@
 command -v python3 >/dev/null || skip_all "needs python3"
 steprun=${top_builddir:?}/stepd/cli/steprun
 
-# A task that says which signals it gets, and ends with status 9 at the second kind.
+# A task that prints which signals it gets, and ends with status 9 at the second kind.
 cat >"$tmpdir/task" <<'EOF2'
 trap 'echo got USR1' USR1
 trap 'echo got USR2; exit 9' USR2
@@ -28,11 +28,11 @@ sent() { # so many times
 	[ "$(grep -c '^got USR1' "$tmpdir/out")" -eq "$1" ]
 }
 
-logged() { # how often the agents' logs tell of it
+logged() { # how often the agents' logs report it
 	cat "$tmpdir/err" "$tmpdir"/err.* 2>/dev/null | grep -c 'time limit of 300 s is near: sending USR1'
 }
 
-# What comes after it tells that nothing else came before.
+# A later signal proves that no other came before.
 finish() { # NAME
 	"$stepctl" signal --signal USR2 "$job.0" >/dev/null
 	wait "$agent"

@@ -124,19 +124,19 @@ for b in $(backends); do
 done
 
 # ---- job control for a step of another user --------------------------------------------------------
-: >"$tmpdir/said"
+: >"$tmpdir/printed"
 : >"$tmpdir/stay"
 "$ptyjob" "$stepd" run -q --job "$job" --proctrack "$tracker" --uid $user --gid $user -- \
-	sh -c 'while [ -e "$0" ]; do sleep 0.02; done; exit 7' "$tmpdir/stay" >"$tmpdir/said" &
+	sh -c 'while [ -e "$0" ]; do sleep 0.02; done; exit 7' "$tmpdir/stay" >"$tmpdir/printed" &
 shell=$!
 eventually running 0
 kill -USR1 $shell
-ok "^Z stops the agent" eventually grep -q stopped "$tmpdir/said"
+ok "^Z stops the agent" eventually grep -q stopped "$tmpdir/printed"
 ok "^Z suspends another user's step" suspended
 kill -USR2 $shell
 ok "fg resumes another user's step" eventually running 0
 rm "$tmpdir/stay"
 wait $shell
-is "$(tail -n 1 "$tmpdir/said")" "exited 7" "a step that was suspended at a terminal ends with its status"
+is "$(tail -n 1 "$tmpdir/printed")" "exited 7" "a step that was suspended at a terminal ends with its status"
 nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

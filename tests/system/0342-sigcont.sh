@@ -179,7 +179,7 @@ if job == 0:
     signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     os.execvp(argv[0], argv)
-def say(text):
+def print_line(text):
     os.write(out, (text + "\n").encode())
 def as_stranger():
     os.setresuid(stranger, stranger, 0)
@@ -195,9 +195,9 @@ for line in os.fdopen(commands):
         os.tcsetpgrp(0, job)
         as_stranger()
         os.kill(job, signal.SIGCONT)
-    say(line.strip())
+    print_line(line.strip())
 status = os.waitpid(job, 0)[1]
-say("exited %d" % os.waitstatus_to_exitcode(status))
+print_line("exited %d" % os.waitstatus_to_exitcode(status))
 P
 shell() { # COMMAND: once it is done
 	echo "$1" >&9

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# An agent that may not open enough files says so, at once, and blames nothing else.
+# An agent that may not open enough files reports it at once, and nothing else.
 # shellcheck disable=SC2016 # single quotes are for the tasks
 . "${top_srcdir:?}/tests/lib/step.sh"
 

@@ -11,7 +11,7 @@ mask() { # CPU
 	printf '%x' $((1 << $1))
 }
 cpus='echo $SLURM_PROCID $(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)'
-said() { # of step's tasks, in their order, in one line
+output() { # of step's tasks, in their order, in one line
 	step "$@" | sort -n | tr '\n' ' '
 }
 hwloc=yes
@@ -20,16 +20,16 @@ hwloc=yes
 }
 
 # ---- by number, without the machine's topology -------------------------------------------------
-is "$(said -n 2 -- sh -c "$cpus")" "0 $allowed 1 $allowed " "tasks are not bound by default"
-is "$(said -n 2 --cpu-bind=none -- sh -c "$cpus")" "0 $allowed 1 $allowed " \
+is "$(output -n 2 -- sh -c "$cpus")" "0 $allowed 1 $allowed " "tasks are not bound by default"
+is "$(output -n 2 --cpu-bind=none -- sh -c "$cpus")" "0 $allowed 1 $allowed " \
 	"--cpu-bind=none does not bind tasks"
 for b in $(backends); do
-	is "$(said -n 3 --proctrack "$b" --cpu-bind="map_cpu:$last,$first" -- sh -c "$cpus")" \
+	is "$(output -n 3 --proctrack "$b" --cpu-bind="map_cpu:$last,$first" -- sh -c "$cpus")" \
 		"0 $last 1 $first 2 $last " "$b: map_cpu binds each task to its CPU of the list"
 done
-is "$(said -n 2 --cpu-bind="mask_cpu:0x$(mask "$last"),$(mask "$first")" -- sh -c "$cpus")" \
+is "$(output -n 2 --cpu-bind="mask_cpu:0x$(mask "$last"),$(mask "$first")" -- sh -c "$cpus")" \
 	"0 $last 1 $first " "mask_cpu binds each task to its mask of the list"
-is "$(said -n 1 --cpu-bind=rank -- sh -c "$cpus")" "0 $first " \
+is "$(output -n 1 --cpu-bind=rank -- sh -c "$cpus")" "0 $first " \
 	"--cpu-bind=rank binds a task to the CPU of its rank"
 if command -v taskset >/dev/null; then
 	# shellcheck disable=SC2016 # for the task's shell
@@ -48,7 +48,7 @@ else
 	skip 3 "taskset is not installed"
 fi
 if [ "$(id -u)" = 0 ]; then
-	is "$(said --uid nobody --cpu-bind="map_cpu:$last" -- sh -c "$cpus")" "0 $last " \
+	is "$(output --uid nobody --cpu-bind="map_cpu:$last" -- sh -c "$cpus")" "0 $last " \
 		"map_cpu binds a task of another user"
 else
 	skip 1 "needs root"
@@ -107,9 +107,9 @@ SLURM_DIST_PLANESIZE=2 " "a task has the variables of its binding"
 
 # ---- with the topology -------------------------------------------------------------------------
 if [ -n "$hwloc" ]; then
-	is "$(said -n 1 --cpu-bind=threads -- sh -c "$cpus")" "0 $first " \
+	is "$(output -n 1 --cpu-bind=threads -- sh -c "$cpus")" "0 $first " \
 		"--cpu-bind=threads binds a task to a thread"
-	is "$(said -n 1 --cpu-bind=ldoms -c 1 -- sh -c 'echo $SLURM_CPU_BIND_TYPE')" "mask_cpu: " \
+	is "$(output -n 1 --cpu-bind=ldoms -c 1 -- sh -c 'echo $SLURM_CPU_BIND_TYPE')" "mask_cpu: " \
 		"a computed binding is exported as masks"
 	if [ -r /proc/self/numa_maps ]; then
 		like "$(policy --cpu-bind=threads --mem-bind=local)" "^bind:[0-9]+$" \
@@ -131,11 +131,11 @@ if [ -n "$hwloc" ]; then
 	# A description of another machine: two sockets, which share the numbers 0 and 1.
 	two=$top_srcdir/tests/data/topology/cores16.xml
 	if [ "$allowed" = 0-1 ]; then
-		is "$(said -n 2 --topology "$two" --cpu-bind=sockets -m cyclic -- sh -c "$cpus")" "0 0 1 1 " \
+		is "$(output -n 2 --topology "$two" --cpu-bind=sockets -m cyclic -- sh -c "$cpus")" "0 0 1 1 " \
 			"--topology with two sockets binds each task to a socket"
-		is "$(said -n 2 --topology "$two" --cpu-bind=sockets -c 2 -- sh -c "$cpus")" "0 0-1 1 0-1 " \
+		is "$(output -n 2 --topology "$two" --cpu-bind=sockets -c 2 -- sh -c "$cpus")" "0 0-1 1 0-1 " \
 			"--topology with two sockets binds a task of two CPUs to both"
-		(cd "$top_srcdir/tests/data" && said --topology topology/cores16.xml --cpu-bind=cores -- sh -c "$cpus") \
+		(cd "$top_srcdir/tests/data" && output --topology topology/cores16.xml --cpu-bind=cores -- sh -c "$cpus") \
 			>"$tmpdir/relative"
 		is "$(cat "$tmpdir/relative")" "0 0 " "--topology with a relative path is the caller's"
 	else

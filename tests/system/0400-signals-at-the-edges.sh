@@ -47,7 +47,7 @@ bad=$(sh "$tmpdir/rounds" "$stepd" "$job")
 is "$bad" "" "SIGTERM in the first 6 ms ends the agent with 143 in all of 60 rounds"
 nothing_left "SIGTERM in the first 6 ms leaves no cgroup, process or file behind"
 
-# What a task did before the end was asked for is its own doing.
+# What a task did before the end was requested is its own doing.
 step --kill-on-bad-exit -n 8 -- sh -c 'exit $((SLURM_PROCID + 1))' 2>/dev/null
 status=$?
 ok "tasks that end by themselves give the status, whoever ends first" test $status -ge 1 -a $status -le 8

@@ -25,7 +25,7 @@ LOOK
 chmod 755 "$tmpdir/look"
 mkdir -m 1777 "$tmpdir/out"
 
-# What the last task of the few says, and the same rank's among the many.
+# The output of the last task of the few, and the same rank's among the many.
 same() { # NAME ARG...
 	name=$1
 	shift

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Where systemd is not the init: no scope, and no trace of libsystemd. And what an agent tells a
+# Where systemd is not the init: no scope, and no trace of libsystemd. And the notifications of an agent to a
 # service manager, whoever that is. Under systemd: tests/testbed/guest-scopes.sh.
 . "${top_srcdir:?}/tests/lib/step.sh"
 
@@ -44,7 +44,7 @@ EXTEND_TIMEOUT_USEC=21000000
 STOPPING=1
 STATUS=step $job.0: ended (signal), exit status 143
 --
-status 143" "an agent asks its service manager for time: the kill sequence, the unkillable timeout, 10 s"
+status 143" "an agent requests time of its service manager: the kill sequence, the unkillable timeout, 10 s"
 	like "$(manager --output "$tmpdir/none/x" -- true)" "^STATUS=the step was not started: .*none/x" \
 		"an agent notifies its service manager why the step was not started"
 else

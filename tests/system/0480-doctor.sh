@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# stepd doctor tells what is so: on this machine as it is, and with things taken away. What it says
+# stepd doctor reports the state of this machine as it is, and with things taken away. Its output
 # of a step's chances is compared with a step.
 . "${top_srcdir:?}/tests/lib/doctor.sh"
 
@@ -56,11 +56,11 @@ cat "$top_srcdir"/stepd/cli/doctor/*.c "$top_srcdir"/proctrack/*/checkup*.c \
 	"$top_srcdir/proctrack/cray_aries/cray_aries.c" |
 	tr -s '\n\t ' ' ' |
 	grep -oE '(STEPD_FINDING_[A-Z]+,|\.id =) "[a-z]+\.[a-z0-9_.]+"' |
-	sed 's/.* "\(.*\)"/\1/' | sort -u >"$tmpdir/told"
+	sed 's/.* "\(.*\)"/\1/' | sort -u >"$tmpdir/reported"
 awk '/^\.S[sh] / { on = $0 == ".Sh THE CHECK-UP" } on && /^\.It Cm [a-z]*\./' "$top_srcdir/doc/stepd.8" |
 	sed 's/^\.It Cm //; s/ , /\n/g' | sort >"$tmpdir/manual"
-is "$(cat "$tmpdir/manual")" "$(cat "$tmpdir/told")" "the manual has each id of the program, and no other"
-is "$(sort -u "$tmpdir/seen" | comm -23 - "$tmpdir/told")" "" \
+is "$(cat "$tmpdir/manual")" "$(cat "$tmpdir/reported")" "the manual has each id of the program, and no other"
+is "$(sort -u "$tmpdir/seen" | comm -23 - "$tmpdir/reported")" "" \
 	"doctor reports no id that its sources do not have"
 
 # ---- the document ------------------------------------------------------------------------------

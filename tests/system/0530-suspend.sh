@@ -113,7 +113,7 @@ for b in $(backends); do
 		kill -INT "$agent"
 		ended 143 "$b: an ending step ends after a refused suspend"
 
-		# ---- asked too early
+		# ---- requested too early
 		: >"$tmpdir/out"
 		"$stepd" run -q $t --job "$job" -n 8 -- sh -c 'echo up; exec sleep 99' >"$tmpdir/out" &
 		agent=$!
@@ -196,7 +196,7 @@ wait $reader 2>/dev/null
 exec 9>&-
 nothing_left "a suspended step whose processes are killed leaves nothing behind"
 
-# Its processes are killed while it is asked to go on: it is gone then, and nothing has failed.
+# Its processes are killed while it is resumed: it is gone then, and nothing has failed.
 for round in 1 2 3 4 5 6 7 8; do
 	start_step --result "$tmpdir/r" --proctrack "$tracker" -- sh -c 'echo up; exec sleep 99'
 	"$stepctl" suspend "$job.0"

@@ -71,7 +71,7 @@ for error in PermissionDenied TooManyConnections Failed; do
 	ok "the interface has the error $error" grep -q "^error $error " "$interface"
 done
 
-# ---- the installed file is what the agent says --------------------------------------------------
+# ---- the installed file is the agent's description --------------------------------------------------
 step -n 1 -- sleep 60 &
 launcher=$!
 eventually running 0

@@ -65,7 +65,7 @@ for b in $(backends); do
 	nothing_left "$b: the job leaves no cgroup, process or file behind"
 done
 
-# ---- what can't be asked -------------------------------------------------------------------------
+# ---- refused queries -------------------------------------------------------------------------
 start_step --proctrack "$tracker" -n 2 -- sh -c 'echo up; sleep 600'
 while read -r method parameters error; do
 	is "$(refused "$method" "$parameters")" "$error" "$method $parameters is refused"

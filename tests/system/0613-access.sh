@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Who may what at a step's socket: its owner, an operator, anybody else. The kernel tells who it is.
+# Access at a step's socket: its owner, an operator, anybody else. The kernel names the client.
 # shellcheck disable=SC2016,SC2317 # what stands in single quotes is for eval, Python and the tasks
 . "${top_srcdir:?}/tests/lib/control.sh"
 
@@ -69,7 +69,7 @@ as="--uid $operator --gid $group"
 is "$(refused Wait | cut -d' ' -f1)" PermissionDenied "Wait of an operator is refused"
 is "$(reply 'p["state"]' Describe)" running "Describe of an operator is answered"
 
-# ---- what the files of the directory tell --------------------------------------------------------
+# ---- the contents of the directory's files --------------------------------------------------------
 # Nothing that the methods deny: who may not follow the events may not read them either.
 dir=$(dirname "$(socket)")
 reads() { # UID GID FILE

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # A step answers whatever it is about: while its many tasks are made (a thousand with --all), while a suspension hangs,
-# while it is being ended, and with thousands of processes to tell of.
+# while it is being ended, and with thousands of processes to list.
 # shellcheck disable=SC2016,SC2317 # what stands in single quotes is for eval, Python and the tasks
 . "${top_srcdir:?}/tests/lib/control.sh"
 

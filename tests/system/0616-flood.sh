@@ -46,7 +46,7 @@ is "$(request Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "the owner can e
 as=
 wait "$agent"
 
-# ---- how many are told ---------------------------------------------------------------------------
+# ---- how many are logged ---------------------------------------------------------------------------
 # The events that led there are not sent one by one: the agent is followed by another, which goes on
 # from the last number in the file.
 most=$((1 << 18))

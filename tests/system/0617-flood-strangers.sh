@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Who may not, or may less, floods a step's socket: root and the owner are served all the same, and
-# the time limit keeps its moment. Each flood is told apart from the load that it is for the machine:
+# the time limit keeps its moment. Each flood is compared with the load that it is for the machine:
 # the same flood at the socket of another step is what is compared with.
 # shellcheck source=tests/lib/control.sh disable=SC2317 # what eventually calls is reached
 . "${top_srcdir:?}/tests/lib/control.sh"

@@ -3,7 +3,7 @@
 #
 # Real steps in random order against a model: start, fork, daemons, other process groups, hostile
 # names, first threads that end, signals to all, to ranks, to one and to trees, suspensions, added
-# processes, exits, and after each the questions of the socket. tests/lib/model.py says how, and what
+# processes, exits, and after each the questions of the socket. tests/lib/model.py has how, and what
 # each backend can't know.
 #
 #	MODEL_OPERATIONS  in all (3000, 30000 with --all)

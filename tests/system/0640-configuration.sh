@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The site's configuration: its keys are those of the manual, and what is wrong in it is said.
+# The site's configuration: its keys are those of the manual, and faults in it are reported.
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
 
@@ -50,7 +50,7 @@ refused 'keep_result = 1h\nkeep_result = 2h\n' \
 refused "keep_result = $(printf '%0300d' 1)\n" "line 1: the line is longer than 198 bytes" "a long line is refused"
 refused 'keep_result = 1h\n\000\n' "there is a NUL byte in it" "a NUL byte is refused"
 
-# What is said for steps: it holds where a step says nothing.
+# Defaults of steps: they hold for options that a step does not have.
 refused 'mpi_default = a/b\n' \
 	"line 1: mpi_default: 'a/b' is no name of an mpi plugin (\"none\" or \"mpi/none\")" "a default that is no plugin's name is refused"
 refused 'pmi_timeout = soon\n' \

@@ -172,7 +172,7 @@ for b in $(backends); do
 		# A container that somebody else has removed, as systemd removes an empty scope, is gone.
 		begin 13 -- sleep 60
 		kill_agent
-		"$stepd" adopt "$job.13" >"$tmpdir/said" 2>&1 &
+		"$stepd" adopt "$job.13" >"$tmpdir/printed" 2>&1 &
 		adopter=$!
 		eventually adopted 13 1
 		task=$("$stepctl" pids "$job.13")
@@ -182,7 +182,7 @@ for b in $(backends); do
 		ok "$b: the container of an adopted step is removed by another" eventually find "$group" -depth -type d -exec rmdir {} +
 		kill -CONT $adopter
 		wait $adopter
-		unlike "$(cat "$tmpdir/said")" "can't remove|No such" \
+		unlike "$(cat "$tmpdir/printed")" "can't remove|No such" \
 			"$b: the agent reports no failure where another removed the container"
 		begin 14 -- sh -c 'touch "$UP"; exec sleep 60'
 		eventually test -e "$tmpdir/up"
@@ -193,7 +193,7 @@ for b in $(backends); do
 		adopter=$!
 		eventually adopted 14 1
 		is "$(state_of 14 state)" running "$b: a step resumed without an agent is running once adopted"
-		# A signal waits for what the adoption itself asks of the container.
+		# A signal waits for what the adoption itself requests of the container.
 		ok "$b: a step resumed without an agent gets signals once adopted" "$stepctl" signal -s URG "$job.14"
 		is "$(freeze_of 14)" 0 "$b: a step resumed without an agent is not frozen once adopted"
 		"$stepctl" terminate --now "$job.14"

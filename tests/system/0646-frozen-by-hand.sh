@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # An operator freezes and thaws a step by its cgroup.freeze, or a cgroup above, while its agent is
-# dead and while it lives: the agent believes the kernel, says so in one line, and the limits of the
+# dead and while it lives: the agent believes the kernel, reports it in one line, and the limits of the
 # step's time stand still as they do after stepctl suspend.
 # shellcheck disable=SC2016,SC2317 # what stands in single quotes is for the tasks; for eventually
 . "${top_srcdir:?}/tests/lib/step.sh"
@@ -31,7 +31,7 @@ adopt() { # STEP
 	"$stepd" adopt "$job.$1" >"$tmpdir/out" 2>"$tmpdir/err" &
 	agent=$!
 	eventually has_agent "$1"
-	# A signal waits for what the adoption itself asks of the container.
+	# A signal waits for what the adoption itself requests of the container.
 	"$stepctl" signal -s URG "$job.$1"
 }
 

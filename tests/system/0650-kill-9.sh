@@ -121,7 +121,7 @@ $(cat "$tmpdir/err")"
 	done
 done
 is "$good of $done_rounds" "$done_rounds of $done_rounds" "every step whose agent was killed ended as it should"
-diag "kill -9 at every phase: $good of $done_rounds rounds right; in $lost of them a status was lost, and said to be"
+diag "kill -9 at every phase: $good of $done_rounds rounds right; in $lost of them a status was lost, and reported as lost"
 rm -rf "${run:?}"/*
 nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # What was added to a step from outside is known to whoever goes on in its agent's place, also where
-# the container tells of it no more.
+# the container no longer shows it.
 # shellcheck disable=SC2154 # of control.sh
 # shellcheck source=tests/lib/control.sh
 . "${top_srcdir:?}/tests/lib/control.sh"

@@ -57,7 +57,7 @@ is "$(echo "$out" | awk '$1 == "method" { print $2 }')" \
 is "$(echo "$out" | awk '$1 == "error" { print $2 }')" \
 	"$(sed -n 's/^error \([A-Za-z]*\) .*/\1/p' "$interface")" "the Go client's parser finds each error of the interface"
 
-# ---- asking ------------------------------------------------------------------------------------
+# ---- queries -----------------------------------------------------------------------------------
 answer describe
 node=${socket%/socket}
 node=${node##*/}
@@ -99,7 +99,7 @@ answer Events
 is "$status" 1 "Events without more fail"
 like "$out" '^org\.varlink\.service\.ExpectedMore' "the error of Events without more is ExpectedMore"
 
-# ---- following, while others ask ---------------------------------------------------------------
+# ---- following, while others call ---------------------------------------------------------------
 go_client events 1 >"$tmpdir/events" 2>&1 &
 follower=$!
 go_client wait >"$tmpdir/wait" 2>&1 &

@@ -94,7 +94,7 @@ touch "$tmpdir/go.0.1"
 ok "the daemon follows the other step to its end" eventually logged "$tmpdir/second" 0 'result completed exit=3'
 wait "$noded"
 is $? 0 "the daemon exits once all steps have ended"
-# What agents say goes to the same stderr.
+# The messages of agents go to the same stderr.
 is "$(cat "$tmpdir/first.err" "$tmpdir/second.err" | grep -v "^stepd ")" "" "the daemon reports no failure"
 
 # ---- nothing missed ----------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Each verb of stepctl on real steps, with every tracker: what it does, what it exits with, and that
-# what --json prints is what doc/stepctl.schema.json says.
+# the output of --json is as doc/stepctl.schema.json has it.
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 # fits NAME VERB ARG...: stepctl VERB --json ARG... exits with 0, and each line or the whole of what
@@ -45,7 +45,7 @@ for b in $(backends); do
 	eventually sh -c "[ \$(wc -l <'$tmpdir/out.0') = 2 ]"
 	first=$agent
 
-	# ---- asking
+	# ---- queries
 	like "$("$stepctl" list)" "^$job\.0 .*running .*$b +$first\$" \
 		"$b: list shows the step, its tracker and its agent"
 	fits list list

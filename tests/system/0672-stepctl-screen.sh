@@ -109,7 +109,7 @@ class Run:
         return (termios.tcgetattr(self.slave) == self.before
                 and self.seen.rstrip().endswith("\x1b[?25h\x1b[?1049l"))
 
-def tell(name, value):
+def report(name, value):
     print(name, value, flush=True)
 
 def fits(frame, rows, columns):
@@ -119,42 +119,42 @@ def fits(frame, rows, columns):
 step = sys.argv[2]
 run = Run(["list"], 24, 80)
 run.wait()
-tell("colour", "\x1b[32mrunning" in run.seen)
+report("colour", "\x1b[32mrunning" in run.seen)
 run = Run(["list"], 24, 80, {"NO_COLOR": "1"})
 run.wait()
-tell("no_color", "\x1b" not in run.seen)
+report("no_color", "\x1b" not in run.seen)
 
 for rows, columns in ((24, 80), (10, 40), (3, 20)):
     run = Run(["top", "-i", "100ms"], rows, columns)
-    tell("shown_%dx%d" % (columns, rows), run.until(re.escape(step) + ".*\x1b\\[J.*" + re.escape(step) + ".*\x1b\\[J"))
-    tell("fits_%dx%d" % (columns, rows), fits(run.frame(), rows, columns))
+    report("shown_%dx%d" % (columns, rows), run.until(re.escape(step) + ".*\x1b\\[J.*" + re.escape(step) + ".*\x1b\\[J"))
+    report("fits_%dx%d" % (columns, rows), fits(run.frame(), rows, columns))
     os.write(run.master, b"h")
-    tell("help_%dx%d" % (columns, rows), run.until("quit"))
+    report("help_%dx%d" % (columns, rows), run.until("quit"))
     os.write(run.master, b"\x1b[Bjkt\x1b[5~\x1b[6~GgrsumpecX")
     run.until("nothing", 0.3)
     os.write(run.master, b"q")
-    tell("quit_%dx%d" % (columns, rows), run.wait() == 0 and run.restored())
+    report("quit_%dx%d" % (columns, rows), run.wait() == 0 and run.restored())
 
 run = Run(["top", "-i", "100ms"], 24, 80)
 run.until(re.escape(step))
 run.seen = ""
 run.resize(10, 30)
 run.until("\x1b\\[J.*\x1b\\[J.*\x1b\\[J")
-tell("resized", fits(run.frame(), 10, 30))
+report("resized", fits(run.frame(), 10, 30))
 os.write(run.master, b"\x03")
-tell("control_c", os.WIFSIGNALED(run.wait()) and run.restored())
+report("control_c", os.WIFSIGNALED(run.wait()) and run.restored())
 
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
     run = Run(["top", "-i", "100ms"], 24, 80)
     run.until(re.escape(step))
     os.kill(run.pid, number)
     status = run.wait()
-    tell(number.name, os.WIFSIGNALED(status) and os.WTERMSIG(status) == number and run.restored())
+    report(number.name, os.WIFSIGNALED(status) and os.WTERMSIG(status) == number and run.restored())
 
 run = Run(["top", "-i", "100ms", "-n", "3"], 24, 80)
-tell("count", run.wait() == 0 and run.restored())
+report("count", run.wait() == 0 and run.restored())
 run = Run(["top", "nonsense"], 24, 80)
-tell("failed", os.WEXITSTATUS(run.wait()) == 1 and termios.tcgetattr(run.slave) == run.before)
+report("failed", os.WEXITSTATUS(run.wait()) == 1 and termios.tcgetattr(run.slave) == run.before)
 X
 python3 "$tmpdir/screen.py" "$stepctl" "$job.0" >"$tmpdir/screen" 2>"$tmpdir/err"
 is "$?,$(cat "$tmpdir/err")" "0," "the checks at a terminal ran to their end"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Completion in bash: verbs, options and living steps, as the programs tell them.
+# Completion in bash: verbs, options and living steps, as the programs list them.
 . "${top_srcdir:?}/tests/lib/step.sh"
 command -v bash >/dev/null || skip_all "needs bash"
 

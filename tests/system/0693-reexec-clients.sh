@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Who is connected to a step, asks, waits and follows does not notice that its agent is upgraded.
+# A client that is connected to a step, calls, waits and follows does not notice that its agent is upgraded.
 . "${top_srcdir:?}/tests/lib/reexec.sh"
 
 [ -x "$next" ] || skip_all "no second program (make check builds it)"

@@ -66,7 +66,7 @@ for b in $(backends); do
 		waiter=$!
 		eventually two_run
 		tasks >"$tmpdir/tasks"
-		sleep 0.3 # for what has just been asked
+		sleep 0.3 # for what has just been requested
 		before_fds=$(least_fds)
 		ok "$b: a successor is upgraded" upgrade
 		ok "$b: a successor is upgraded twice" upgrade

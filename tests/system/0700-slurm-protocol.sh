@@ -8,7 +8,7 @@
 . "${top_srcdir:?}/tests/lib/slurm.sh"
 [ "$(id -u)" = 0 ] || skip_all "needs root, for steps of several users"
 
-# Under AddressSanitizer memory says nothing.
+# Under AddressSanitizer memory proves nothing.
 STEPD_TEST_SANITIZERS=$(grep 'define STEPD_SANITIZERS' "${top_builddir:?}/config.h")
 export STEPD_TEST_SANITIZERS
 begin_agent n1 7.1 1234 error=WrongState

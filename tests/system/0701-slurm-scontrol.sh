@@ -112,7 +112,7 @@ is "$(cut -d' ' -f4,5 "$tmpdir/hundred" | sort -n | tr '\n' ' ')" \
 is "$(cut -d' ' -f1 "$tmpdir/hundred" | sort -u | wc -l)" 100 \
 	"scontrol lists each of a hundred tasks with its own pid"
 
-# One that ends while it is listed, again and again: whatever is told of it is told well.
+# One that ends while it is listed, again and again: whatever is listed of it is whole.
 kill "$hundred"
 : >"$tmpdir/racing"
 while kill -0 "$hundred" 2>/dev/null; do

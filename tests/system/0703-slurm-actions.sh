@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# A real step is asked, signalled, suspended and ended through its socket for Slurm's clients, at both
+# A real step is queried, signalled, suspended and ended through its socket for Slurm's clients, at both
 # ends of the range of versions.
 # shellcheck source=tests/lib/slurm.sh
 . "${top_srcdir:?}/tests/lib/slurm.sh"
@@ -35,8 +35,8 @@ goes_on() {
 }
 
 cat >"$tmpdir/task" <<'END'
-exec 2>/dev/null # where the shell tells of its child's signals
-trap 'echo USR1 >>"$SAID"' USR1
+exec 2>/dev/null # where the shell reports its child's signals
+trap 'echo USR1 >>"$SIGNALS"' USR1
 trap '' TERM
 i=0
 while :; do
@@ -49,8 +49,8 @@ END
 
 step_number=0
 for version in 9728 11776; do
-	rm -f "$tmpdir"/said "$tmpdir"/count*
-	SAID=$tmpdir/said COUNT=$tmpdir/count begin_step $step_number \
+	rm -f "$tmpdir"/signals "$tmpdir"/count*
+	SIGNALS=$tmpdir/signals COUNT=$tmpdir/count begin_step $step_number \
 		--kill-sequence TERM:1h,KILL -n 2 -- sh "$tmpdir/task"
 	step_number=$((step_number + 1))
 	eventually test -s "$tmpdir/count.1"
@@ -64,7 +64,7 @@ for version in 9728 11776; do
 	is "$(slurm has_pid 1)" 0 "$version: another process is not in the step"
 	like "$(slurm pids)" "^$task\$" "$version: the step's processes have the task among them"
 	is "$(slurm signal 10)" "0 0" "$version: a signal to the step is accepted"
-	ok "$version: a signal to the step reaches both tasks" eventually sh -c "[ \$(grep -c USR1 '$tmpdir/said') = 2 ]"
+	ok "$version: a signal to the step reaches both tasks" eventually sh -c "[ \$(grep -c USR1 '$tmpdir/signals') = 2 ]"
 	is "$(slurm signal 0)" "0 0" "$version: signal 0 to the step is accepted"
 	is "$(slurm suspend)" "0 0" "$version: suspend of the step is accepted"
 	ok "$version: a task of the suspended step does not run" stands_still "$tmpdir/count.0"
@@ -119,7 +119,7 @@ kill -CONT "$stopped"
 socket=$stopped_socket
 is "$(slurm state)" 2 "a step whose agent was stopped is answered for again"
 
-# kill -9 of an agent: nobody is left who could be asked.
+# kill -9 of an agent: nobody is left to answer.
 kill -9 "$step_agent"
 wait "$step_agent" 2>/dev/null
 ok "an agent that is killed leaves no socket for Slurm" \

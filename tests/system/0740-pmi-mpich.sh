@@ -6,7 +6,7 @@
 
 build_mpi "$top_srcdir/tests/lib/mpi_sum.c" "$tmpdir/mpi_sum"
 
-right() { # N OPTION...: how many of N ranks say that it is right
+right() { # N OPTION...: how many of N ranks print that it is right
 	n=$1
 	shift
 	step -q --mpi=pmi2 -n "$n" "$@" -- "$tmpdir/mpi_sum" >"$tmpdir/out" 2>"$tmpdir/err" ||

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The same words to hydra's server and to ours, and with --all to slurmstepd's: the
-# answers say the same. What differs is listed here, each with its reason.
+# answers are the same. What differs is listed here, each with its reason.
 . "${top_srcdir:?}/tests/lib/pmi.sh"
 
 command -v mpiexec.hydra >/dev/null || skip_all "needs hydra"
 
-# In an order of their own, and without what says the same in other words.
+# In an order of their own, and without differences in wording.
 normal() {
 	sed -E -e 's/ (msg|info)=[^ ]*//g' -e 's/;(errmsg|thrid)=[^;]*//g' -e 's/appnum=-?[0-9]+/appnum=N/' \
 		-e 's/rc=-?[1-9][0-9]*/rc=BAD/g' "$1" | awk '
@@ -35,7 +35,7 @@ for v in 1 2; do
 done
 
 # ---- slurmstepd's ------------------------------------------------------------------------------
-# It says rc=0 where there is nothing to fail, and of a name that is not there only that in "info".
+# It sends rc=0 where there is nothing to fail, and of a name that is not there only that in "info".
 canonical() {
 	sed -E -e 's/[ ;]rc=0//' -e 's/^(cmd=lookup_result) rc=BAD$/\1/' "$1"
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # mpi/pmi2 over nodes: fences, rings and names reach all of them, MPICH's programs compute, spawned
-# tasks are dealt out, and an abort, a death or a rank that never comes is told everywhere.
+# tasks are distributed, and an abort, a death or a rank that never comes is reported everywhere.
 . "${top_srcdir:?}/tests/lib/pmi.sh"
 
 # NODES TASKS LAYOUT [OPTION...] -- PROGRAM...

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Programs of an MPI library under a plugin that it does not speak, or under none, run as jobs of one
-# rank each: a warning says so, and which plugin serves them. Others run without a word.
+# rank each: a warning reports it, and which plugin serves them. Others run without a message.
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
 # shellcheck source=tests/lib/mpi.sh

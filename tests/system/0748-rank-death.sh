@@ -26,7 +26,7 @@ dies() { # PLUGIN TASKS OPTION... -- PROGRAM...: $out, $status
 	status=$?
 }
 
-named() { # HOW NAME: one line says it
+named() { # HOW NAME: one line reports it
 	is "$(printf '%s\n' "$out" | grep -Ec "error: task [0-9]+ $1 before MPI_Finalize: the step ends \(-K0 lets the others run on\)\$")" \
 		1 "$2"
 }
@@ -69,7 +69,7 @@ else
 	skip 11 "needs Open MPI and mpi/pmix"
 fi
 
-# ---- PMI without MPI, and who asks for what ------------------------------------------------------
+# ---- PMI without MPI, and options of the end ------------------------------------------------------
 command -v bash >/dev/null || skip_all "needs bash"
 cat >"$tmpdir/pmi" <<'END'
 #!/bin/bash
@@ -132,7 +132,7 @@ site maybe -- true
 is "$status $out" "125 stepd $job.0: error: $conf: line 1: kill_on_bad_exit: 'maybe' is neither 0 nor 1 nor mpi" \
 	"kill_on_bad_exit = maybe is refused"
 
-# ---- an end that was asked for -------------------------------------------------------------------
+# ---- a requested end -------------------------------------------------------------------
 dies pmi2 2 --time-limit=1s -- "$tmpdir/pmi" 'sleep 60' 'sleep 60'
 is "$(judged)" "time-limit 124 0:143r 1:143r" "ranks ended by the time limit do not abort the step"
 unlike "$out" 'before MPI_Finalize' "no line names ranks that the time limit ended"

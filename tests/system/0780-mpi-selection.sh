@@ -42,7 +42,7 @@ is "$type" trial "a task with an MPI plugin has its name in SLURM_MPI_TYPE"
 printf 'mpi_default = mpi/none\n' >"$conf"
 ok "mpi_default accepts a plugin's whole name" step --config "$conf" -- true
 
-# Batch and extern steps have no hooks: their plugin is not even asked for.
+# Batch and extern steps have no hooks: their plugin is not even loaded.
 printf 'mpi_default = misspelt\n' >"$conf"
 printf '#!/bin/sh\necho "${SLURM_MPI_TYPE-unset}"\n' >"$tmpdir/script"
 is "$(step --config "$conf" --batch "$tmpdir/script")" unset "a batch step does not load the default plugin"

@@ -72,7 +72,7 @@ unlike "$args" '[0-9a-f]{64}' "no command line of the step has the secret"
 wait "$engine"
 is $? 0 "hydra ends with success"
 
-# Ends. The engine was told goodbye before the tasks ran.
+# Ends. The agents had finalized at the engine before the tasks ran.
 under 2 -- --bootstrap=pmi --job "$job" -- sh -c 'exit $((7 * SLURM_PROCID))' >/dev/null 2>&1
 is $? 7 "hydra ends with the agents' status"
 under 2 -- --bootstrap=pmi --job "$job" -- sh -c \

@@ -70,7 +70,7 @@ ok "the service runs beside the step" kill -0 "$service"
 wait "$agent"
 ok "the service ends with the step" eventually process_ended "$service"
 
-# ---- what it asks for --------------------------------------------------------------------------
+# ---- its requests -----------------------------------------------------------------------------
 out=$(attended -n 2 -- bash -c "$requests"'
 	[ $SLURM_PROCID -eq 1 ] || exec sleep 30
 	request abort 13; sleep 30' 2>&1)

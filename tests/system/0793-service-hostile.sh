@@ -33,7 +33,7 @@ nothing_left "a service that hands out environment without end leaves nothing be
 out=$(hostile full -n 1 -- true 2>&1)
 is $? 0 "a service may hand out half a megabyte of environment"
 
-# ---- what it asks for ---------------------------------------------------------------------------
+# ---- its requests ------------------------------------------------------------------------------
 out=$(hostile storm -n 1 -- bash -c "$through $measure"'echo "peak $peak"' 2>&1)
 is $? 0 "a step whose service signals very many without reading replies goes on"
 ok "unread replies to signals do not let the agent's memory grow" test "$(peak_of "$out")" -lt $((quiet + least))

@@ -13,13 +13,13 @@ command -v python3 >/dev/null || skip_all "python3 is missing"
 # More than its socket takes reports of. Rank 0 shows how many of them the service knows.
 tasks=900
 begin() {
-	rm -f "$tmpdir/go" "$tmpdir/asks" "$tmpdir/enough"
+	rm -f "$tmpdir/go" "$tmpdir/requests" "$tmpdir/enough"
 	mkfifo "$tmpdir/go"
 	start_step --mpi attendant -n $tasks --proctrack "$tracker" -- sh -c '
 		[ "$SLURM_PROCID" = 0 ] || { read -r go <"$0/go"; exit 0; }
 		exec bash -c "$1" "$0"' "$tmpdir" "$requests"'
 		echo "$ATTEND_STANDING"
-		until [ -e "$0/asks" ]; do sleep 0.05; done
+		until [ -e "$0/requests" ]; do sleep 0.05; done
 		until [ "$n" = '$((tasks - 1))' ] || [ -e "$0/enough" ]; do request ends; n=$(answer); sleep 0.05; done
 		echo "ends: $n"'
 	exec 9<>"$tmpdir/go" # for who opens it late
@@ -39,7 +39,7 @@ end_tasks() {
 }
 go_on() {
 	kill -CONT "$service"
-	: >"$tmpdir/asks"
+	: >"$tmpdir/requests"
 }
 
 begin
@@ -66,7 +66,7 @@ eventually process_ended "$service"
 nothing_left "a step ended with a stopped service leaves no cgroup, process or file behind"
 
 # ---- lines that nobody has read yet ------------------------------------------------------------
-# LINE... are written while the agent stands still, and the service is told to end before it is read.
+# LINE... are written while the agent stands still, and the service is requested to end before it is read.
 start_step -v --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$requests"'
 	echo "$ATTEND_STANDING"; until [ -e "$0/stopped" ]; do sleep 0.02; done
 	for i in 1 2 3 4 5 6 7 8 9; do request log "line $i"; answer >/dev/null; done

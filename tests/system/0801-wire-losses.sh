@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What is lost in the middle of a fence over hosts: the others' ranks are told which node it was, at
+# What is lost in the middle of a fence over hosts: the others' ranks get the name of the node, at
 # once, steprun ends the step with its name, and nothing is left.
 # shellcheck source=tests/lib/across.sh
 . "${top_srcdir:?}/tests/lib/across.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Tasks that join a running step: what they are, where they stand, and what is told of them.
+# Tasks that join a running step: what they are, where they stand, and how they are listed.
 . "${top_srcdir:?}/tests/lib/step.sh"
 . "$top_srcdir/tests/lib/spawn.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# A spawn of which something can't be had: all of it ends, who asked is told why, and the step goes
+# A spawn of which something can't be had: all of it ends, the requester gets the reason, and the step goes
 # on as if nothing had been.
 . "${top_srcdir:?}/tests/lib/step.sh"
 . "$top_srcdir/tests/lib/spawn.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Which rank steprun puts on which node, as srun does, and what the tasks are told of it.
+# Which rank steprun puts on which node, as srun does, and the variables that the tasks have for it.
 # shellcheck source=tests/lib/steprun.sh
 . "${top_srcdir:?}/tests/lib/steprun.sh"
 

@@ -32,7 +32,7 @@ is "$status" 125 "an agent that is killed fails the step"
 like "$(cat "$tmpdir/err")" "$host-0: the agent has been killed" "the node of a killed agent is named"
 nothing_left_soon "a killed agent leaves no cgroup, process or file behind"
 
-# Its tasks run before it says that they do.
+# Its tasks run before it reports that they do.
 begin -N 2 -n 2 -- sh -c '[ "$SLURM_PROCID" = 0 ] || kill -9 $PPID; exec sleep 300'
 finish
 is "$status" 125 "an agent that is killed as soon as its tasks run fails the step"
@@ -121,7 +121,7 @@ begin -N 2 --stepd /nonexistent/stepd -- echo ran
 finish
 is "$status" 125 "a missing stepd on a node gives 125"
 like "$(cat "$tmpdir/err")" "/nonexistent/stepd" "a missing stepd on a node is named"
-# Ranks that the launcher's variable tells, and input for all, as srun has it.
+# Ranks that the launcher's variable has, and input for all, as srun has it.
 cat >"$tmpdir/all.py" <<'P'
 import os, subprocess, sys, threading
 n, command = int(sys.argv[1]), sys.argv[2]

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# A host that means harm: what it says does not steer the user's terminal. What tasks write is theirs
+# A host that means harm: its output does not steer the user's terminal. What tasks write is theirs
 # and goes through as it is.
 # shellcheck source=tests/lib/steprun.sh
 . "${top_srcdir:?}/tests/lib/steprun.sh"

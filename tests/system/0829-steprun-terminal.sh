@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# steprun as the job of a shell on a terminal: what is typed reaches rank 0, ^C asks and then ends,
+# steprun as the job of a shell on a terminal: typed input reaches rank 0, ^C reports and then ends,
 # ^Z stops the step with it, and it goes on in the foreground.
 # shellcheck source=tests/lib/steprun.sh
 . "${top_srcdir:?}/tests/lib/steprun.sh"

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# steprun with relays and launchers that do what they should not: scripted ones, which say what the
-# test has them say.
+# steprun with relays and launchers that do what they should not: scripted ones, which send what
+# the test has for them.
 # shellcheck source=tests/lib/steprun.sh
 . "${top_srcdir:?}/tests/lib/steprun.sh"
 
-# relay NUMBER FILE: says hello, then on each verb the lines that FILE has behind "VERB: ".
+# relay NUMBER FILE: sends hello, then on each verb the lines that FILE has behind "VERB: ".
 cat >"$tmpdir/relay" <<'S'
 n=$1 script=$2
 sed -n 's/^hello: //p' "$script"
@@ -30,7 +30,7 @@ task() { # RANK WAIT_STATUS ON_REQUEST
 }
 
 # ---- the status --------------------------------------------------------------------------------
-# Node 0 fails, and is told to end before its agent has judged that itself; so is node 1.
+# Node 0 fails, and is requested to end before its agent has judged that itself; so is node 1.
 {
 	echo "hello: @stepd 0 hello version=1 node=n0 port=1"
 	echo "go: @stepd 0 task 0 768"
@@ -50,7 +50,7 @@ sed -i "s|^terminate: R|terminate: $(result 0 "{\"reason\":\"signal\",\"tasks\":
 played -w n0,n1 -n 4 -K -- true
 is "$status" 137 "a signal counts before a status in the results of relays"
 
-# ---- what relays may say -------------------------------------------------------------------------
+# ---- the output of relays ------------------------------------------------------------------------
 {
 	echo "hello: @stepd 1 hello version=1 node=other"
 	echo "hello: @stepd 7 end 0"

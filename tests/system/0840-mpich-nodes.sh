@@ -9,7 +9,7 @@
 on_nodes 8 "$0" "$@"
 build_mpi "$top_srcdir/tests/lib/mpi_sum.c" "$tmpdir/mpi_sum"
 
-right() { # NODES TASKS HERE OPTION...: how many of the ranks say that it is right
+right() { # NODES TASKS HERE OPTION...: how many of the ranks print that it is right
 	nodes=$1 tasks=$2 here=$3
 	shift 3
 	across "$nodes" -n "$tasks" --mpi=pmi2 "$@" -- "$tmpdir/mpi_sum" >"$tmpdir/out" 2>"$tmpdir/err" ||

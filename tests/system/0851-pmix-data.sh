@@ -35,7 +35,7 @@ is "$(find "${TMPDIR:-/tmp}/stepd-pmix-$(id -u)" -maxdepth 1 -name "$job.*")" ""
 
 pmix 3 absent 1
 case $(step --mpi pmix -- printenv PMIX_VERSION) in
-5.0.*) # a fault of that library: it tells all but one that it went well
+5.0.*) # a fault of that library: it reports success to all but one
 	lines 2 '^absent [01]: (TIMEOUT|SUCCESS)$' "a fence that a rank does not come to ends"
 	lines 1 '^absent [01]: TIMEOUT$' "a fence that a rank does not come to fails for one rank"
 	;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# mpi/pmix: clients of versions that libpmix does not serve are told so, in one sentence.
+# mpi/pmix: clients of versions that libpmix does not serve get that in one sentence.
 
 # shellcheck source=tests/lib/pmix.sh
 . "${top_srcdir:?}/tests/lib/pmix.sh"
@@ -35,7 +35,7 @@ out=$(step --mpi pmix -n 2 -- sh -c 'python3 "$0" hostile; exec "$1" modex colle
 	"$top_srcdir/tests/lib/pmix_old.py" "$client" 2>&1)
 lines 2 '^modex [01]: all$' "malformed messages do not disturb other clients"
 
-# A socket has no room for a long name: then there is no such door, and all else is as ever.
+# A socket's path can't hold a long name: then there is no such listener, and nothing else changes.
 deep=$tmpdir/$(printf '%0100d' 0)
 mkdir "$deep"
 out=$(TMPDIR=$deep step --mpi pmix -- sh -c 'env; exec "$0" init' "$client" 2>&1)

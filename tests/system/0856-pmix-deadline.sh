@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# mpi/pmix: the deadline of what waits for a rank of the same node, of which libpmix tells its host
+# mpi/pmix: the deadline of what waits for a rank of the same node, of which libpmix notifies its host
 # nothing; and that who does not wait has none.
 
 # shellcheck source=tests/lib/pmix.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# mpi/pmix over several nodes, which are agents on this machine: what fails, and how it is told.
+# mpi/pmix over several nodes, which are agents on this machine: failures and their reports.
 
 # shellcheck source=tests/lib/pmix.sh
 . "${top_srcdir:?}/tests/lib/pmix.sh"
@@ -22,7 +22,7 @@ for what in fence connect group; do
 		"a $what that a rank does not come to names it"
 done
 
-# Rank 2 waits on rank 3's node, of which libpmix tells nothing: that node ends the step.
+# Rank 2 waits on rank 3's node, of which libpmix reports nothing: that node ends the step.
 for what in fence connect group; do
 	nodes 2 4 awaited $what
 	like "$out" 'missing (are|there) .*rank 3' \

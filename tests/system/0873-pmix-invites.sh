@@ -3,7 +3,7 @@
 #
 # mpi/pmix: groups by invitation, on one node and over two, which are agents on this machine: one
 # that is made, and those that are not, since a rank declines, dies, or never answers. Nobody waits
-# for these; what becomes of them is told by events alone.
+# for these; their outcome is reported by events alone.
 
 # shellcheck source=tests/lib/pmix.sh
 . "${top_srcdir:?}/tests/lib/pmix.sh"

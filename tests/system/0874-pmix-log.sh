@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# mpi/pmix: PMIx_Log: what comes to syslog, with which priority, and from whom; what is told where
+# mpi/pmix: PMIx_Log: what comes to syslog, with which priority, and from whom; what is reported where
 # nobody listens there, and of channels that are not served. It runs in a mount namespace of its
 # own, where /dev is another one.
 

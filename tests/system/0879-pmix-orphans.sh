@@ -81,7 +81,7 @@ ok "the service process ends with the last task that connected late" eventually 
 ok "the session directory of tasks that connected late is removed" eventually no_session
 clean_up
 
-# ---- one that is told to end ----
+# ---- one that is requested to end ----
 
 # shellcheck disable=SC2016
 begin 2 'exec "$client" orphan'

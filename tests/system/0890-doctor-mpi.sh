@@ -179,7 +179,7 @@ touch -d '5 minutes ago' "$run/doctor-AbCdEf"
 ailing idle
 clean_after "at the latest after the next run"
 
-# ---- tasks that tell other things --------------------------------------------------------------
+# ---- tasks that report other things --------------------------------------------------------------
 mkdir -p "$tmpdir/bin/selftest"
 cp "$plain" "$tmpdir/bin/stepd"
 stepd=$tmpdir/bin/stepd
