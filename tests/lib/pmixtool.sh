@@ -35,7 +35,7 @@ chmod 755 "$tmpdir/await"
 await=$tmpdir/await
 
 patiently() {
-	eventually "$@" || eventually "$@" || eventually "$@" || eventually "$@" || eventually "$@"
+	comes "$@" || comes "$@" || comes "$@" || comes "$@" || eventually "$@"
 }
 
 fifos() {

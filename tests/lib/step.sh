@@ -26,6 +26,8 @@
 #	process_ended PID...  whether all are gone, or zombies of somebody else
 #	varlink ARG...      tests/lib/varlink.py
 #	hanging PID...      whether one of them hangs in the kernel as "tests/lib/hostile hang" does
+#	eventually COMMAND  waits until it succeeds; where it never does the test fails
+#	comes COMMAND       the same where that is no failure
 #	nothing_left NAME   checks that no cgroup, directory or process of $job is there
 #	nothing_left_soon NAME  the same, for agents that this shell does not wait for
 #	now_ms              a clock
@@ -237,17 +239,22 @@ no_slower() {
 
 # Waits, without guessing a time, until COMMAND succeeds; at most a minute or more, and five where the
 # machine is busy.
-eventually() {
+comes() {
 	tries=0
-	eventually_end=$(($(date +%s) + 300))
+	comes_end=$(($(date +%s) + 300))
 	until "$@" >/dev/null 2>&1; do
 		tries=$((tries + 1))
-		{ [ "$tries" -lt 3000 ] && { [ $((tries % 20)) -ne 0 ] || [ "$(date +%s)" -lt "$eventually_end" ]; }; } || {
-			echo "# waited in vain for: $*" >&2
-			return 1
-		}
+		[ "$tries" -lt 3000 ] || return 1
+		[ $((tries % 20)) -ne 0 ] || [ "$(date +%s)" -lt "$comes_end" ] || return 1
 		sleep 0.02
 	done
+}
+
+eventually() {
+	comes "$@" && return 0
+	echo "# waited in vain for: $*" >&2
+	echo "$*" >>"$tmpdir/waited-in-vain"
+	return 1
 }
 
 # $tmpdir/plugins with proctrack/halfway (tests/lib/halfway_plugin.c), which uses the cgroup tracker.

@@ -218,6 +218,9 @@ bail() {
 # status as one more failure.
 done_testing() {
 	tap_done=yes
+	# Else a condition that can't come is only a minute that is lost.
+	[ ! -s "${tmpdir-}/waited-in-vain" ] ||
+		not_ok "each condition that the test has waited for has come" "$(cat "$tmpdir/waited-in-vain")"
 	[ -n "$tap_plan" ] || printf '1..%d\n' "$tap_count"
 	exit 0
 }

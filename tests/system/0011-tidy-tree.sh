@@ -101,6 +101,10 @@ if command -v shellcheck >/dev/null; then
 else
 	skip 1 "shellcheck is not installed"
 fi
+# Such a value is that of one moment: the wait would be for a text that never changes.
+# shellcheck disable=SC2016 # not a variable of this script
+is "$(grep -nE '(eventually|comes) (test|\[) "?\$\(' tests/system/*.sh tests/lib/*.sh tests/testbed/*.sh)" "" \
+	"no condition that is awaited is evaluated before the wait"
 # What the test beds run stands there by name alone.
 missing=$(cd "$top_srcdir" && grep -ohE 'tests/(unit|system)/[a-zA-Z0-9_-]+' tests/testbed/guest* |
 	sort -u | while read -r name; do

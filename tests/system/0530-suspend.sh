@@ -71,7 +71,7 @@ for b in $(backends); do
 		start_step --result "$tmpdir/r" $t -n 3 -- sh -c 'trap "echo term; exit 7" TERM
 			[ $SLURM_PROCID != 1 ] || kill -STOP $$
 			echo up; while :; do sleep 0.02; done'
-		eventually test "$(wc -l <"$tmpdir/out")" = 2
+		eventually has_lines "$tmpdir/out" 2
 		stopped=$(task 1)
 		is_stopped() { [ "$(process_state "$stopped")" = T ]; }
 		eventually is_stopped

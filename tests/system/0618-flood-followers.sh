@@ -67,7 +67,7 @@ all=$!
 eventually heard 1
 strace -o "$tmpdir/trace" -e trace=sendmsg,epoll_wait,epoll_pwait -p "$agent" 2>"$tmpdir/strace" &
 tracer=$!
-if eventually grep -q attached "$tmpdir/strace"; then
+if comes grep -q attached "$tmpdir/strace"; then
 	request Notify '{"message": "heard"}' >/dev/null
 	ok "an event reaches all of $followers followers" eventually heard 2
 	most=$(most_in_turn)

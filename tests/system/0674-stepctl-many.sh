@@ -26,7 +26,7 @@ for b in $(backends); do
 		agents="$agents $!"
 		n=$((n + 1))
 	done
-	eventually sh -c "[ \$('$stepctl' list | grep -c running) = $steps ]" || eventually sh -c "[ \$('$stepctl' list | grep -c running) = $steps ]"
+	comes sh -c "[ \$('$stepctl' list | grep -c running) = $steps ]" || eventually sh -c "[ \$('$stepctl' list | grep -c running) = $steps ]"
 	is "$("$stepctl" list | grep -c " running ")" "$steps" "$b: $steps steps run"
 	"$stepctl" list --names >"$tmpdir/names"
 	# shellcheck disable=SC2046 # names

@@ -86,7 +86,10 @@ done
 # A task that stood before the suspension is not continued by its end: only signals can do that.
 start_step --proctrack linuxproc --suspend-timeout 60s -n 2 -- \
 	sh -c '[ "$SLURM_PROCID" = 1 ] || kill -STOP $$; sleep 60'
-eventually test "$(standing)" -ge 1
+has_standing() {
+	[ "$(standing)" -ge 1 ]
+}
+eventually has_standing
 kill -TSTP "$agent"
 eventually suspended 0
 upgrade

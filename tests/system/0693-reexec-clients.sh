@@ -15,7 +15,7 @@ value_of() { # NAME: the rest of the line that begins with NAME
 
 times=$(rounds 10 100)
 start_step --proctrack "$tracker" -n 2 -- python3 "$clients" count
-eventually test "$(wc -l <"$tmpdir/out")" -ge 2
+eventually has_lines "$tmpdir/out" 2
 put "$next"
 timeout 1200 python3 "$clients" storm "$(sock)" "$times" >"$tmpdir/storm" 2>&1
 ended 0 "a step whose agent is upgraded $times times in a row, while clients storm it, succeeds"
@@ -77,7 +77,10 @@ ok "a kill sequence of Terminate keeps its times over an upgrade (after $took ms
 
 # An answer of many pieces, read late: made before the change, or refused with a message.
 start_step --proctrack "$tracker" -n 2 -- sh -c 'i=0; while [ $i -lt 20 ]; do sleep 600 & i=$((i+1)); done; wait'
-eventually test "$("$stepctl" pids "$job.0" | wc -l)" -eq 42
+has_pids() {
+	[ "$("$stepctl" pids "$job.0" | wc -l)" -eq "$1" ]
+}
+eventually has_pids 42
 python3 "$clients" slow "$(sock)" >"$tmpdir/slow" &
 slow=$!
 upgrade

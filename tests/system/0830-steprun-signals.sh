@@ -58,7 +58,7 @@ is "$status $(cat "$tmpdir/out")" "130 " "the second ^C ends steprun before a ta
 waiting sh "$tmpdir/task"
 kill -USR1 "$pid"
 echo go >"$tmpdir/gate"
-eventually grep -q USR1 "$tmpdir/out" || eventually has_lines "$tmpdir/out" 1
+comes grep -q USR1 "$tmpdir/out" || eventually has_lines "$tmpdir/out" 1
 kill -QUIT "$pid"
 finish
 like "$(cat "$tmpdir/out")$status" "131|138" "a signal for the tasks waits for them"

@@ -93,7 +93,7 @@ begins_suspended() {
 	[ ! -e "$work/two" ] && has_state SUSPENDED "$two"
 }
 two=
-if eventually begins_suspended; then
+if comes begins_suspended; then
 	ok "a job whose turn is later begins suspended, without a process"
 else
 	not_ok "a job whose turn is later begins suspended, without a process"
