@@ -89,7 +89,6 @@ libnode_la_SOURCES = \
 	proctrack/procusage.c proctrack/procusage.h \
 	proctrack/reporter.c proctrack/reporter.h \
 	stepd/account/apply_limits.c stepd/account/apply_limits.h \
-	stepd/account/sample_text.c stepd/account/sample_text.h \
 	stepd/account/usage.c stepd/account/usage.h \
 	stepd/plugin/plugin.c stepd/plugin/plugin.h \
 	stepd/record/clean.c stepd/record/clean.h \
@@ -120,8 +119,6 @@ libagent_la_SOURCES = \
 	mpi/mpi.c mpi/mpi.h \
 	mpi/service.c mpi/service.h \
 	stepd/account/account.c stepd/account/account.h \
-	stepd/account/oom.c stepd/account/oom.h \
-	stepd/account/sample.c stepd/account/sample.h \
 	stepd/account/tasks.c stepd/account/tasks.h \
 	stepd/binding/binding.c stepd/binding/binding.h \
 	stepd/binding/binding_env.c \

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The step's accounting: when its usage is read, and what is done with it. usage.h has the values,
- * oom.h which tasks ran out of memory, sample.h what is written while the step runs.
+ * The step's accounting: when its usage is read, which tasks ran out of memory, and the samples
+ * that are written while the step runs. usage.h has the values.
  */
 #ifndef STEPD_ACCOUNT_ACCOUNT_H
 #define STEPD_ACCOUNT_ACCOUNT_H
 
+#include <ev.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
 
-#include "stepd/account/oom.h"
 #include "stepd/account/usage.h"
 #include "stepd/api/step.h"
+#include "stepd/api/usage.h"
 #include "stepd/base/err.h"
+#include "stepd/loop/pri_watch.h"
 
+struct account;
 struct ev_loop;
 struct events;
 struct handover;
@@ -24,6 +27,23 @@ struct proctrack;
 struct sample;
 struct task;
 struct tasks;
+
+/* Which tasks ran out of memory: processes that the kernel killed for it are counted in a task's
+ * part of the container, whoever of the task they were and however its first process ended. The
+ * step's count is watched; when it has grown, the tasks' own are read. Where the tracker counts
+ * none, it is not known. */
+struct oom {
+	struct pri_watch watch;
+	ev_timer pause;      /* between two polls of all tasks, which cost some files each */
+	uint64_t kills;      /* of the step */
+	uint64_t attributed; /* of its tasks, as far as they were read */
+	bool late;           /* more were killed during the pause */
+};
+
+#define OOM_INIT                                                                                   \
+	{                                                                                          \
+		.watch = PRI_WATCH_INIT                                                            \
+	}
 
 /* Everything is borrowed for as long as the account is open. */
 struct account_setup {
@@ -57,6 +77,9 @@ struct account {
 	{                                                                                          \
 		.oom = OOM_INIT                                                                    \
 	}
+
+/* Whether the tracker counts processes of the step that the kernel killed. */
+bool oom_is_counted(const struct account *acc);
 
 /* Before the first fork. */
 int account_open(

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What a step and its tasks have used: the values of <stepd/usage.h>, what the agent accumulates of
- * them while the step runs, and the table of them for people.
+ * them while the step runs, and their texts: a table for people, samples for programs.
  */
 #ifndef STEPD_ACCOUNT_USAGE_H
 #define STEPD_ACCOUNT_USAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 #include "stepd/api/step.h"
 #include "stepd/api/usage.h"
 #include "stepd/base/cleanup.h"
+#include "stepd/base/err.h"
 
 struct handover;
 struct json_t;
@@ -124,5 +126,37 @@ struct usage_view {
 
 /* The caller frees it. NULL: no memory. */
 char *usage_table_format(const struct usage_view *view) _must_check_;
+
+/* ---- as samples ------------------------------------------------------------------------------ */
+
+/* A sample as text: one line for the step, one for each task. */
+
+enum sample_format {
+	SAMPLE_CSV,
+	SAMPLE_JSON,
+	SAMPLE_FORMAT_MAX,
+};
+
+struct sample_line {
+	uint64_t time_usec;    /* since 1970 */
+	uint64_t elapsed_usec; /* since the agent's start */
+	int64_t rank;          /* -1: the step */
+	const stepd_usage_t *usage;
+};
+
+/* By the ending of a file's name. */
+enum sample_format sample_format_of(const char *file);
+
+/* The first line of CSV; of JSON there is none. */
+void sample_print_heading(FILE *f, enum sample_format format);
+
+/* What can't be written shows in ferror(f). */
+void sample_print_line(FILE *f, enum sample_format format, const struct sample_line *line);
+
+#define SAMPLE_INTERVAL_MS_LEAST 100u
+#define SAMPLE_INTERVAL_MS_MOST  86400000u
+
+/* "1s" as an interval within those bounds. */
+int sample_parse_interval(const char *text, uint64_t *ret_ms, struct err *err) _must_check_;
 
 #endif

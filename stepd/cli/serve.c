@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "stepd/account/sample_text.h"
+#include "stepd/account/usage.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"

@@ -27,7 +27,7 @@ struct agent_options {
 	const char *runtime_dir; /* NULL: registry.h's choice */
 	const char *trace_file;  /* NULL: none */
 	const char *result_file; /* NULL: none; "-": standard output */
-	const char *sample_file; /* NULL: none; see sample.h */
+	const char *sample_file; /* NULL: none; see account.c */
 	uint64_t sample_interval_ms;
 	bool usage_table;        /* to the log's descriptor, at the end */
 	bool remains_only;       /* agent_adopt(): -EBUSY where a process of the step lives */

@@ -12,8 +12,6 @@
 #include "proctrack/generic.h"
 #include "proctrack/proctrack.h"
 #include "stepd/account/account.h"
-#include "stepd/account/oom.h"
-#include "stepd/account/sample.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/account/sample_text.h"
+#include "stepd/account/usage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/account/sample.h"
+#include "stepd/account/account.h"
 
 static void test_formats(void **state)
 {

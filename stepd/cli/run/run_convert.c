@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "stepd/account/sample_text.h"
+#include "stepd/account/usage.h"
 #include "stepd/base/json.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/signals.h"
