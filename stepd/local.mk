@@ -121,7 +121,6 @@ libagent_la_SOURCES = \
 	stepd/account/account.c stepd/account/account.h \
 	stepd/account/tasks.c stepd/account/tasks.h \
 	stepd/binding/binding.c stepd/binding/binding.h \
-	stepd/binding/binding_env.c \
 	stepd/binding/placement.c stepd/binding/placement.h \
 	stepd/binding/topology.c stepd/binding/topology.h \
 	stepd/frontend/frontends.c stepd/frontend/frontends.h \
@@ -131,7 +130,6 @@ libagent_la_SOURCES = \
 	stepd/launch/clone.c stepd/launch/clone.h \
 	stepd/launch/environ.c stepd/launch/environ.h \
 	stepd/launch/launch.c stepd/launch/launch.h \
-	stepd/launch/linked.c stepd/launch/linked.h \
 	stepd/launch/plan.c stepd/launch/plan.h \
 	stepd/loop/pausable.c stepd/loop/pausable.h \
 	stepd/loop/pri_watch.c stepd/loop/pri_watch.h \

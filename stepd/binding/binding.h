@@ -64,14 +64,6 @@ void binding_clear(struct binding *binding);
 bool binding_is_shared(const struct spec *spec, const struct binding *binding, uint32_t *ret_cpus);
 #define _cleanup_binding_ _cleanup_(binding_clear)
 
-/* The tasks' variables about it; those of another step that came with the environment are
- * removed. */
-int binding_environ(
-	const struct spec *spec, const struct binding *binding, struct strv *env) _must_check_;
-
-/* Removes them all. */
-void binding_environ_none(struct strv *env);
-
 /* ---- in the child ------------------------------------------------------------------------ */
 
 enum binding_part {

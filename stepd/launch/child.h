@@ -48,8 +48,8 @@ enum child_stage {
 
 /* One record, written in one piece (it is smaller than PIPE_BUF). error 0 with CHILD_STAGE_EXEC
  * reports that execve() begins at time_ns; sent only if the launch is traced. With
- * CHILD_STAGE_LINKED detail is the number of the library (linked.h), and that is sent only if there
- * is one. */
+ * CHILD_STAGE_LINKED detail is the number of the library (linked_detect()), and that is sent only
+ * if there is one. */
 struct child_report {
 	uint32_t local_id;
 	uint32_t stage;
@@ -106,5 +106,19 @@ _noreturn_ void child_main(struct child_context *context);
  * the exit status that the failure counts as (126, 127). */
 int child_report_explain(
 	const struct child_setup *setup, const struct child_report *report, struct err *err);
+
+/* ---- which MPI library a program is linked with ---------------------------------------------- */
+
+/* The library as the program's ELF file names it (DT_NEEDED). The file is the user's: it is read at
+ * offsets into memory of a fixed size, by raw system calls alone, for a child that shares its
+ * parent's memory. A library that is loaded by dlopen(3), or by a program that a script runs, is
+ * not found.
+ *
+ * Returns the number of the library; 0: none that is known, or not an ELF file. */
+unsigned linked_detect(int fd);
+
+/* The library's file name, and the plugin that serves it; NULL: not the number of a library. */
+const char *linked_library(unsigned number);
+const char *linked_plugin(unsigned number);
 
 #endif

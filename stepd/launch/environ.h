@@ -11,6 +11,7 @@
 #include "stepd/base/err.h"
 #include "stepd/base/strv.h"
 
+struct binding;
 struct identity;
 struct spec;
 
@@ -27,6 +28,11 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
  * step's first tasks is left out. */
 int environ_make_joined(const struct strv *base, const struct strv *extra, uint32_t size,
 	const uint32_t *ranks, uint32_t count, struct strv *ret_env) _must_check_;
+
+/* Sets the variables about the tasks' binding. Those of another step, which came with the
+ * environment, are removed. */
+int environ_set_binding(
+	const struct spec *spec, const struct binding *binding, struct strv *env) _must_check_;
 
 /* Space for one task's vector over any of the prepared environments. */
 struct environ_task {

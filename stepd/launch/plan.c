@@ -355,7 +355,7 @@ int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err)
 			spec, extra, &plan->job, &plan->id, mpi_type, &plan->programs[k].env, err);
 		if (r < 0)
 			return r;
-		if (binding_environ(spec, &plan->binding, &plan->programs[k].env) < 0)
+		if (environ_set_binding(spec, &plan->binding, &plan->programs[k].env) < 0)
 			return err_set(err, -ENOMEM, "make the tasks' environment");
 	}
 	return reserve_task_env(plan, err);

@@ -6,7 +6,7 @@
 
 #include "mpi/mpi.h"
 #include "stepd/base/log.h"
-#include "stepd/launch/linked.h"
+#include "stepd/launch/child.h"
 #include "stepd/step/agent_impl.h"
 
 /* "pmi2" of "mpi/pmi2" */

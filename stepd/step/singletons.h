@@ -2,7 +2,7 @@
  *
  * A program of MPI whose library speaks another protocol than the step's plugin: each task runs as
  * a job of one rank, and nothing fails. Its library is found by the step's first task before its
- * exec (launch/linked.h). Without a plugin that is enough; with one, its service warns at the end,
+ * exec (linked_detect()). Without a plugin that is enough; with one, its service warns at the end,
  * if no task has spoken with it by then.
  */
 #ifndef STEPD_STEP_SINGLETONS_H

@@ -131,7 +131,7 @@ section "EXIT STATUS" | sed -n 's/^\.It \(1[0-9]*\)\(+ .*\)\{0,1\}$/\1/p' | sort
 is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/codes")" "the manual has an entry for every exit status"
 
 # Variables that tasks get.
-grep -ho '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/launch/environ.c" "$top_srcdir/stepd/binding/binding_env.c" | tr -d '"' | sort -u >"$tmpdir/set"
+grep -ho '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/launch/environ.c" | tr -d '"' | sort -u >"$tmpdir/set"
 awk '/^\.S[sh] / { on = $0 == ".Ss Given to the tasks" } on && /^\.It Ev /' "$manual" |
 	grep -o '[A-Z][A-Z_]*[A-Z]' | sort -u >"$tmpdir/documented"
 is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/set")" "the manual has the variables that tasks get"

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "stepd/binding/binding.h"
+#include "stepd/launch/environ.h"
 #include "stepd/binding/placement.h"
 #include "stepd/spec/spec.h"
 #include "tests/lib/scratch.h"
@@ -477,7 +478,7 @@ static void check_environ(uint32_t ntasks, const char *fields, const char *wante
 	assert_int_equal(strv_env_set(&env, "SLURM_CPU_BIND_LIST", "0x80"), 0);
 	assert_int_equal(strv_env_set(&env, "SLURM_MEM_BIND_PREFER", "prefer"), 0);
 	assert_int_equal(strv_env_set(&env, "A", "b"), 0);
-	assert_int_equal(binding_environ(spec, &b, &env), 0);
+	assert_int_equal(environ_set_binding(spec, &b, &env), 0);
 	assert_non_null(f);
 	for (i = 0; i < env.n; i++)
 		fprintf(f, i ? " %s" : "%s", env.v[i]);

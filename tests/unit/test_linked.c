@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "stepd/launch/linked.h"
+#include "stepd/launch/child.h"
 
 #define ADDRESS 0x400000u
 
