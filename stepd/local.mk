@@ -62,9 +62,7 @@ libcontrol_la_SOURCES = \
 	stepd/control/call.c \
 	stepd/control/conn.c \
 	stepd/control/control.h stepd/control/control_impl.h \
-	stepd/control/frame.c stepd/control/frame.h \
 	stepd/control/interface.h \
-	stepd/control/quota.c \
 	stepd/control/save.c \
 	stepd/control/server.c
 nodist_libcontrol_la_SOURCES = stepd/control/interface.c

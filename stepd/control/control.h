@@ -28,7 +28,7 @@ struct log;
 /* Bounds, which doc/stepd-control.7 repeats.
  *
  * Memory: all buffers of all connections together never hold more than CONTROL_MEMORY_MAX; what is
- * silent gives way to what moves (quota.c). Beside them there are CONTROL_CONNECTIONS_MAX times
+ * silent gives way to what moves (conn.c). Beside them there are CONTROL_CONNECTIONS_MAX times
  * some 600 bytes, and what one call takes while it runs, one at a time: its JSON, at most 6 MiB for
  * the worst frame that the bounds allow, and what its method makes. The kernel holds for each
  * connection what its peer has not read, at most net.core.wmem_default. */

@@ -19,7 +19,6 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/control/control.h"
-#include "stepd/control/frame.h"
 
 #define CONTROL_READ_SIZE (64u << 10) /* bytes taken from a connection at a time */
 
@@ -31,6 +30,14 @@ struct control_call {
 	const struct control_method *method; /* NULL: not looked up yet */
 	control_call_fn on_drained, on_gone; /* NULL: nobody wants it */
 	void *drained_userdata, *gone_userdata;
+};
+
+/* Received bytes, cut into frames: each ends with a NUL, and none is longer than its sender may
+ * send. */
+struct frames {
+	struct buffer bytes;
+	size_t searched; /* of them: no NUL among these */
+	size_t max;      /* bytes of a frame, without its NUL */
 };
 
 TAILQ_HEAD(conn_list, conn);
@@ -121,28 +128,6 @@ void access_deny(struct control_call *call, const char *name);
 DEFINE_CLEANUP(struct control *, control_close);
 #define _cleanup_control_ _cleanup_(control_close_p)
 
-/* ---- quota.c: connections, memory and the time of a turn are finite -------------------------- */
-
-/* Whether this peer may have one connection more: 0, or the limit that it would exceed. */
-unsigned quota_admit(
-	struct control *c, const struct control_peer *peer, enum control_access access);
-
-unsigned quota_count_all(const struct control *c);
-
-/* Reserves so many bytes more for this connection's buffers, which may cost others theirs. */
-bool quota_reserve(struct conn *conn, size_t bytes);
-
-/* The connection's buffers have changed. */
-void quota_update(struct conn *conn);
-
-/* Gives memory back to the kernel once it is not used any more. */
-void quota_trim(struct control *c);
-
-/* Whether calls of this class have time left in this turn of the loop, and taking from it: the
- * time since begin_ns, of clock_now_ns(). */
-bool turn_has_time(struct control *c, enum control_access turn_class);
-void turn_charge(struct control *c, enum control_access turn_class, uint64_t begin_ns);
-
 /* ---- conn.c ---------------------------------------------------------------------------------- */
 
 int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
@@ -156,6 +141,34 @@ void conn_settle(struct conn *conn);      /* waits for what can come next */
 void conn_finish(struct conn *conn);
 bool conn_is_busy(const struct conn *conn);
 void conn_send(struct conn *conn, struct iovec *iov, size_t count);
+
+/* The first frame: 1 with its text, without the NUL, borrowed until anything is added or dropped; 0
+ * if its end has not come; -EMSGSIZE if it is too long. */
+int frames_first(struct frames *f, const char **ret_text, size_t *ret_size) _must_check_;
+
+/* Removes the first frame, which there must be. */
+void frames_drop(struct frames *f, size_t size);
+
+void frames_clear(struct frames *f);
+
+/* Before a parser spends memory on it: whether the text nests no deeper than CONTROL_DEPTH_MAX and
+ * has at most values_max values. It need not be JSON: the parser decides on that. */
+bool frame_is_bounded(const char *text, size_t size, size_t values_max);
+
+/* Whether this peer may have one connection more: 0, or the limit that it would exceed. */
+unsigned quota_admit(
+	struct control *c, const struct control_peer *peer, enum control_access access);
+
+unsigned quota_count_all(const struct control *c);
+
+/* The connection's buffers have changed. */
+void quota_update(struct conn *conn);
+
+/* Gives memory back to the kernel once it is not used any more. */
+void quota_trim(struct control *c);
+
+/* Whether calls of this class have time left in this turn of the loop. */
+bool turn_has_time(struct control *c, enum control_access turn_class);
 
 /* ---- call.c ---------------------------------------------------------------------------------- */
 

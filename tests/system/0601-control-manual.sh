@@ -29,7 +29,7 @@ has "has $(constant CALLS_PER_TURN) calls handled" "the manual has the most call
 has "has $(constant CONTROL_SMALL_FRAME_MAX) bytes and $(constant CONTROL_SMALL_VALUES) values" \
 	"the manual has the bounds of a stranger's call"
 budget() { # ACCESS: milliseconds of a turn
-	sed -n "s/^	\[CONTROL_$1\] = \([0-9]*\),$/\1/p" "$top_srcdir/stepd/control/quota.c"
+	sed -n "s/^	\[CONTROL_$1\] = \([0-9]*\),$/\1/p" "$top_srcdir/stepd/control/conn.c"
 }
 accepting() { # LISTENER
 	sed -n "s/^	\[LISTENER_$1\] = {\([0-9]*\), .*/\1/p" "$top_srcdir/stepd/control/server.c"
@@ -41,7 +41,7 @@ has "$(accepting AGENT) ms at .Pa socket.agent , $(accepting OWNER) ms at .Pa so
 	"the manual has the time of accepting connections in a turn"
 has "is at most $(($(constant CONTROL_MEMORY_MAX) >> 20)) MiB" "the manual has the most memory of the socket"
 shares=$(sed -n 's/.*\[CONTROL_\(OWNER\|OPERATOR\|EVERYBODY\)\] = {\([0-9]*\), \([0-9]*\)}.*/\1 \2 \3/p' \
-	"$top_srcdir/stepd/control/quota.c")
+	"$top_srcdir/stepd/control/conn.c")
 is "$(echo "$shares" | wc -l)" 3 "the source has shares of connections for three classes"
 set -- $shares
 has "the owner has $2," "the manual has the owner's share of connections"

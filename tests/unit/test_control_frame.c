@@ -2,7 +2,7 @@
  *
  * Bytes cut into frames, however they come, and frames judged before they are parsed.
  */
-#include "stepd/control/frame.h"
+#include "stepd/control/control_impl.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,6 @@
 #include <cmocka.h>
 
 #include <string.h>
-
-#include "stepd/control/control.h"
 
 static void expect_frame(struct frames *f, const char *want, size_t size)
 {
