@@ -123,7 +123,6 @@ libagent_la_SOURCES = \
 	stepd/binding/topology.c stepd/binding/topology.h \
 	stepd/frontend/frontends.c stepd/frontend/frontends.h \
 	stepd/frontend/mpi_requests.c stepd/frontend/mpi_requests.h \
-	stepd/frontend/varlink.c stepd/frontend/varlink.h \
 	stepd/launch/child.c stepd/launch/child.h \
 	stepd/launch/clone.c stepd/launch/clone.h \
 	stepd/launch/environ.c stepd/launch/environ.h \

@@ -3,7 +3,7 @@
  * The control service: a Unix socket that speaks Varlink (https://varlink.org/Method-Call), for a
  * table of methods that its owner gives. Here is what every method needs and none decides: frames,
  * credentials, access, limits of connections, memory and time. What a method does is its owner's
- * (stepd/frontend/varlink.c).
+ * (stepd/frontend/frontends.c).
  *
  * One call of a connection is under way at a time; later ones wait, unread, so that a client that
  * takes no answers can't fill memory. Nobody's slowness delays another: sockets never block.

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Those through which a step's operations (stepd/operations/) are called: the control socket
- * (varlink.h) and the MPI service process's link (mpi_requests.h).
+ * The frontends call the step's operations (stepd/operations/), and decide nothing themselves. This
+ * one is the control socket, io.stepd.Step over Varlink: the service (stepd/control/control.h)
+ * knows connections, frames, callers and their access; its calls become calls of operations, whose
+ * replies become its replies. The other one is the MPI service process's link (mpi_requests.h).
  */
 #ifndef STEPD_FRONTEND_FRONTENDS_H
 #define STEPD_FRONTEND_FRONTENDS_H
