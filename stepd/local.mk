@@ -131,18 +131,11 @@ libagent_la_SOURCES = \
 	stepd/loop/pausable.c stepd/loop/pausable.h \
 	stepd/loop/pri_watch.c stepd/loop/pri_watch.h \
 	stepd/loop/worker.c stepd/loop/worker.h \
-	stepd/operations/change.c \
-	stepd/operations/describe.c \
-	stepd/operations/find.c \
 	stepd/operations/follow.c \
-	stepd/operations/list.c stepd/operations/list.h \
+	stepd/operations/query.c \
 	stepd/operations/operations.c stepd/operations/operations.h \
 	stepd/operations/operations_impl.h \
-	stepd/operations/params.c \
-	stepd/operations/reexec.c \
-	stepd/operations/signal.c \
-	stepd/operations/table.c \
-	stepd/operations/usage.c \
+	stepd/operations/act.c \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h \
 	stepd/process/stdfd.c stepd/process/stdfd.h \

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Events and Wait: calls that last. Who follows events stands in their file, and is given the next
- * lines when the kernel has taken the last ones: a slow one costs no memory, and delays nobody. New
- * events are sent to each in its connection's turn, from the share of time that its class has: many
- * who follow delay no more than many who call.
+ * The operations that last: Events, Wait and Usage.
  */
 #include <assert.h>
 #include <string.h>
 
+#include "proctrack/proctrack.h"
+#include "stepd/account/account.h"
+#include "stepd/account/usage.h"
+#include "stepd/base/clock.h"
 #include "stepd/operations/operations_impl.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
@@ -16,7 +17,12 @@
 /* Of events read at a time. */
 #define READ_SIZE (4 * EVENT_LINE_MAX)
 
-/* ---- Events ---------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------
+ *
+ * A follower has a position in the file of events, and is sent the next lines when the kernel has
+ * taken the last ones: a slow follower costs no memory and delays nobody. New events are sent in
+ * the turn of each connection, from the share of time of its class.
+ */
 
 struct follower {
 	struct pending pending;
@@ -25,17 +31,17 @@ struct follower {
 	bool last;     /* what comes now is the end */
 };
 
-static const char before[] = "{\"event\":";
+static const char event_head[] = "{\"event\":";
 
 /* One reply; the last one if the step's events end with it. */
-static void send_event(struct follower *f, const char *line, size_t size, bool last)
+static void follower_send_event(struct follower *f, const char *line, size_t size, bool last)
 {
 	struct op_call *call = f->pending.call;
-	char text[sizeof(before) + EVENT_LINE_MAX];
-	size_t at = strlen(before);
+	char text[sizeof(event_head) + EVENT_LINE_MAX];
+	size_t at = strlen(event_head);
 
 	assert(size <= EVENT_LINE_MAX);
-	memcpy(text, before, at);
+	memcpy(text, event_head, at);
 	memcpy(text + at, line, size);
 	at += size;
 	text[at++] = '}';
@@ -48,7 +54,7 @@ static void send_event(struct follower *f, const char *line, size_t size, bool l
 }
 
 /* Stands for those that are not in the file any more. */
-static void send_lost(struct follower *f, uint64_t next)
+static void follower_send_lost(struct follower *f, uint64_t next)
 {
 	struct event event = EVENT_INIT(EVENT_LOST);
 	char line[EVENT_LINE_MAX];
@@ -57,25 +63,26 @@ static void send_lost(struct follower *f, uint64_t next)
 	event.count = (int64_t)f->cursor.lost;
 	f->cursor.lost = 0;
 	size = event_format(&event, next - 1, line);
-	send_event(f, line, size - 1, false);
+	follower_send_event(f, line, size - 1, false);
 }
 
-static void on_drained(void *userdata);
+static void follower_on_drained(void *userdata);
 
 /* The lines of one reading. The follower may be no more after it. */
-static void send_lines(struct follower *f, const char *buf, size_t size)
+static void follower_send_lines(struct follower *f, const char *buf, size_t size)
 {
 	const char *line, *end = buf + size, *newline;
 	bool at_end = f->last && f->cursor.next > events_last(f->pending.o->a->events);
 
 	if (f->cursor.lost)
-		send_lost(f, event_get_sequence(buf, size));
+		follower_send_lost(f, event_get_sequence(buf, size));
 	f->draining = true;
-	op_on_drained(f->pending.call, on_drained, f);
+	op_on_drained(f->pending.call, follower_on_drained, f);
 	for (line = buf; line < end; line = newline + 1) {
 		newline = memchr(line, '\n', (size_t)(end - line));
 		assert(newline); /* events_read() gives whole lines */
-		send_event(f, line, (size_t)(newline - line), at_end && newline + 1 == end);
+		follower_send_event(
+			f, line, (size_t)(newline - line), at_end && newline + 1 == end);
 	}
 }
 
@@ -96,14 +103,14 @@ static void follower_push(struct follower *f)
 		return;
 	n = events_read(events, &f->cursor, buf, sizeof(buf));
 	if (n > 0)
-		send_lines(f, buf, (size_t)n);
+		follower_send_lines(f, buf, (size_t)n);
 	else if (n < 0)
 		op_fail(pending_end(&f->pending), (int)n, "the step's events can't be read");
 	else if (f->last) /* it had the last one before */
 		fail_ended(&f->pending, "the step has ended, and all of its events have been sent");
 }
 
-static void on_drained(void *userdata)
+static void follower_on_drained(void *userdata)
 {
 	struct follower *f = userdata;
 
@@ -117,7 +124,7 @@ static void follower_push_in_turn(struct follower *f)
 	if (f->draining)
 		return;
 	f->draining = true;
-	op_on_drained(f->pending.call, on_drained, f);
+	op_on_drained(f->pending.call, follower_on_drained, f);
 }
 
 static void followers_push(struct operations *o)
@@ -201,10 +208,243 @@ void events_resume_call(struct operations *o, struct op_call *call, const json_t
 		.lost = (uint64_t)json_get_int(state, "lost", 0),
 	};
 	f->draining = true;
-	op_on_drained(call, on_drained, f);
+	op_on_drained(call, follower_on_drained, f);
 }
 
-/* ---- Wait ------------------------------------------------------------------------------------ */
+/* ---- Usage ----------------------------------------------------------------------------------
+ *
+ * To read the usage of a step of many tasks takes a dozen files for each, in the agent's loop. The
+ * next reading is at least nine times as far away as the last one took; calls meanwhile get its
+ * values.
+ */
+
+#define REST_FACTOR 9
+
+/* So many are read also where the step's usage alone is requested: the account knows of those that
+ * have ended where the tracker does not count them. */
+#define CHEAP_TASKS 64
+
+struct usage_call {
+	struct pending pending;
+	ev_timer timer;
+	bool tasks;
+	bool draining; /* has not taken the last reply: the next is left out */
+};
+
+/* Where nothing else needs an account of the tasks there is none: then it is what is now. */
+struct reading {
+	const stepd_usage_t *step, *tasks;
+	stepd_usage_t own_step, *own_tasks;
+};
+
+static void reading_clear(struct reading *reading)
+{
+	free(reading->own_tasks);
+}
+
+static bool usage_is_due(const struct operations *o, uint64_t now_ns)
+{
+	return now_ns - o->usage_read_ns >= REST_FACTOR * o->usage_cost_ns;
+}
+
+static int usage_read_account(struct operations *o, struct reading *reading)
+{
+	struct agent *a = o->a;
+	uint64_t begin_ns = clock_now_ns();
+
+	if (a->state < AGENT_DRAINING && usage_is_due(o, begin_ns)) {
+		account_poll(&a->account);
+		o->usage_read_ns = clock_now_ns();
+		o->usage_cost_ns = o->usage_read_ns - begin_ns;
+	}
+	reading->step = &a->account.usage.step;
+	reading->tasks = a->account.usage.tasks;
+	return 0;
+}
+
+/* The step alone costs some files, whatever tasks it has. */
+static int usage_read_tracker(struct operations *o, bool tasks, struct reading *reading)
+{
+	const struct agent *a = o->a;
+	const stepd_step_rec_t *job = &a->plan.job;
+
+	reading->step = &reading->own_step;
+	if (!tasks)
+		return proctrack_usage(a->pt, job->cont_id, NULL, &reading->own_step);
+	reading->own_tasks = calloc(job->node_tasks + 1u, sizeof(*reading->own_tasks));
+	if (!reading->own_tasks)
+		return -ENOMEM;
+	reading->tasks = reading->own_tasks;
+	return proctrack_usage_tasks(a->pt, job->cont_id, job->task, job->node_tasks,
+		&reading->own_step, reading->own_tasks);
+}
+
+static json_t *usage_pack_values(const stepd_usage_t *usage)
+{
+	json_auto_t *doc = json_object();
+
+	return doc && usage_pack(doc, usage) == 0 ? take_ptr(doc) : NULL;
+}
+
+static json_t *usage_pack_tasks(const struct agent *a, const stepd_usage_t *usage)
+{
+	json_auto_t *array = json_array();
+	json_t *doc;
+	uint32_t i;
+	int r = array ? 0 : -1;
+
+	for (i = 0; usage && r == 0 && i < a->tasks.n; i++) {
+		doc = usage_pack_values(&usage[i]);
+		r = doc ? json_object_set_new(doc, "rank", json_integer(a->tasks.v[i].rank)) : -1;
+		if (r == 0)
+			r = json_array_append_new(array, doc);
+		else
+			json_decref(doc);
+	}
+	return r == 0 ? take_ptr(array) : NULL;
+}
+
+/* 0 and the reply, or -errno. */
+static int usage_make_reply(struct operations *o, bool tasks, json_t **ret_reply)
+{
+	_cleanup_(reading_clear) struct reading reading = {0};
+	const struct agent *a = o->a;
+	uint64_t now_ns = clock_now_ns(), end_ns = a->end.time_ns ? a->end.time_ns : now_ns;
+	int r;
+
+	r = a->account.usage.enabled &&
+			(tasks || a->tasks.n <= CHEAP_TASKS || a->state >= AGENT_DRAINING)
+		? usage_read_account(o, &reading)
+		: usage_read_tracker(o, tasks, &reading);
+	if (r < 0 && r != -ESRCH)
+		return r;
+	*ret_reply = json_pack("{s:I, s:I, s:o, s:o}", "time_usec",
+		(json_int_t)(o->start_time_usec + (int64_t)(now_ns - a->origin.begin_ns) / 1000),
+		"elapsed_usec", (json_int_t)((end_ns - a->origin.begin_ns) / 1000), "step",
+		usage_pack_values(reading.step), "tasks",
+		usage_pack_tasks(a, tasks ? reading.tasks : NULL));
+	return *ret_reply ? 0 : -ENOMEM;
+}
+
+static void usage_call_clear(struct pending *pending)
+{
+	ev_timer_stop(pending->o->a->loop, &((struct usage_call *)pending)->timer);
+}
+
+static void usage_on_drained(void *userdata)
+{
+	struct usage_call *u = userdata;
+
+	assert(u);
+	u->draining = false;
+}
+
+static void usage_send(struct usage_call *u)
+{
+	json_t *reply = NULL;
+	int r = usage_make_reply(u->pending.o, u->tasks, &reply);
+
+	if (r < 0) {
+		op_fail(pending_end(&u->pending), r, "the step's usage can't be read");
+		return;
+	}
+	u->draining = true;
+	op_on_drained(u->pending.call, usage_on_drained, u);
+	op_reply_more_take(u->pending.call, reply);
+}
+
+static void usage_on_timer(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
+{
+	struct usage_call *u = w->data;
+
+	assert(u);
+	if (!u->draining)
+		usage_send(u);
+}
+
+/* Sends one after so many seconds, and then in each interval. NULL: the call has failed. */
+static struct usage_call *usage_follow(struct operations *o, struct op_call *call, bool tasks,
+	double first_sec, int64_t interval_ms)
+{
+	struct usage_call *u = pending_new(o, call, PENDING_USAGE, sizeof(*u), usage_call_clear);
+
+	if (!u)
+		return NULL;
+	u->tasks = tasks;
+	ev_timer_init(&u->timer, usage_on_timer, first_sec, (double)interval_ms / 1e3);
+	u->timer.data = u;
+	ev_now_update(o->a->loop);
+	ev_timer_start(o->a->loop, &u->timer);
+	return u;
+}
+
+json_t *usage_save_call(const struct pending *pending)
+{
+	struct usage_call *u = (struct usage_call *)
+		pending; /* ev_timer_remaining() takes no const, and changes nothing */
+
+	return json_pack("{s:b, s:I, s:I}", "tasks", (int)u->tasks, "interval_ms",
+		(json_int_t)(u->timer.repeat * 1e3 + 0.5), "deadline_ns",
+		(json_int_t)handover_deadline_ns(
+			ev_timer_remaining(pending->o->a->loop, &u->timer)));
+}
+
+void usage_resume_call(struct operations *o, struct op_call *call, const json_t *state)
+{
+	struct usage_call *u = usage_follow(o, call, json_get_bool(state, "tasks", true),
+		handover_left_sec(json_get_int(state, "deadline_ns", 0)),
+		json_get_int(state, "interval_ms", OPERATIONS_INTERVAL_MS_LEAST));
+
+	if (!u)
+		return;
+	u->draining = true;
+	op_on_drained(call, usage_on_drained, u);
+}
+
+static void usage_end(struct pending *pending)
+{
+	json_t *reply = NULL;
+	int r = usage_make_reply(pending->o, ((struct usage_call *)pending)->tasks, &reply);
+
+	if (r < 0)
+		op_fail(pending_end(pending), r, "the step's usage can't be read");
+	else
+		op_reply_take(pending_end(pending), reply);
+}
+
+void op_usage(struct op_call *call, const json_t *parameters, struct operations *o)
+{
+	int64_t interval_ms = param_int(parameters, "interval_ms", 0);
+	bool given = param_is_given(parameters, "interval_ms");
+	bool tasks = param_bool(parameters, "tasks", true);
+	struct usage_call *u;
+	json_t *reply = NULL;
+	int r;
+
+	if (given &&
+		(interval_ms < OPERATIONS_INTERVAL_MS_LEAST ||
+			interval_ms > OPERATIONS_INTERVAL_MS_MOST)) {
+		op_fail_parameter(call, "interval_ms");
+		return;
+	}
+	if (given && !call->more) {
+		op_fail_more(call);
+		return;
+	}
+	if (given && !o->ending) {
+		u = usage_follow(o, call, tasks, (double)interval_ms / 1e3, interval_ms);
+		if (u)
+			usage_send(u);
+		return;
+	}
+	r = usage_make_reply(o, tasks, &reply);
+	if (r < 0)
+		op_fail(call, r, "the step's usage can't be read");
+	else
+		op_reply_take(call, reply);
+}
+
+/* ---- Wait ---------------------------------------------------------------------------------- */
 
 static void send_state(const struct pending *pending)
 {
@@ -230,6 +470,8 @@ void op_wait(struct op_call *call, _unused_ const json_t *parameters, struct ope
 	else if (pending && call->more)
 		send_state(pending);
 }
+
+/* ---- what the step reports ----------------------------------------------------------------- */
 
 void follow_state_changed(struct operations *o)
 {

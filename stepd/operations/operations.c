@@ -2,18 +2,23 @@
 #include "stepd/operations/operations.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "stepd/api/proctrack.h"
 #include "stepd/base/clock.h"
+#include "stepd/base/parse.h"
 #include "stepd/base/procstat.h"
 #include "stepd/operations/operations_impl.h"
 #include "stepd/record/events.h"
 #include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
+#include "stepd/spec/rank_bits.h"
 #include "stepd/step/mpi_link.h"
+#include "stepd/step/reexec.h"
 
-/* ---- replies -------------------------------------------------------------------------------- */
+/* ---- replies ------------------------------------------------------------------------------- */
 
 const char *const op_error_names[OP_ERROR_MAX] = {
 	[OP_INVALID_PARAMETER] = "InvalidParameter",
@@ -142,7 +147,7 @@ bool op_can_act(struct op_call *call, const struct agent *a)
 	return false;
 }
 
-/* ---- calls that are held -------------------------------------------------------------------- */
+/* ---- calls that are held ------------------------------------------------------------------- */
 
 struct op_call *pending_end(struct pending *pending)
 {
@@ -201,7 +206,151 @@ struct pending *pending_find(const struct operations *o, enum pending_kind kind)
 	return pending;
 }
 
-/* ---- the step's state ------------------------------------------------------------------------ */
+/* ---- parameters ---------------------------------------------------------------------------- */
+
+bool param_is_given(const json_t *parameters, const char *name)
+{
+	const json_t *value = json_object_get(parameters, name);
+
+	return value && !json_is_null(value);
+}
+
+int64_t param_int(const json_t *parameters, const char *name, int64_t otherwise)
+{
+	const json_t *value = json_object_get(parameters, name);
+
+	return json_is_integer(value) ? json_integer_value(value) : otherwise;
+}
+
+bool param_bool(const json_t *parameters, const char *name, bool otherwise)
+{
+	const json_t *value = json_object_get(parameters, name);
+
+	return json_is_boolean(value) ? json_is_true(value) : otherwise;
+}
+
+const char *param_text(const json_t *parameters, const char *name)
+{
+	return json_string_value(json_object_get(parameters, name));
+}
+
+bool param_pid(struct op_call *call, const json_t *parameters, const char *name, pid_t *ret_pid)
+{
+	int64_t pid = param_int(parameters, name, 0);
+
+	if (param_is_given(parameters, name) && (pid < 1 || pid > INT_MAX)) {
+		op_fail_parameter(call, name);
+		return false;
+	}
+	*ret_pid = (pid_t)pid;
+	return true;
+}
+
+bool param_start_ticks(struct op_call *call, const json_t *parameters, uint64_t *ret_ticks)
+{
+	int64_t ticks = param_int(parameters, "start_ticks", 0);
+
+	/* no process but the first ones starts at 0, and 0 means "any" further on */
+	if (param_is_given(parameters, "start_ticks") && ticks < 1) {
+		op_fail_parameter(call, "start_ticks");
+		return false;
+	}
+	*ret_ticks = (uint64_t)ticks;
+	return true;
+}
+
+/* ---- ranks --------------------------------------------------------------------------------- */
+
+struct rank_reader {
+	unsigned char *here; /* ranks of this node */
+	uint32_t limit;
+	struct rank_choice *choice;
+	uint32_t missing;
+};
+
+static int take_rank(uint32_t rank, void *userdata)
+{
+	struct rank_reader *reader = userdata;
+
+	if (rank >= reader->limit || !rank_bits_test(reader->here, rank)) {
+		reader->missing = rank;
+		return -ENOENT;
+	}
+	if (!rank_bits_set(reader->choice->bits, rank))
+		reader->choice->count++;
+	return 0;
+}
+
+static int read_ranks(const struct agent *a, const char *text, struct rank_reader *reader)
+{
+	uint32_t i;
+
+	reader->limit = a->plan.job.ntasks;
+	for (i = 0; i < a->tasks.n; i++) { /* of spawns, they may be far above */
+		if (a->tasks.v[i].rank >= reader->limit)
+			reader->limit = a->tasks.v[i].rank + 1;
+	}
+	reader->here = rank_bits_new(reader->limit);
+	reader->choice->bits = rank_bits_new(reader->limit);
+	reader->choice->limit = reader->limit;
+	if (!reader->here || !reader->choice->bits)
+		return -ENOMEM;
+	for (i = 0; i < a->tasks.n; i++)
+		(void)rank_bits_set(reader->here, a->tasks.v[i].rank);
+	return parse_ranges(text, UINT32_MAX, take_rank, reader);
+}
+
+void rank_choice_clear(struct rank_choice *choice)
+{
+	free(choice->bits);
+	*choice = (struct rank_choice){0};
+}
+
+bool rank_choice_has(const struct rank_choice *choice, uint32_t rank)
+{
+	if (!choice->bits)
+		return true;
+	/* one that has joined the step since is none of them */
+	return rank < choice->limit && rank_bits_test(choice->bits, rank);
+}
+
+bool param_ranks(const struct agent *a, struct op_call *call, const json_t *parameters,
+	struct rank_choice *ret_choice)
+{
+	const char *text = param_text(parameters, "ranks");
+	struct rank_reader reader = {.choice = ret_choice};
+	int r;
+
+	*ret_choice = (struct rank_choice){0};
+	if (!text)
+		return true;
+	r = read_ranks(a, text, &reader);
+	free(reader.here);
+	if (r == 0)
+		return true;
+	rank_choice_clear(ret_choice);
+	if (r == -ENOENT)
+		op_fail_task(call, reader.missing);
+	else if (r == -ENOMEM)
+		op_fail_no_memory(call);
+	else
+		op_fail_parameter(call, "ranks");
+	return false;
+}
+
+uint32_t *rank_choice_list(const struct agent *a, const struct rank_choice *choice)
+{
+	uint32_t *ranks = malloc((choice->count + 1) * sizeof(*ranks)), i;
+	size_t n = 0;
+
+	for (i = 0; ranks && i < a->tasks.n; i++) {
+		if (rank_choice_has(choice, a->tasks.v[i].rank))
+			ranks[n++] = a->tasks.v[i].rank;
+	}
+	return ranks;
+}
+
+/* ---- the step's state ---------------------------------------------------------------------- */
 
 const char *operations_state_name(const struct agent *a)
 {
@@ -233,7 +382,7 @@ void operations_end(struct operations *o)
 	follow_end(o);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 static void read_identity(struct operations *o)
 {
@@ -289,4 +438,192 @@ void operations_restore(struct operations *o, const json_t *object)
 {
 	o->start_time_usec = json_get_int(object, "start_time_usec", o->start_time_usec);
 	o->reported_state = operations_state_name(o->a); /* by the old program */
+}
+
+/* ---- re-exec ------------------------------------------------------------------------------- */
+
+/* When the agent executes a new program, calls that are held are saved and resumed, each kind in
+ * its own way. A listing that is being sent is not: the exec waits for its end. */
+
+static void op_reexec(struct op_call *call, _unused_ const json_t *parameters, struct operations *o)
+{
+	if (o->a->state >= AGENT_ENDED)
+		op_fail_state(call, o->a, "the step has ended");
+	else if (pending_new(o, call, PENDING_REEXEC, sizeof(struct pending), NULL))
+		reexec_request(o->a);
+}
+
+bool operations_is_answering(const struct operations *o)
+{
+	return pending_find(o, PENDING_LISTING);
+}
+
+/* Those that wait now: a reply may bring the next call. */
+void operations_not_reexeced(struct operations *o, const struct err *why)
+{
+	struct pending *pending;
+
+	while ((pending = pending_find(o, PENDING_REEXEC)))
+		pending->kind = PENDING_DONE;
+	while ((pending = pending_find(o, PENDING_DONE)))
+		op_fail(pending_end(pending), why->code, why->text);
+}
+
+/* The kind alone is saved. */
+static json_t *save_nothing(_unused_ const struct pending *pending)
+{
+	return json_object();
+}
+
+static void resume_reexec(struct operations *o, struct op_call *call, _unused_ const json_t *state)
+{
+	json_t *reply = json_pack("{s:s}", "version", o->a->options->version);
+
+	if (reply)
+		op_reply_take(call, reply);
+	else
+		op_fail_no_memory(call);
+}
+
+static const struct {
+	const char *name;
+	json_t *(*save)(const struct pending *pending); /* NULL: it can't be saved */
+	/* NULL: it waits as before. */
+	void (*resume)(struct operations *o, struct op_call *call, const json_t *state);
+} kinds[PENDING_KIND_MAX] = {
+	[PENDING_WAIT] = {"wait", save_nothing, NULL},
+	[PENDING_EVENTS] = {"events", events_save_call, events_resume_call},
+	[PENDING_USAGE] = {"usage", usage_save_call, usage_resume_call},
+	[PENDING_SUSPEND] = {"suspend", save_nothing, NULL},
+	[PENDING_RESUME] = {"resume", save_nothing, NULL},
+	[PENDING_SIGNAL] = {"signal", signal_save_call, signal_resume_call},
+	[PENDING_REEXEC] = {"reexec", save_nothing, resume_reexec},
+};
+
+json_t *operations_save_call(const struct operations *o, const struct op_call *call)
+{
+	const struct pending *pending;
+	json_auto_t *state = NULL;
+
+	for (pending = o->pending; pending && pending->call != call; pending = pending->next)
+		;
+	if (!pending || !kinds[pending->kind].save)
+		return NULL;
+	state = kinds[pending->kind].save(pending);
+	if (state &&
+		json_object_set_new(state, "kind", json_string(kinds[pending->kind].name)) == 0)
+		return take_ptr(state);
+	return NULL;
+}
+
+void operations_resume_call(struct operations *o, struct op_call *call, const json_t *state)
+{
+	const char *name = json_string_value(json_object_get(state, "kind"));
+	enum pending_kind i;
+
+	for (i = 0; name && i < PENDING_KIND_MAX; i++) {
+		if (!kinds[i].name || strcmp(kinds[i].name, name) != 0)
+			continue;
+		if (kinds[i].resume)
+			kinds[i].resume(o, call, state);
+		else /* or the call has failed */
+			(void)pending_new(o, call, i, sizeof(struct pending), NULL);
+		return;
+	}
+	op_fail(call, -ECANCELED,
+		"the agent has executed a new program, which can't go on with this call");
+}
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+/* stepd/control/io.stepd.Step.varlink describes the same operations; a test compares the two. */
+
+#define MANDATORY(name_, type_)                                                                    \
+	{                                                                                          \
+		.name = (name_), .type = (type_)                                                   \
+	}
+#define OPTIONAL(name_, type_)                                                                     \
+	{                                                                                          \
+		.name = (name_), .type = (type_), .optional = true                                 \
+	}
+
+static const struct operation table[] = {
+	{.name = "Describe", .access = OP_ACCESS_READ, .run = op_describe},
+	{.name = "ListPids",
+		.access = OP_ACCESS_READ,
+		.flags = OP_MORE,
+		.parameters = {OPTIONAL("ranks", OP_STRING), OPTIONAL("start_ticks", OP_BOOL)},
+		.run = op_list_pids},
+	{.name = "ListTasks",
+		.access = OP_ACCESS_READ,
+		.flags = OP_MORE,
+		.parameters = {OPTIONAL("ranks", OP_STRING)},
+		.run = op_list_tasks},
+	{.name = "FindPid",
+		.access = OP_ACCESS_READ,
+		.parameters = {MANDATORY("pid", OP_INT), OPTIONAL("pid_namespace", OP_INT)},
+		.run = op_find_pid},
+	{.name = "FindPids",
+		.access = OP_ACCESS_READ,
+		.parameters = {MANDATORY("pids", OP_INT_ARRAY), OPTIONAL("pid_namespace", OP_INT)},
+		.run = op_find_pids},
+	{.name = "Usage",
+		.access = OP_ACCESS_READ,
+		.flags = OP_MORE,
+		.parameters = {OPTIONAL("tasks", OP_BOOL), OPTIONAL("interval_ms", OP_INT)},
+		.run = op_usage},
+	{.name = "Events",
+		.access = OP_ACCESS_READ,
+		.flags = OP_MORE | OP_MORE_ONLY,
+		.parameters = {OPTIONAL("from", OP_INT)},
+		.run = op_events},
+	{.name = "Wait", .access = OP_ACCESS_OWNER, .flags = OP_MORE, .run = op_wait},
+	{.name = "Signal",
+		.access = OP_ACCESS_OWNER,
+		.flags = OP_WHEN_READY,
+		.parameters = {MANDATORY("signal", OP_STRING), OPTIONAL("ranks", OP_STRING),
+			OPTIONAL("pid", OP_INT), OPTIONAL("start_ticks", OP_INT),
+			OPTIONAL("leader", OP_BOOL)},
+		.run = op_signal},
+	{.name = "Terminate",
+		.access = OP_ACCESS_OWNER,
+		.flags = OP_WHEN_READY,
+		.parameters = {OPTIONAL("kill_sequence", OP_STRING), OPTIONAL("grace_ms", OP_INT)},
+		.run = op_terminate},
+	{.name = "Suspend", .access = OP_ACCESS_AGENT, .flags = OP_WHEN_READY, .run = op_suspend},
+	{.name = "Resume", .access = OP_ACCESS_AGENT, .flags = OP_WHEN_READY, .run = op_resume},
+	{.name = "SetLimits",
+		.access = OP_ACCESS_AGENT,
+		.flags = OP_WHEN_READY,
+		.parameters = {MANDATORY("limits", OP_OBJECT), OPTIONAL("ranks", OP_STRING),
+			OPTIONAL("best_effort", OP_BOOL)},
+		.run = op_set_limits},
+	{.name = "AddPid",
+		.access = OP_ACCESS_AGENT,
+		.flags = OP_WHEN_READY,
+		.parameters = {MANDATORY("pid", OP_INT), OPTIONAL("start_ticks", OP_INT)},
+		.run = op_add_pid},
+	{.name = "Notify",
+		.access = OP_ACCESS_AGENT,
+		.flags = OP_WHEN_READY,
+		.parameters = {MANDATORY("message", OP_STRING)},
+		.run = op_notify},
+	{.name = "Reexec", .access = OP_ACCESS_AGENT, .flags = OP_WHEN_READY, .run = op_reexec},
+};
+
+const struct operation *operations_get_table(size_t *ret_count)
+{
+	*ret_count = ARRAY_SIZE(table);
+	return table;
+}
+
+const struct operation *operations_find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++) {
+		if (strcmp(table[i].name, name) == 0)
+			return &table[i];
+	}
+	return NULL;
 }

@@ -68,7 +68,7 @@ struct op_call *pending_end(struct pending *pending);
 /* The first of that kind; NULL: there is none. */
 struct pending *pending_find(const struct operations *o, enum pending_kind kind);
 
-/* ---- replies -------------------------------------------------------------------------------- */
+/* ---- replies ------------------------------------------------------------------------------- */
 
 /* Of struct op_frontend. What ends a call takes NULL for one whose caller has gone. */
 void op_reply_take(struct op_call *call, json_t *parameters);
@@ -93,7 +93,7 @@ void op_fail(struct op_call *call, int r, const char *message);
 /* Whether processes of the step can be acted on; if not the call has failed. */
 bool op_can_act(struct op_call *call, const struct agent *a);
 
-/* ---- parameters, whose types have been checked -------------------------------------------- */
+/* ---- parameters, whose types have been checked --------------------------------------------- */
 
 /* The value, or what stands for one that is not given. */
 int64_t param_int(const json_t *parameters, const char *name, int64_t otherwise);
@@ -127,7 +127,7 @@ bool rank_choice_has(const struct rank_choice *choice, uint32_t rank);
 /* Those ranks, of this node, in an array to be freed: choice->count of them. NULL: no memory. */
 uint32_t *rank_choice_list(const struct agent *a, const struct rank_choice *choice);
 
-/* ---- what several operations do ------------------------------------------------------------- */
+/* ---- what several operations do ------------------------------------------------------------ */
 
 /* Of the interface's State. */
 const char *operations_state_name(const struct agent *a);
@@ -136,10 +136,9 @@ const char *operations_state_name(const struct agent *a);
 void follow_begin(struct operations *o);
 void follow_state_changed(struct operations *o);
 void follow_end(struct operations *o);
-void usage_end(struct pending *pending);
 
-/* What a new program needs to go on with a call that is held, a new reference, and that
- * (reexec.c). NULL: it can't be had; the call then fails. */
+/* At a re-exec: the state of a call that is held, a new reference (NULL: it can't be saved, and the
+ * call fails); and a call that goes on from that state. */
 json_t *events_save_call(const struct pending *pending);
 void events_resume_call(struct operations *o, struct op_call *call, const json_t *state);
 json_t *usage_save_call(const struct pending *pending);
@@ -147,17 +146,13 @@ void usage_resume_call(struct operations *o, struct op_call *call, const json_t 
 json_t *signal_save_call(const struct pending *pending);
 void signal_resume_call(struct operations *o, struct op_call *call, const json_t *state);
 
-/* ---- the operations, each with the parameters of its row ------------------------------------ */
+/* ---- the operations, each with the parameters of its row ----------------------------------- */
 
 typedef void op_fn(struct op_call *call, const json_t *parameters, struct operations *o);
 
-op_fn op_describe;                                    /* describe.c */
-op_fn op_list_pids, op_list_tasks;                    /* list.c */
-op_fn op_find_pid, op_find_pids;                      /* find.c */
-op_fn op_usage;                                       /* usage.c */
-op_fn op_events, op_wait;                             /* follow.c */
-op_fn op_signal, op_terminate, op_suspend, op_resume; /* signal.c */
-op_fn op_set_limits, op_add_pid, op_notify;           /* change.c */
-op_fn op_reexec;                                      /* reexec.c */
+op_fn op_describe, op_list_pids, op_list_tasks, op_find_pid, op_find_pids; /* query.c */
+op_fn op_events, op_wait, op_usage;                                        /* follow.c */
+op_fn op_signal, op_terminate, op_suspend, op_resume;                      /* act.c */
+op_fn op_set_limits, op_add_pid, op_notify;                                /* act.c */
 
 #endif
