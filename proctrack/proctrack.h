@@ -86,7 +86,7 @@ int proctrack_oom_fd(struct proctrack *pt, uint64_t id);
 
 /* Stops every member and returns once all stand. -ETIMEDOUT: some still move after timeout_ms; err
  * names them. Any failure but -ESRCH (there is no member) has been taken back. Blocks: see
- * stepd/loop/worker.h. */
+ * stepd/loop/loop.h. */
 int proctrack_suspend(
 	struct proctrack *pt, uint64_t id, int timeout_ms, struct err *err) _must_check_;
 

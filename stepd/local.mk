@@ -128,9 +128,7 @@ libagent_la_SOURCES = \
 	stepd/launch/environ.c stepd/launch/environ.h \
 	stepd/launch/launch.c stepd/launch/launch.h \
 	stepd/launch/plan.c stepd/launch/plan.h \
-	stepd/loop/pausable.c stepd/loop/pausable.h \
-	stepd/loop/pri_watch.c stepd/loop/pri_watch.h \
-	stepd/loop/worker.c stepd/loop/worker.h \
+	stepd/loop/loop.c stepd/loop/loop.h \
 	stepd/operations/follow.c \
 	stepd/operations/query.c \
 	stepd/operations/operations.c stepd/operations/operations.h \
@@ -138,7 +136,6 @@ libagent_la_SOURCES = \
 	stepd/operations/act.c \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h \
-	stepd/process/stdfd.c stepd/process/stdfd.h \
 	stepd/stdio/copy.c stepd/stdio/copy.h \
 	stepd/stdio/pump.c stepd/stdio/pump.h \
 	stepd/stdio/sink.c stepd/stdio/sink.h \

@@ -15,7 +15,7 @@
 #include "stepd/api/step.h"
 #include "stepd/api/usage.h"
 #include "stepd/base/err.h"
-#include "stepd/loop/pri_watch.h"
+#include "stepd/loop/loop.h"
 
 struct account;
 struct ev_loop;

@@ -9,7 +9,7 @@
 #include "mpi/link.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/log.h"
-#include "stepd/process/stdfd.h"
+#include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
 
 /* What may wait in the socket, as far as the kernel lets everybody request it. */
@@ -130,7 +130,7 @@ void copy_end(struct copy *copy, uint32_t rank, unsigned stream, uint64_t lost)
 	send_dues(copy);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 int copy_new(struct ev_loop *loop, const struct log *log, struct copy **ret_copy)
 {
@@ -186,7 +186,7 @@ struct copy *copy_free(struct copy *copy)
 	return NULL;
 }
 
-/* ---- a new program --------------------------------------------------------------------------- */
+/* ---- a new program ------------------------------------------------------------------------- */
 
 void copy_save(const struct copy *copy, struct handover *h, json_t *object)
 {

@@ -11,7 +11,7 @@
 
 #include "stepd/base/buffer.h"
 #include "stepd/base/log.h"
-#include "stepd/process/stdfd.h"
+#include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
 
 enum sink_kind {

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "stepd/base/log.h"
-#include "stepd/process/stdfd.h"
+#include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
 
 #define STDIN_WRITER_SIZE 65536u

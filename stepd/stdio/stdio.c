@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "mpi/link.h"
-#include "stepd/process/stdfd.h"
+#include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
 #include "stepd/stdio/copy.h"
@@ -18,7 +18,7 @@
 #include "stepd/stdio/stdio_impl.h"
 #include "stepd/stdio/toolin.h"
 
-/* ---- tools and the tasks' streams ------------------------------------------------------------ */
+/* ---- tools and the tasks' streams ---------------------------------------------------------- */
 
 /* The reader waits for the end of each stream that it has requested. */
 static void end_missing(
@@ -133,7 +133,7 @@ static int tools_restore(struct stdio *io, const struct handover *h, const struc
 	return r;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 /* Ends for count tasks, of which those from first on have these ranks. */
 static int grow_ends(struct stdio *io, uint32_t first, const uint32_t *ranks, uint32_t count)
@@ -253,7 +253,7 @@ bool stdio_carries(const struct stdio *io)
 	return io->pump || io->writer || io->input;
 }
 
-/* ---- lines of the agent's own ---------------------------------------------------------------- */
+/* ---- lines of the agent's own -------------------------------------------------------------- */
 
 /* They go into the step's standard error, where that is one: the agent's, a file that the tasks
  * share, or what the labelled lines go to. Where each task opens a file of its own there is none:
@@ -371,7 +371,7 @@ static int note_restore(struct stdio *io, const struct handover *h, const struct
 	return sink ? sink_restore(io->loop, io->log, h, sink, &note->sink) : 0;
 }
 
-/* ---- the tasks run --------------------------------------------------------------------------- */
+/* ---- the tasks run ------------------------------------------------------------------------- */
 
 void stdio_start(struct stdio *io)
 {
@@ -387,7 +387,7 @@ void stdio_start(struct stdio *io)
 		pump_start(io->pump);
 }
 
-/* ---- tasks that join ------------------------------------------------------------------------- */
+/* ---- tasks that join ----------------------------------------------------------------------- */
 
 int stdio_join(
 	struct stdio *io, uint32_t first, const uint32_t *ranks, uint32_t count, struct err *err)
@@ -410,7 +410,7 @@ void stdio_join_end(struct stdio *io)
 		io->shared[i].owned_fd = close_fd(io->shared[i].owned_fd);
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------------- */
 
 static void on_pumped(void *userdata)
 {
@@ -464,7 +464,7 @@ struct stdio *stdio_free(struct stdio *io)
 	return NULL;
 }
 
-/* ---- handed over to a new program ------------------------------------------------------------ */
+/* ---- handed over to a new program ---------------------------------------------------------- */
 
 /* Of the launch only what tasks need that join the step: not the tasks' ends, nor /dev/null. */
 void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object)

@@ -14,7 +14,7 @@
 
 #include "stepd/base/userpath.h"
 #include "stepd/process/identity.h"
-#include "stepd/process/stdfd.h"
+#include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/fname.h"
 #include "stepd/spec/spec.h"
@@ -22,7 +22,7 @@
 #include "stepd/stdio/stdin_writer.h"
 #include "stepd/stdio/toolin.h"
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------- */
 
 static const char *stdio_name(int stream)
 {
@@ -117,7 +117,7 @@ static int file_open(const struct stdio_files *files, int stream, const char *cw
 	return r < 0 ? explain(files, stream, path, r, err) : r;
 }
 
-/* ---- what tasks share ------------------------------------------------------------------------ */
+/* ---- what tasks share ---------------------------------------------------------------------- */
 
 /* The agent's own descriptor, or /dev/null where it was started without one. */
 static int own_fd(const struct stdio *io, int i)
@@ -276,7 +276,7 @@ int stdio_share(struct stdio *io, struct err *err)
 	return r < 0 ? r : share_output(io, STDERR_FILENO, &io->spec->err, err);
 }
 
-/* ---- for tasks that join --------------------------------------------------------------------- */
+/* ---- for tasks that join ------------------------------------------------------------------- */
 
 static int open_again(struct stdio *io, int i, struct err *err)
 {
@@ -330,7 +330,7 @@ int stdio_share_again(struct stdio *io, struct err *err)
 	return r < 0 ? r : renew_output(io, STDERR_FILENO, err);
 }
 
-/* ---- for the program that goes on ------------------------------------------------------------ */
+/* ---- for the program that goes on ---------------------------------------------------------- */
 
 /* As share_output(), with what that opened once. */
 static int restore_output(
@@ -368,7 +368,7 @@ int stdio_share_restore(struct stdio *io, const struct json_t *object, struct er
 			       json_get_int(object, "own_stderr_dest", -1), err);
 }
 
-/* ---- a task's own ---------------------------------------------------------------------------- */
+/* ---- a task's own -------------------------------------------------------------------------- */
 
 static int give_path(struct stdio *io, int i, const struct spec_stream *spec,
 	struct stdio_task *task, int flags, struct err *err)

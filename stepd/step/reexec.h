@@ -18,7 +18,7 @@
 #include <stdbool.h>
 
 #include "stepd/base/err.h"
-#include "stepd/loop/worker.h"
+#include "stepd/loop/loop.h"
 
 struct agent;
 struct handover;

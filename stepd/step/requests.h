@@ -13,7 +13,7 @@
 
 #include <sys/queue.h>
 
-#include "stepd/loop/worker.h"
+#include "stepd/loop/loop.h"
 
 struct handover;
 struct json_t;

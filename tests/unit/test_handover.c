@@ -16,7 +16,7 @@
 #include "stepd/account/tasks.h"
 #include "stepd/account/usage.h"
 #include "stepd/base/clock.h"
-#include "stepd/loop/pausable.h"
+#include "stepd/loop/loop.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
 #include "stepd/step/killseq.h"

@@ -8,7 +8,7 @@
 
 #include <time.h>
 
-#include "stepd/loop/pausable.h"
+#include "stepd/loop/loop.h"
 
 static void on_expired(struct ev_loop *loop, ev_timer *w, int revents)
 {

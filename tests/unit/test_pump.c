@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "stepd/process/stdfd.h"
+#include "stepd/process/process.h"
 #include "stepd/stdio/sink.h"
 #include "tests/lib/stdio_rig.h"
 
@@ -367,7 +367,7 @@ static void test_rank(void **state)
 	rig_expect_file(rig, "got", "2: out 2\n");
 }
 
-/* ---- destinations that fail or stop ---------------------------------------------------------- */
+/* ---- destinations that fail or stop -------------------------------------------------------- */
 
 static void test_full_disk(void **state)
 {
@@ -610,7 +610,7 @@ static void test_free_with_stopped_reader(void **state)
 	(void)close(fd[0]);
 }
 
-/* ---- long lines and late writers ------------------------------------------------------------- */
+/* ---- long lines and late writers ----------------------------------------------------------- */
 
 static int write_long_and_pause(uint32_t local_id, void *userdata)
 {
@@ -753,7 +753,7 @@ static void test_writer_that_goes_on(void **state)
 	rig_free(rig);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 static void test_finish_without_start(void **state)
 {

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "stepd/process/stdfd.h"
+#include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
 #include "tests/lib/stdio_rig.h"
 

@@ -7,7 +7,6 @@
 
 #include "stepd/base/err.h"
 #include "stepd/process/process.h"
-#include "stepd/process/stdfd.h"
 
 /* Whether the template names all nodes, or none in particular. */
 static bool is_for_all(const char *template)
@@ -44,7 +43,7 @@ int launcher_parse(const char *text, struct launcher *launcher)
 	return 0;
 }
 
-/* ---- commands ----------------------------------------------------------------------------- */
+/* ---- commands ------------------------------------------------------------------------------ */
 
 /* Each of what follows: 0 or -ENOMEM, as all that adds to a vector. */
 
@@ -171,7 +170,7 @@ int launcher_command(const struct launcher *l, uint32_t index, const char *host,
 	}
 }
 
-/* ---- processes ---------------------------------------------------------------------------- */
+/* ---- processes ----------------------------------------------------------------------------- */
 
 struct command {
 	char *const *argv;

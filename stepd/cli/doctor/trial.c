@@ -26,7 +26,6 @@
 #include "stepd/base/status.h"
 #include "stepd/base/strv.h"
 #include "stepd/process/process.h"
-#include "stepd/process/stdfd.h"
 #include "stepd/record/clean.h"
 #include "stepd/state/steps.h"
 #include "stepd/step/adopt.h"
@@ -74,7 +73,7 @@ void trial_clear(struct trial *t)
 	free(t->agent_error);
 }
 
-/* ---- the runtime directory ---------------------------------------------------------------- */
+/* ---- the runtime directory ----------------------------------------------------------------- */
 
 /* Its name is no step's, so the trial is in no list of steps. */
 
@@ -146,7 +145,7 @@ static int dir_make(
 	return 0;
 }
 
-/* ---- the supervisor ----------------------------------------------------------------------- */
+/* ---- the supervisor ------------------------------------------------------------------------ */
 
 static int execute_agent(void *userdata)
 {
@@ -272,7 +271,7 @@ static int fork_supervisor(struct run *run)
 	return 0;
 }
 
-/* ---- its command and streams -------------------------------------------------------------- */
+/* ---- its command and streams --------------------------------------------------------------- */
 
 /* Without what an engine has left for this process: the step must not find another's server. What
  * a user sets for libpmix stays. */
@@ -385,7 +384,7 @@ static char *find_error(char *text)
 	return strdup(error ? error : "");
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------------------------- */
 
 static int read_trial(const struct run *run, struct trial *trial)
 {

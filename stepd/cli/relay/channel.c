@@ -10,7 +10,7 @@
 #include "stepd/base/base64.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/parse.h"
-#include "stepd/process/stdfd.h"
+#include "stepd/process/process.h"
 
 #define MARK      "@stepd "
 #define READ_SIZE 65536u
@@ -57,7 +57,7 @@ static bool channel_parse(char *text, struct channel_line *ret_line)
 	return true;
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------- */
 
 static void channel_end(struct channel *c)
 {
@@ -132,7 +132,7 @@ void channel_pause(struct channel *c, bool pause)
 		ev_io_start(c->loop, &c->reads);
 }
 
-/* ---- writing ------------------------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 static void channel_close_out(struct channel *c)
 {
@@ -265,7 +265,7 @@ void channel_finish(struct channel *c)
 		channel_close_out(c);
 }
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 int channel_new_take(struct ev_loop *loop, int in_fd, int out_fd,
 	const struct channel_events *events, void *userdata, struct channel **ret_channel)

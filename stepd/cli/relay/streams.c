@@ -4,12 +4,12 @@
 #include <assert.h>
 
 #include "stepd/cli/relay/channel.h"
-#include "stepd/process/stdfd.h"
+#include "stepd/process/process.h"
 
 #define QUEUE_MAX (256u << 10) /* bytes on their way to steprun before streams have to wait */
 #define DRAIN_MAX (1u << 20)   /* bytes of a stream that are still carried at the end */
 
-/* ---- the step's output -------------------------------------------------------------------- */
+/* ---- the step's output --------------------------------------------------------------------- */
 
 void outlet_close(struct outlet *o)
 {
@@ -75,7 +75,7 @@ int outlet_open(struct outlet *o, const struct carrier *to, const char *verb, in
 	return 0;
 }
 
-/* ---- the step's input --------------------------------------------------------------------- */
+/* ---- the step's input ---------------------------------------------------------------------- */
 
 void inlet_close(struct inlet *in)
 {

@@ -17,7 +17,6 @@
 #include "stepd/base/status.h"
 #include "stepd/base/strv.h"
 #include "stepd/process/process.h"
-#include "stepd/process/stdfd.h"
 
 #define RESULT_MAX (64u << 20) /* bytes */
 #define READY_MAX  (16u << 20)
@@ -57,7 +56,7 @@ static void supervisor_report(struct supervisor *k, const char *text)
 	k->events->report(text, k->userdata);
 }
 
-/* ---- requests to the agent ---------------------------------------------------------------- */
+/* ---- requests to the agent ----------------------------------------------------------------- */
 
 static void connection_watch(struct connection *c)
 {
@@ -183,7 +182,7 @@ static void connect_agent(struct supervisor *k)
 		supervisor_report(k, error.text);
 }
 
-/* ---- the process -------------------------------------------------------------------------- */
+/* ---- the process --------------------------------------------------------------------------- */
 
 /* What the child needs, all made before the fork. */
 struct child {
@@ -283,7 +282,7 @@ static int make_channels(struct supervisor *k, struct child *c)
 	return stdfd_set_nonblock(k->result.fd, true);
 }
 
-/* ---- the agent's documents ---------------------------------------------------------------- */
+/* ---- the agent's documents ----------------------------------------------------------------- */
 
 static void on_ready(struct supervisor *k)
 {
@@ -338,7 +337,7 @@ static void intake_watch(struct intake *in, struct supervisor *k, size_t max)
 	ev_io_start(k->loop, &in->io);
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ------------------------------------------------------------------------------- */
 
 static int start_agent(struct supervisor *k, struct err *err);
 
@@ -399,7 +398,7 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 	k->events->ended(code, result, k->userdata);
 }
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 static int start_agent(struct supervisor *k, struct err *err)
 {
