@@ -94,7 +94,6 @@ libnode_la_SOURCES = \
 	stepd/record/registry.c stepd/record/registry.h \
 	stepd/record/report.c stepd/record/report.h \
 	stepd/record/state_doc.c stepd/record/state_doc.h \
-	stepd/record/trace.c stepd/record/trace.h \
 	stepd/snapshot/handover.c stepd/snapshot/handover.h \
 	stepd/spec/bind_text.c stepd/spec/bind_text.h \
 	stepd/spec/fname.c stepd/spec/fname.h \

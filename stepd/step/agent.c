@@ -18,7 +18,7 @@
 #include "stepd/record/clean.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
-#include "stepd/record/trace.h"
+#include "stepd/record/report.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/adopt.h"
 #include "stepd/step/agent_impl.h"

@@ -14,7 +14,7 @@
 #include "stepd/base/pidref.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
-#include "stepd/record/trace.h"
+#include "stepd/record/report.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"

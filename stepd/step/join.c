@@ -16,7 +16,7 @@
 #include "stepd/base/log.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
-#include "stepd/record/trace.h"
+#include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/agent_impl.h"

@@ -10,14 +10,14 @@
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/record/events.h"
-#include "stepd/record/trace.h"
+#include "stepd/record/report.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/exit_watch.h"
 #include "stepd/step/join.h"
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/singletons.h"
 
-/* ---- reports ----------------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------------------------- */
 
 /* ended: the task as it will be, once it has ended. */
 static void add_exit(struct agent *a, const struct task *ended, struct event *event)
@@ -53,7 +53,7 @@ void reaping_report_lost(struct agent *a, const struct task *task)
 	add_exit(a, &ended, &event);
 }
 
-/* ---- what follows from an end ------------------------------------------------------------- */
+/* ---- what follows from an end -------------------------------------------------------------- */
 
 /* The policies for one task's end. */
 static void apply_policies(struct agent *a, const struct task *task)
@@ -130,7 +130,7 @@ void reaping_adopted_task(struct agent *a, uint32_t index, bool known, int wait_
 	settle_task(a, task);
 }
 
-/* ---- the report pipe ---------------------------------------------------------------------- */
+/* ---- the report pipe ----------------------------------------------------------------------- */
 
 static void on_report(const struct child_report *report, void *userdata)
 {
@@ -168,7 +168,7 @@ static void read_reports(struct agent *a)
 	trace_phase(a->trace, "exec", a->start.release_ns);
 }
 
-/* ---- children ----------------------------------------------------------------------------- */
+/* ---- children ------------------------------------------------------------------------------ */
 
 /* As of wait(2). */
 static int wait_status_of(const siginfo_t *info)

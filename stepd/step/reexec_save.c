@@ -19,8 +19,8 @@
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
+#include "stepd/record/report.h"
 #include "stepd/record/state_doc.h"
-#include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
 #include "stepd/stdio/stdio.h"
@@ -399,7 +399,7 @@ static int restore_agent(
 		: 0;
 }
 
-/* ---- from the handover to the loop, as agent.c goes from the spec to the loop --------------- */
+/* ---- from the handover to the loop, as agent.c goes from the spec to the loop -------------- */
 
 static const struct json_t *get_plan(const struct handover *h)
 {
