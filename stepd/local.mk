@@ -98,13 +98,11 @@ libnode_la_SOURCES = \
 	stepd/spec/bind_text.c stepd/spec/bind_text.h \
 	stepd/spec/fname.c stepd/spec/fname.h \
 	stepd/spec/limits.h \
-	stepd/spec/rank_bits.h \
 	stepd/spec/spec.c stepd/spec/spec.h \
 	stepd/spec/spec_fields.c \
-	stepd/spec/spec_json.c stepd/spec/spec_json.h \
+	stepd/spec/spec_json.h \
 	stepd/spec/spec_layout.c \
 	stepd/spec/spec_limits.c \
-	stepd/spec/spec_policy.c \
 	stepd/spec/spec_rows.c \
 	stepd/spec/spec_wire.c
 libnode_la_LIBADD = libstate.la libbase.la $(JANSSON_LIBS)

@@ -35,10 +35,15 @@ void bitset_trim(struct bitset *b)
 		b->width--;
 }
 
-void bitset_set(struct bitset *b, uint32_t n)
+bool bitset_set(struct bitset *b, uint32_t n)
 {
+	const unsigned long bit = 1ul << n % BITSET_WORD_BITS;
+	unsigned long *word = &b->words[n / BITSET_WORD_BITS];
+	bool was = *word & bit;
+
 	assert(n / BITSET_WORD_BITS < b->width);
-	b->words[n / BITSET_WORD_BITS] |= 1ul << n % BITSET_WORD_BITS;
+	*word |= bit;
+	return was;
 }
 
 bool bitset_test(const struct bitset *b, uint32_t n)
@@ -90,7 +95,7 @@ void bitset_intersect(struct bitset *b, const struct bitset *other)
 		b->words[i] &= i < other->width ? other->words[i] : 0;
 }
 
-/* ---- texts -------------------------------------------------------------------------------- */
+/* ---- texts --------------------------------------------------------------------------------- */
 
 static unsigned digit_value(char digit)
 {
@@ -170,7 +175,7 @@ size_t bitset_format_hex(const struct bitset *b, char *text, size_t size)
 	return used;
 }
 
-/* ---- tables ------------------------------------------------------------------------------- */
+/* ---- tables -------------------------------------------------------------------------------- */
 
 int bitset_table_init(struct bitset_table *t, size_t count, size_t bits)
 {

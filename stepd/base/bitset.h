@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Sets of small numbers, CPUs or NUMA nodes, in words of bits as the kernel takes them. A set has
- * the width that it was made with; a struct bitset may be a view of one in a table.
+ * Sets of small numbers (CPUs, NUMA nodes, ranks), in words of bits as the kernel takes them. A set
+ * has the width that it was made with; a struct bitset may be a view of one in a table.
  */
 #ifndef STEPD_BASE_BITSET_H
 #define STEPD_BASE_BITSET_H
@@ -27,8 +27,8 @@ void bitset_clear(struct bitset *b); /* frees it */
 /* Gives up the capacity above the largest number, all but one word of it. */
 void bitset_trim(struct bitset *b);
 
-/* n must be within its capacity. */
-void bitset_set(struct bitset *b, uint32_t n);
+/* n must be within its capacity. Returns whether it was in the set already. */
+bool bitset_set(struct bitset *b, uint32_t n);
 bool bitset_test(const struct bitset *b, uint32_t n); /* any n */
 uint32_t bitset_count(const struct bitset *b);
 

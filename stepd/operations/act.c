@@ -164,7 +164,7 @@ static void send_to_ranks(struct operations *o, struct op_call *call, int signal
 	struct rank_choice all = {.count = o->a->tasks.n};
 	_cleanup_free_ uint32_t *ranks = NULL;
 
-	if (!choice->bits)
+	if (!choice->given)
 		choice = &all;
 	if (choice->count == 0) {
 		op_fail_unsupported(call, "the step has no tasks, and so no first processes");
@@ -200,7 +200,7 @@ void op_signal(struct op_call *call, const json_t *parameters, struct operations
 	if (target.pid) {
 		target.whom = REQUEST_PROCESS;
 		queue_signal(o, call, signal, &target);
-	} else if (choice.bits || target.alone) {
+	} else if (choice.given || target.alone) {
 		send_to_ranks(o, call, signal, &choice, &target);
 	} else if (signal == SIGKILL) {
 		kill_all(o, call);
@@ -365,12 +365,12 @@ static void set_limits(struct operations *o, struct op_call *call, const struct 
 		.where = "limits",
 		.log = &w.log,
 	};
-	_cleanup_free_ uint32_t *ranks = choice->bits ? rank_choice_list(a, choice) : NULL;
+	_cleanup_free_ uint32_t *ranks = choice->given ? rank_choice_list(a, choice) : NULL;
 	struct event event = EVENT_INIT(EVENT_LIMITS);
 	struct err err = ERR_INIT;
 	int r;
 
-	if (!texts || (choice->bits && !ranks)) {
+	if (!texts || (choice->given && !ranks)) {
 		op_fail_no_memory(call);
 		return;
 	}

@@ -14,7 +14,6 @@
 #include "stepd/record/events.h"
 #include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
-#include "stepd/spec/rank_bits.h"
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/reexec.h"
 
@@ -262,8 +261,7 @@ bool param_start_ticks(struct op_call *call, const json_t *parameters, uint64_t 
 /* ---- ranks --------------------------------------------------------------------------------- */
 
 struct rank_reader {
-	unsigned char *here; /* ranks of this node */
-	uint32_t limit;
+	struct bitset here; /* ranks of this node */
 	struct rank_choice *choice;
 	uint32_t missing;
 };
@@ -272,46 +270,40 @@ static int take_rank(uint32_t rank, void *userdata)
 {
 	struct rank_reader *reader = userdata;
 
-	if (rank >= reader->limit || !rank_bits_test(reader->here, rank)) {
+	if (!bitset_test(&reader->here, rank)) {
 		reader->missing = rank;
 		return -ENOENT;
 	}
-	if (!rank_bits_set(reader->choice->bits, rank))
+	if (!bitset_set(&reader->choice->ranks, rank))
 		reader->choice->count++;
 	return 0;
 }
 
 static int read_ranks(const struct agent *a, const char *text, struct rank_reader *reader)
 {
-	uint32_t i;
+	uint32_t limit = a->plan.job.ntasks, i;
 
-	reader->limit = a->plan.job.ntasks;
 	for (i = 0; i < a->tasks.n; i++) { /* of spawns, they may be far above */
-		if (a->tasks.v[i].rank >= reader->limit)
-			reader->limit = a->tasks.v[i].rank + 1;
+		if (a->tasks.v[i].rank >= limit)
+			limit = a->tasks.v[i].rank + 1;
 	}
-	reader->here = rank_bits_new(reader->limit);
-	reader->choice->bits = rank_bits_new(reader->limit);
-	reader->choice->limit = reader->limit;
-	if (!reader->here || !reader->choice->bits)
+	if (bitset_init(&reader->here, limit) < 0 || bitset_init(&reader->choice->ranks, limit) < 0)
 		return -ENOMEM;
+	reader->choice->given = true;
 	for (i = 0; i < a->tasks.n; i++)
-		(void)rank_bits_set(reader->here, a->tasks.v[i].rank);
+		(void)bitset_set(&reader->here, a->tasks.v[i].rank);
 	return parse_ranges(text, UINT32_MAX, take_rank, reader);
 }
 
 void rank_choice_clear(struct rank_choice *choice)
 {
-	free(choice->bits);
+	bitset_clear(&choice->ranks);
 	*choice = (struct rank_choice){0};
 }
 
 bool rank_choice_has(const struct rank_choice *choice, uint32_t rank)
 {
-	if (!choice->bits)
-		return true;
-	/* one that has joined the step since is none of them */
-	return rank < choice->limit && rank_bits_test(choice->bits, rank);
+	return !choice->given || bitset_test(&choice->ranks, rank);
 }
 
 bool param_ranks(const struct agent *a, struct op_call *call, const json_t *parameters,
@@ -325,7 +317,7 @@ bool param_ranks(const struct agent *a, struct op_call *call, const json_t *para
 	if (!text)
 		return true;
 	r = read_ranks(a, text, &reader);
-	free(reader.here);
+	bitset_clear(&reader.here);
 	if (r == 0)
 		return true;
 	rank_choice_clear(ret_choice);

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "stepd/base/bitset.h"
 #include "stepd/operations/operations.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/frontend.h"
@@ -112,9 +113,9 @@ bool param_start_ticks(
 /* The parameter ranks. False: it is no list, or has a rank that is not here, and the call has
  * failed. */
 struct rank_choice {
-	unsigned char *bits; /* NULL: all */
-	uint32_t limit;      /* above those of bits */
-	size_t count;        /* how many, if not all */
+	bool given;          /* else all */
+	struct bitset ranks; /* those that are given */
+	size_t count;        /* of them */
 };
 bool param_ranks(const struct agent *a, struct op_call *call, const json_t *parameters,
 	struct rank_choice *ret_choice) _must_check_;

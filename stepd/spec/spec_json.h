@@ -40,6 +40,7 @@ enum spec_kinds {
 	SPEC_KINDS_EXTERN = 1u << STEPD_STEP_EXTERN,
 };
 
+struct bitset;
 struct spec_field;
 
 /* Reads value, which stands at at, into the object at into, by the row. 0 or -errno. */
@@ -115,7 +116,7 @@ struct spec_draft {
 	size_t map_nodes_count;
 };
 
-/* ---- values (spec_json.c) ---------------------------------------------------------------- */
+/* ---- values (spec.c) ----------------------------------------------------------------------- */
 
 /* -EINVAL and "PATH: text" in err. */
 int spec_bad(struct err *err, const struct spec_at *at, const char *fmt, ...) _printf_(3, 4);
@@ -153,16 +154,12 @@ int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err 
 spec_parse_fn spec_row_bool, spec_row_u32, spec_row_u64, spec_row_text, spec_row_choice,
 	spec_row_object;
 
-/* ---- what has rules of its own (spec_rows.c) ---------------------------------------------- */
+/* ---- rows with rules of their own (spec_rows.c) -------------------------------------------- */
 
 spec_parse_fn spec_row_version, spec_row_argv, spec_row_env, spec_row_account, spec_row_accounts,
 	spec_row_umask, spec_row_script, spec_row_script_base64, spec_row_cpu_bind,
-	spec_row_mem_bind, spec_row_distribution;
-
-/* ---- spec_policy.c: streams, limits, the escalation ---------------------------------------- */
-
-spec_parse_fn spec_row_stream, spec_row_rlimits, spec_row_limit, spec_row_kill_sequence,
-	spec_row_signal;
+	spec_row_mem_bind, spec_row_distribution, spec_row_stream, spec_row_rlimits, spec_row_limit,
+	spec_row_kill_sequence, spec_row_signal;
 
 /* ---- spec_limits.c ------------------------------------------------------------------------- */
 
@@ -177,7 +174,7 @@ spec_parse_fn spec_row_limits, spec_row_limit_size, spec_row_limit_count, spec_r
 	spec_row_limit_bool, spec_row_limit_cpus, spec_row_limit_list, spec_row_limit_io,
 	spec_row_limit_devices, spec_row_limit_access;
 
-/* ---- spec_wire.c ---------------------------------------------------------------------------- */
+/* ---- spec_wire.c --------------------------------------------------------------------------- */
 
 #define SPEC_PMI_FIELDS  3
 #define SPEC_WIRE_FIELDS 7
@@ -194,7 +191,7 @@ const char *spec_address_problem(const char *address);
 /* Whether the wire's fields fit the step and each other. */
 int spec_check_wire(const struct spec *spec, struct err *err) _must_check_;
 
-/* ---- which ranks are here (spec_layout.c) --------------------------------------------------- */
+/* ---- which ranks are here (spec_layout.c) -------------------------------------------------- */
 
 spec_parse_fn spec_row_node_ranks, spec_row_tasks_per_node, spec_row_ranks, spec_row_tasks,
 	spec_row_task_rank, spec_row_task_ranks;
@@ -206,7 +203,7 @@ struct spec_task_draft {
 	uint32_t ntasks;
 	uint32_t entry;             /* the number of this one, from 1 */
 	uint32_t *rank_entries;     /* of each rank of the step; 0: it had none yet */
-	const unsigned char *local; /* bits: ranks of this node */
+	const struct bitset *local; /* ranks of this node */
 };
 
 void spec_override_clear(struct spec_override *o);
@@ -219,7 +216,7 @@ int spec_layout(struct spec_draft *draft, struct err *err) _must_check_;
  * none of these. NULL: no memory. */
 char *spec_dump(const struct json_t *doc);
 
-/* ---- for what makes documents ------------------------------------------------------------ */
+/* ---- for what makes documents -------------------------------------------------------------- */
 
 /* Parses text; a syntax error, a repeated field or a NUL names line and column. *ret_doc is a new
  * reference. */

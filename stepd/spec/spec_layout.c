@@ -6,13 +6,13 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "stepd/base/bitset.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/base/parse.h"
-#include "stepd/spec/rank_bits.h"
 #include "stepd/spec/spec_json.h"
 
-/* ---- lists of ranks ----------------------------------------------------------------------- */
+/* ---- lists of ranks ------------------------------------------------------------------------ */
 
 struct rank_reader {
 	struct spec_ranks *ranks;
@@ -100,7 +100,7 @@ int spec_row_tasks_per_node(_unused_ const struct spec_field *field, void *into,
 	return r;
 }
 
-/* ---- node.ranks --------------------------------------------------------------------------- */
+/* ---- node.ranks ---------------------------------------------------------------------------- */
 
 int spec_row_node_ranks(_unused_ const struct spec_field *field, void *into,
 	const struct spec_at *at, const json_t *value, struct err *err)
@@ -136,11 +136,11 @@ int spec_row_node_ranks(_unused_ const struct spec_field *field, void *into,
 static int check_map(const struct spec_draft *draft, struct err *err)
 {
 	uint32_t ntasks = (uint32_t)draft->map_ranks.n, node, i;
-	_cleanup_free_ unsigned char *seen = rank_bits_new(ntasks);
+	_cleanup_bitset_ struct bitset seen = {0};
 	const struct spec_at *at = SPEC_AT(SPEC_AT(NULL, "node"), "ranks");
 	const uint32_t *rank = draft->map_ranks.v;
 
-	if (!seen)
+	if (bitset_init(&seen, ntasks) < 0)
 		return spec_no_memory(err);
 	for (node = 0; node < draft->map_nodes_count; node++) {
 		for (i = 0; i < draft->map_counts[node]; i++, rank++) {
@@ -149,7 +149,7 @@ static int check_map(const struct spec_draft *draft, struct err *err)
 					"rank %u is not below the number of ranks that are listed "
 					"(%u)",
 					*rank, ntasks);
-			if (rank_bits_set(seen, *rank))
+			if (bitset_set(&seen, *rank))
 				return spec_bad(err, SPEC_AT_INDEX(at, node),
 					"rank %u is listed twice", *rank);
 		}
@@ -263,7 +263,7 @@ static int map_nodes(struct spec *spec, struct err *err)
 	return 0;
 }
 
-/* ---- node.list ---------------------------------------------------------------------------- */
+/* ---- node.list ----------------------------------------------------------------------------- */
 
 static int add_name(const char *name, void *userdata)
 {
@@ -286,7 +286,7 @@ static int map_names(struct spec *spec, struct err *err)
 	return 0;
 }
 
-/* ---- layout ------------------------------------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------------------------- */
 
 static bool given(const struct spec_draft *draft, const char *name)
 {
@@ -411,11 +411,11 @@ static int choose_range(struct spec_draft *draft, struct err *err)
 static int choose_listed(struct spec_draft *draft, struct err *err)
 {
 	struct spec *spec = &draft->spec;
-	_cleanup_free_ unsigned char *seen = rank_bits_new(spec->ntasks);
+	_cleanup_bitset_ struct bitset seen = {0};
 	const struct spec_at *at = SPEC_AT(NULL, "ranks");
 	uint32_t i;
 
-	if (!seen)
+	if (bitset_init(&seen, spec->ntasks) < 0)
 		return spec_no_memory(err);
 	for (i = 0; i < spec->local_ntasks; i++) {
 		spec->ranks[i] = draft->ranks.v[i];
@@ -423,7 +423,7 @@ static int choose_listed(struct spec_draft *draft, struct err *err)
 			return spec_bad(err, at, "rank %u is not below ntasks (%u%s)",
 				spec->ranks[i], spec->ntasks,
 				given(draft, "ntasks") ? "" : " by default; give it");
-		if (rank_bits_set(seen, spec->ranks[i]))
+		if (bitset_set(&seen, spec->ranks[i]))
 			return spec_bad(err, at, "rank %u is listed twice", spec->ranks[i]);
 	}
 	return 0;
@@ -478,7 +478,7 @@ int spec_layout(struct spec_draft *draft, struct err *err)
 	return r < 0 ? r : map_nodes(spec, err);
 }
 
-/* ---- entries of tasks --------------------------------------------------------------------- */
+/* ---- entries of tasks ---------------------------------------------------------------------- */
 
 static int take_override_rank(
 	struct spec_task_draft *task, uint32_t rank, const struct spec_at *at, struct err *err)
@@ -488,7 +488,7 @@ static int take_override_rank(
 	if (task->rank_entries[rank])
 		return spec_bad(err, at, "rank %u has an entry already", rank);
 	task->rank_entries[rank] = task->entry;
-	if (!rank_bits_test(task->local, rank))
+	if (!bitset_test(task->local, rank))
 		return 0; /* another node's */
 	if (array_reserve(o->ranks, task->ranks_capacity, o->ranks_count + 1) < 0)
 		return spec_no_memory(err);
@@ -571,17 +571,17 @@ int spec_row_tasks(_unused_ const struct spec_field *field, void *into, const st
 	const json_t *value, struct err *err)
 {
 	struct spec *spec = &((struct spec_draft *)into)->spec;
-	_cleanup_free_ unsigned char *local = rank_bits_new(spec->ntasks);
-	struct spec_task_draft task = {.ntasks = spec->ntasks, .local = local};
+	_cleanup_bitset_ struct bitset local = {0};
+	struct spec_task_draft task = {.ntasks = spec->ntasks, .local = &local};
 	size_t i, capacity = 0;
 	int r = spec_check_array(at, value, SIZE_MAX, err);
 
 	task.rank_entries = spec->rank_entries =
 		calloc((size_t)spec->ntasks + 1, sizeof(*spec->rank_entries));
-	if (!spec->rank_entries || !local)
+	if (!spec->rank_entries || bitset_init(&local, spec->ntasks) < 0)
 		return spec_no_memory(err);
 	for (i = 0; i < spec->local_ntasks; i++)
-		(void)rank_bits_set(local, spec->ranks[i]);
+		(void)bitset_set(&local, spec->ranks[i]);
 	for (i = 0; i < json_array_size(value) && r == 0; i++) {
 		task.ranks_capacity = 0;
 		task.entry = (uint32_t)i + 1;

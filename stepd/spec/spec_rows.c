@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Rows of the spec that a type and a range can't describe: vectors, accounts, the script.
+ * Rows of the spec that a type and a range can't describe: vectors, accounts, the script, bindings,
+ * streams, resource limits and the kill sequence.
  */
 #include <jansson.h>
+#include <signal.h>
 #include <string.h>
 
 #include "stepd/base/base64.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/signals.h"
+#include "stepd/spec/fname.h"
 #include "stepd/spec/spec_json.h"
 
 #define ACCOUNTS_MAX 65536u /* as many groups as a process can have */
@@ -83,7 +87,7 @@ int spec_row_env(const struct spec_field *field, void *into, const struct spec_a
 	return check_exec_size(env, "variables", at, err);
 }
 
-/* ---- accounts ----------------------------------------------------------------------------- */
+/* ---- accounts ------------------------------------------------------------------------------ */
 
 static int check_account(const char *text, const struct spec_at *at, struct err *err)
 {
@@ -162,7 +166,7 @@ int spec_row_umask(const struct spec_field *field, void *into, const struct spec
 	return 0;
 }
 
-/* ---- script ------------------------------------------------------------------------------- */
+/* ---- script -------------------------------------------------------------------------------- */
 
 /* bytes from malloc(), which are the spec's then, or NULL for want of memory. */
 static int take_script(
@@ -214,7 +218,7 @@ int spec_row_script_base64(_unused_ const struct spec_field *field, void *into,
 	return take_script(spec, take_ptr(bytes), (size_t)n, at, err);
 }
 
-/* ---- CPUs and memory: texts as srun has them ---------------------------------------------- */
+/* ---- CPUs and memory: texts as srun has them ----------------------------------------------- */
 
 typedef int (*bind_parse_fn)(const char *text, struct bind_text *ret_text, struct err *err);
 
@@ -260,4 +264,349 @@ int spec_row_distribution(_unused_ const struct spec_field *field, void *into,
 		return spec_bad(err, at, "%s", why.text);
 	spec->distribution = strdup(text);
 	return spec->distribution ? 0 : spec_no_memory(err);
+}
+
+#define KILL_SEQUENCE_MAX 16
+
+/* ---- streams ------------------------------------------------------------------------------- */
+
+static int check_stream_rank(const struct spec_stream *stream, uint32_t ntasks,
+	const struct spec_at *at, const json_t *value, struct err *err)
+{
+	bool given = json_is_object(value) && json_object_get(value, "rank");
+
+	if (stream->mode != SPEC_STREAM_RANK)
+		return given ? spec_bad(err, SPEC_AT(at, "rank"), "goes with mode 'rank' only") : 0;
+	if (!given)
+		return spec_bad(err, SPEC_AT(at, "rank"), "is missing");
+	if (stream->rank >= ntasks)
+		return spec_bad(err, SPEC_AT(at, "rank"), "%u is not below ntasks (%u)",
+			stream->rank, ntasks);
+	return 0;
+}
+
+static int check_stream_file(const struct spec_stream *stream, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct err why = ERR_INIT;
+
+	if (stream->mode != SPEC_STREAM_FILE && stream->pattern)
+		return spec_bad(err, SPEC_AT(at, "path"), "goes with mode 'file' only");
+	if (stream->mode != SPEC_STREAM_FILE && json_object_get(value, "append"))
+		return spec_bad(err, SPEC_AT(at, "append"), "goes with mode 'file' only");
+	if (stream->mode != SPEC_STREAM_FILE)
+		return 0;
+	if (!stream->pattern)
+		return spec_bad(err, SPEC_AT(at, "path"), "is missing");
+	if (fname_check(stream->pattern, &why) < 0)
+		return spec_bad(err, SPEC_AT(at, "path"), "%s", why.text);
+	return 0;
+}
+
+/* The stream whose other name this is: 0 to 2, or -1. */
+static int own_stream(const char *path)
+{
+	static const char *const names[3][3] = {
+		{"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"},
+		{"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"},
+		{"/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"},
+	};
+	int stream;
+	size_t i;
+
+	for (stream = 0; stream < 3; stream++) {
+		for (i = 0; i < ARRAY_SIZE(names[stream]); i++) {
+			if (strcmp(path, names[stream][i]) == 0)
+				return stream;
+		}
+	}
+	return -1;
+}
+
+/* Such a path means what the agent has there, and is not opened: for a link of /proc it matters who
+ * opens it (userpath.h). */
+static int resolve_own_stream(const struct spec_field *field, struct spec_stream *stream,
+	const struct spec_at *at, struct err *err)
+{
+	bool is_in = field->modes & 1u << SPEC_STREAM_ALL;
+	bool is_err = field->modes & 1u << SPEC_STREAM_STDOUT;
+	int own = stream->mode == SPEC_STREAM_FILE ? own_stream(stream->pattern) : -1;
+
+	if (own < 0)
+		return 0;
+	if (is_err && own == STDOUT_FILENO)
+		stream->mode = SPEC_STREAM_STDOUT;
+	else if (own == (is_in ? STDIN_FILENO : is_err ? STDERR_FILENO : STDOUT_FILENO))
+		stream->mode = SPEC_STREAM_INHERIT;
+	else
+		return spec_bad(err, SPEC_AT(at, "path"),
+			"'%s' is another stream of the agent, which can't be this one of the tasks",
+			stream->pattern);
+	free(take_ptr(stream->pattern));
+	stream->append = false;
+	return 0;
+}
+
+/* A mode that needs nothing else may stand for the object. */
+static int read_short_stream(
+	struct spec_stream *stream, const struct spec_at *at, const json_t *value, struct err *err)
+{
+	const struct spec_field *mode;
+	const char *text = NULL;
+	size_t n;
+	int i, r = spec_get_text(at, value, &text, err);
+
+	if (r < 0)
+		return r;
+	mode = spec_table_get(SPEC_TABLE_STREAM, &n); /* its first row */
+	i = strv_index(mode->choices, SPEC_STREAM_MODE_MAX, text);
+	if (i >= 0 && !(SPEC_MODES_NOT_ALONE >> i & 1)) {
+		stream->mode = (enum spec_stream_mode)i;
+		return 0;
+	}
+	return spec_bad(err, at,
+		"'%.200s' is not one of inherit, none, all, stdout, tool (a file is {\"mode\": \"file\", "
+		"\"path\": ...})",
+		text);
+}
+
+int spec_row_stream(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct spec_draft *draft = into;
+	struct spec_stream *stream = (struct spec_stream *)((char *)into + field->offset);
+	bool is_short = json_is_string(value);
+	int r;
+
+	if (is_short) {
+		r = read_short_stream(stream, at, value, err);
+	} else {
+		r = spec_read_object(SPEC_TABLE_STREAM, stream, at, value, err);
+	}
+	if (r < 0)
+		return r;
+	if (!(field->modes & 1u << stream->mode))
+		return spec_bad(err, is_short ? at : SPEC_AT(at, "mode"), "%s can't have this mode",
+			field->name);
+	r = check_stream_rank(stream, draft->spec.ntasks, at, value, err);
+	if (r == 0)
+		r = check_stream_file(stream, at, value, err);
+	if (r == 0 && stream == &draft->spec.in && json_is_object(value) &&
+		json_object_get(value, "append"))
+		return spec_bad(err, SPEC_AT(at, "append"), "is nothing for stdin");
+	return r < 0 ? r : resolve_own_stream(field, stream, at, err);
+}
+
+/* ---- limits -------------------------------------------------------------------------------- */
+
+/* Those of setrlimit(2) in lower case, without "RLIMIT_". */
+const char *const spec_rlimit_names[RLIM_NLIMITS + 1] = {
+	[RLIMIT_AS] = "as",
+	[RLIMIT_CORE] = "core",
+	[RLIMIT_CPU] = "cpu",
+	[RLIMIT_DATA] = "data",
+	[RLIMIT_FSIZE] = "fsize",
+	[RLIMIT_LOCKS] = "locks",
+	[RLIMIT_MEMLOCK] = "memlock",
+	[RLIMIT_MSGQUEUE] = "msgqueue",
+	[RLIMIT_NICE] = "nice",
+	[RLIMIT_NOFILE] = "nofile",
+	[RLIMIT_NPROC] = "nproc",
+	[RLIMIT_RSS] = "rss",
+	[RLIMIT_RTPRIO] = "rtprio",
+	[RLIMIT_RTTIME] = "rttime",
+	[RLIMIT_SIGPENDING] = "sigpending",
+	[RLIMIT_STACK] = "stack",
+};
+
+int spec_row_limit(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	rlim_t *limit = (rlim_t *)((char *)into + field->offset);
+	int64_t n = 0;
+	int r;
+
+	if (json_is_string(value) && strcmp(json_string_value(value), "unlimited") == 0) {
+		*limit = RLIM_INFINITY;
+		return 0;
+	}
+	if (json_is_string(value))
+		return spec_bad(err, at, "'%.200s' is neither a number nor 'unlimited'",
+			json_string_value(value));
+	r = spec_get_int(at, value, 0, INT64_MAX, &n, err);
+	if (r == 0)
+		*limit = (rlim_t)n;
+	return r;
+}
+
+static int read_rlimit(
+	struct rlimit *limit, const struct spec_at *at, const json_t *value, struct err *err)
+{
+	static const struct spec_field alone = {.offset = offsetof(struct rlimit, rlim_cur)};
+	int r;
+
+	if (!json_is_object(value)) {
+		r = spec_row_limit(&alone, limit, at, value, err);
+		limit->rlim_max = limit->rlim_cur;
+		return r;
+	}
+	r = spec_read_object(SPEC_TABLE_RLIMIT, limit, at, value, err);
+	if (r < 0)
+		return r;
+	if (!json_object_get(value, "hard"))
+		limit->rlim_max = limit->rlim_cur;
+	if (limit->rlim_cur > limit->rlim_max) /* RLIM_INFINITY is the largest */
+		return spec_bad(err, SPEC_AT(at, "soft"), "is above the hard limit");
+	return 0;
+}
+
+int spec_row_rlimits(_unused_ const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct spec *spec = &((struct spec_draft *)into)->spec;
+	json_t *object = (json_t *)value; /* the iterator's type; it changes nothing */
+	char names[SPEC_NAMES_SIZE];
+	const char *name;
+	json_t *limit;
+	int r = spec_check_object(SPEC_TABLE_MAX, at, value, err);
+
+	if (r < 0)
+		return r;
+	spec->rlimits = calloc(json_object_size(value) + 1, sizeof(*spec->rlimits));
+	if (!spec->rlimits)
+		return spec_no_memory(err);
+	json_object_foreach (object, name, limit) {
+		struct spec_rlimit *slot = &spec->rlimits[spec->rlimits_count];
+
+		slot->resource = strv_index(spec_rlimit_names, RLIM_NLIMITS, name);
+		if (slot->resource < 0)
+			return spec_bad(err, SPEC_AT(at, name),
+				"there is no such limit; there are %s",
+				spec_list_names(spec_rlimit_names, names));
+		r = read_rlimit(&slot->value, SPEC_AT(at, name), limit, err);
+		if (r < 0)
+			return r;
+		spec->rlimits_count++;
+	}
+	return 0;
+}
+
+/* ---- escalation ---------------------------------------------------------------------------- */
+
+int spec_row_signal(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	int *signal = (int *)((char *)into + field->offset);
+	const char *text = NULL;
+	int64_t n = 0;
+	int r;
+
+	if (!json_is_string(value)) {
+		r = spec_get_int(at, value, 1, SIGRTMAX, &n, err);
+		if (r == 0)
+			*signal = (int)n;
+		return r;
+	}
+	r = spec_get_text(at, value, &text, err);
+	if (r < 0)
+		return r;
+	*signal = signals_parse(text);
+	if (*signal < 0)
+		return spec_bad(err, at, "'%.200s' is no signal", text);
+	return 0;
+}
+
+static int check_kill(
+	const struct spec_kill *entry, bool last, const struct spec_at *at, struct err *err)
+{
+	if (last && entry->signal != SIGKILL)
+		return spec_bad(err, SPEC_AT(at, "signal"), "the last one must be KILL");
+	if (!last && entry->signal == SIGKILL)
+		return spec_bad(err, SPEC_AT(at, "signal"), "nothing can come after KILL");
+	if (last && entry->wait_ms)
+		return spec_bad(err, SPEC_AT(at, "wait_ms"),
+			"the wait after KILL is unkillable_timeout_ms");
+	return 0;
+}
+
+int spec_row_kill_sequence(_unused_ const struct spec_field *field, void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
+{
+	struct spec *spec = &((struct spec_draft *)into)->spec;
+	size_t i, n = json_array_size(value);
+	int r = spec_check_array(at, value, SIZE_MAX, err);
+
+	if (r < 0)
+		return r;
+	if (n == 0 || n > KILL_SEQUENCE_MAX)
+		return spec_bad(err, at, "has %zu entries, not 1 to %d", n, KILL_SEQUENCE_MAX);
+	spec->kill_sequence = calloc(n, sizeof(*spec->kill_sequence));
+	if (!spec->kill_sequence)
+		return spec_no_memory(err);
+	spec->kill_sequence_count = n;
+	for (i = 0; i < n && r == 0; i++) {
+		const struct spec_at *here = SPEC_AT_INDEX(at, i);
+		const json_t *entry = json_array_get(value, i);
+
+		r = spec_read_object(SPEC_TABLE_KILL, &spec->kill_sequence[i], here, entry, err);
+		if (r == 0)
+			r = check_kill(&spec->kill_sequence[i], i + 1 == n, here, err);
+		r = spec_collect(r, err);
+	}
+	return r;
+}
+
+/* Adds "TERM" or "TERM:30s". */
+static int add_kill(json_t *array, char *piece, struct err *err)
+{
+	char *wait = piece, name[SIGNALS_NAME_SIZE];
+	uint64_t wait_ms = 0;
+	json_t *entry;
+	int signal;
+
+	signal = signals_parse(strsep(&wait, ":"));
+	if (signal < 0)
+		return err_set_text(err, -EINVAL, "'%.200s' is no signal", piece);
+	if (wait && parse_duration_ms(wait, &wait_ms) < 0)
+		return err_set_text(err, -EINVAL, "'%.200s' is no duration such as 30s", wait);
+	entry = json_pack("{s:s, s:o*}", "signal", signals_name(signal, name, sizeof(name)),
+		"wait_ms", wait_ms ? json_integer((json_int_t)wait_ms) : NULL);
+	return json_array_append_new(array, entry) < 0 ? spec_no_memory(err) : 0;
+}
+
+int spec_kill_sequence_json(const char *text, json_t **ret_array, struct err *err)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	json_t *array = json_array();
+	char *rest = copy, *piece;
+	int r = copy && array ? 0 : spec_no_memory(err);
+
+	while (r == 0 && (piece = strsep(&rest, ",")))
+		r = add_kill(array, piece, err);
+	if (r < 0) {
+		json_decref(array);
+		return r;
+	}
+	*ret_array = array;
+	return 0;
+}
+
+int spec_kill_sequence_parse(
+	const char *text, struct spec_kill **ret_steps, size_t *ret_count, struct err *err)
+{
+	struct spec_draft draft = {0};
+	json_t *array = NULL;
+	int r = spec_kill_sequence_json(text, &array, err);
+
+	if (r < 0)
+		return r;
+	r = spec_row_kill_sequence(NULL, &draft, SPEC_AT(NULL, "kill_sequence"), array, err);
+	json_decref(array);
+	if (r < 0) {
+		free(draft.spec.kill_sequence);
+		return r;
+	}
+	*ret_steps = draft.spec.kill_sequence;
+	*ret_count = draft.spec.kill_sequence_count;
+	return 0;
 }

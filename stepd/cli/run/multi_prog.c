@@ -9,12 +9,11 @@
 #include "stepd/base/buffer.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
-#include "stepd/spec/rank_bits.h"
 
 struct reader {
 	uint32_t ntasks;
 	char *const *extra;
-	unsigned char *seen; /* bits: ranks that have a program */
+	struct bitset seen; /* ranks that have a program */
 	uint32_t seen_count;
 	unsigned line;
 	bool rest_done; /* the "*" line was there */
@@ -24,7 +23,7 @@ struct reader {
 
 static void reader_clear(struct reader *rd)
 {
-	free(rd->seen);
+	bitset_clear(&rd->seen);
 	json_decref(rd->tasks);
 }
 
@@ -33,7 +32,7 @@ static int no_memory(struct err *err)
 	return err_set(err, -ENOMEM, "read the program list");
 }
 
-/* ---- words -------------------------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------------------------- */
 
 struct word {
 	struct buffer text;
@@ -113,7 +112,7 @@ static int split_words(const char *line, struct marks *marks, struct strv *words
 	return quote ? -EINVAL : word_end(&w, words);
 }
 
-/* ---- entries ------------------------------------------------------------------------------ */
+/* ---- entries ------------------------------------------------------------------------------- */
 
 /* Any bytes: what is no UTF-8 is passed on as it is. */
 static json_t *argv_json(const struct reader *rd, const struct strv *words)
@@ -148,7 +147,7 @@ static int claim_rank(uint32_t rank, void *userdata)
 {
 	struct reader *rd = userdata;
 
-	if (rank_bits_set(rd->seen, rank)) {
+	if (bitset_set(&rd->seen, rank)) {
 		(void)err_set_text(
 			rd->err, -EINVAL, "line %u: rank %u has a program already", rd->line, rank);
 		return -ECANCELED;
@@ -183,7 +182,7 @@ static char *rest_text(const struct reader *rd)
 	if (bitset_init(&rest, rd->ntasks) < 0)
 		return NULL;
 	for (rank = 0; rank < rd->ntasks; rank++) {
-		if (!rank_bits_test(rd->seen, rank))
+		if (!bitset_test(&rd->seen, rank))
 			bitset_set(&rest, rank);
 	}
 	size = bitset_format_list(&rest, NULL, 0) + 1;
@@ -200,7 +199,7 @@ static int add_rest(struct reader *rd, const char *command)
 	int r = 0;
 
 	for (rank = 0; rank < rd->ntasks && r == 0; rank++) {
-		if (rank_bits_set(rd->seen, rank))
+		if (bitset_set(&rd->seen, rank))
 			continue;
 		rd->seen_count++;
 		lr.offset = rank;
@@ -223,7 +222,7 @@ static int report_ranks(const struct reader *rd, int r, const char *ranks)
 	return r == -ECANCELED ? -EINVAL : no_memory(rd->err);
 }
 
-/* ---- lines -------------------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------------------------- */
 
 /* Once the words have shown whether they differ from rank to rank. */
 static int take_ranks(struct reader *rd, const char *ranks, const char *command, bool differs,
@@ -308,7 +307,7 @@ static int check_all(const struct reader *rd)
 
 	if (rd->seen_count == rd->ntasks)
 		return 0;
-	for (rank = 0; rank_bits_test(rd->seen, rank); rank++)
+	for (rank = 0; bitset_test(&rd->seen, rank); rank++)
 		;
 	return err_set_text(
 		rd->err, -EINVAL, "rank %u has no program (there are %u tasks)", rank, rd->ntasks);
@@ -324,9 +323,8 @@ int multi_prog_parse(
 	unsigned lines;
 	int r = 0;
 
-	rd.seen = rank_bits_new(ntasks);
 	rd.tasks = json_array();
-	if (!copy || !rd.seen || !rd.tasks)
+	if (!copy || !rd.tasks || bitset_init(&rd.seen, ntasks) < 0)
 		return no_memory(err);
 	while (r == 0 && (line = next_line(&rest, &lines))) {
 		r = take_line(&rd, line);
