@@ -41,10 +41,7 @@ libstate_la_LIBADD = libbase.la $(JANSSON_LIBS)
 noinst_LTLIBRARIES += libclient.la
 libclient_la_SOURCES = \
 	stepd/client/client.c stepd/client/client.h stepd/client/client_impl.h \
-	stepd/client/error.c \
-	stepd/client/methods.c \
-	stepd/client/steps.c \
-	stepd/client/stream.c stepd/client/stream.h
+	stepd/client/methods.c
 libclient_la_LIBADD = libstate.la $(JANSSON_LIBS) # libstate.la has libbase.la in it
 
 lib_LTLIBRARIES += libstepd.la

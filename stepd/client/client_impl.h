@@ -7,7 +7,6 @@
 #define STEPD_CLIENT_CLIENT_IMPL_H
 
 #include "stepd/client/client.h"
-#include "stepd/client/stream.h"
 
 #define STEP_INTERFACE "io.stepd.Step."
 
@@ -54,4 +53,5 @@ int client_dump_take(
  */
 int client_refuse(struct stepd_client *client, const char *method, const char *why,
 	struct stepd_error *error);
+
 #endif

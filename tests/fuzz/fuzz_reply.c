@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include "stepd/client/client.h"
-#include "stepd/client/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,6 @@
 
 #include "stepd/base/json.h"
 #include "stepd/client/client.h"
-#include "stepd/client/stream.h"
 
 #define INTERFACE "org.stepd.jobs."
 
