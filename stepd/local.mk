@@ -130,14 +130,12 @@ libagent_la_SOURCES = \
 	stepd/operations/act.c \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h \
-	stepd/stdio/copy.c stepd/stdio/copy.h \
 	stepd/stdio/pump.c stepd/stdio/pump.h \
-	stepd/stdio/sink.c stepd/stdio/sink.h \
-	stepd/stdio/stdin_writer.c stepd/stdio/stdin_writer.h \
+	stepd/stdio/output.c stepd/stdio/output.h \
+	stepd/stdio/input.c stepd/stdio/input.h \
 	stepd/stdio/stdio.c stepd/stdio/stdio.h \
 	stepd/stdio/stdio_impl.h \
 	stepd/stdio/streams.c \
-	stepd/stdio/toolin.c stepd/stdio/toolin.h \
 	stepd/step/added.c stepd/step/added.h \
 	stepd/step/adopt.c stepd/step/adopt.h \
 	stepd/step/agent.c stepd/step/agent.h \

@@ -14,8 +14,7 @@
 #include "stepd/base/buffer.h"
 #include "stepd/base/log.h"
 #include "stepd/snapshot/handover.h"
-#include "stepd/stdio/copy.h"
-#include "stepd/stdio/sink.h"
+#include "stepd/stdio/output.h"
 
 #define PUMP_LABEL_SIZE 16 /* "4294967295: " */
 
@@ -69,7 +68,7 @@ struct pump {
 	void *userdata;
 };
 
-/* ---- copies for tools ------------------------------------------------------------------------ */
+/* ---- copies for tools ---------------------------------------------------------------------- */
 
 static unsigned stream_of(const struct pump_source *src)
 {
@@ -134,7 +133,7 @@ bool pump_copies(const struct pump *pump)
 	return src;
 }
 
-/* ---- a task's bytes to the destination ------------------------------------------------------- */
+/* ---- a task's bytes to the destination ----------------------------------------------------- */
 
 static bool has_line(struct pump_source *src)
 {
@@ -246,7 +245,7 @@ static bool move_bytes(struct pump_source *src)
 	return true;
 }
 
-/* ---- from the pipe --------------------------------------------------------------------------- */
+/* ---- from the pipe ------------------------------------------------------------------------- */
 
 static void close_source(struct pump_source *src)
 {
@@ -345,7 +344,7 @@ static void run_source(struct pump_source *src, bool may_read)
 	ev_io_start(pump->loop, &src->io);
 }
 
-/* ---- destinations ---------------------------------------------------------------------------- */
+/* ---- destinations -------------------------------------------------------------------------- */
 
 static struct pump_source *take_waiting(struct pump_dest *dest)
 {
@@ -431,7 +430,7 @@ static void on_idle(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int
 	call_done(dest->pump);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 int pump_new(struct ev_loop *loop, const struct log *log, struct copy *copy, uint32_t rank_max,
 	bool raw, struct pump **ret_pump)
@@ -612,7 +611,7 @@ struct pump *pump_free(struct pump *pump)
 	return NULL;
 }
 
-/* ---- handed over to a new program ------------------------------------------------------------ */
+/* ---- handed over to a new program ---------------------------------------------------------- */
 
 int64_t pump_number_of(const struct pump_dest *dest)
 {

@@ -11,12 +11,10 @@
 #include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
-#include "stepd/stdio/copy.h"
+#include "stepd/stdio/input.h"
+#include "stepd/stdio/output.h"
 #include "stepd/stdio/pump.h"
-#include "stepd/stdio/sink.h"
-#include "stepd/stdio/stdin_writer.h"
 #include "stepd/stdio/stdio_impl.h"
-#include "stepd/stdio/toolin.h"
 
 /* ---- tools and the tasks' streams ---------------------------------------------------------- */
 

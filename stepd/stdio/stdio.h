@@ -3,7 +3,7 @@
  * The tasks' standard streams. Wherever it can be, a task writes straight to its end (a file it
  * opened as the user, the agent's own descriptor) and no byte passes through the agent. The agent
  * carries bytes only to put labels before lines, to hand its stdin to tasks, and where the spec
- * lets tools have copies of the output (forward) or give the tasks their stdin (pump.h, toolin.h).
+ * lets tools have copies of the output (forward) or give the tasks their stdin (pump.h, input.h).
  *
  * Life: stdio_open() before the first fork opens what tasks share; stdio_task_open() right before
  * a task's fork and stdio_task_close() after it; stdio_start() when all are forked; stdio_finish()

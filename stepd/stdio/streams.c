@@ -18,9 +18,8 @@
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/fname.h"
 #include "stepd/spec/spec.h"
+#include "stepd/stdio/input.h"
 #include "stepd/stdio/pump.h"
-#include "stepd/stdio/stdin_writer.h"
-#include "stepd/stdio/toolin.h"
 
 /* ---- files --------------------------------------------------------------------------------- */
 

@@ -6,8 +6,8 @@
 
 #include "mpi/link.h"
 #include "stepd/base/base64.h"
+#include "stepd/stdio/input.h"
 #include "stepd/stdio/stdio.h"
-#include "stepd/stdio/toolin.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/mpi_link.h"
 
@@ -18,7 +18,7 @@ static void answer(struct agent *a, int64_t id, int r)
 	mpi_link_answer(a, id, r, r < 0 ? strerror(-r) : "");
 }
 
-/* ---- copies --------------------------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------------------------- */
 
 /* Takes fd, which may be -1. */
 static int hand_over(struct agent *a, int fd)
@@ -92,7 +92,7 @@ void mpi_streams_stop(struct agent *a)
 		stdio_copy_stop(a->stdio);
 }
 
-/* ---- input ---------------------------------------------------------------------------------- */
+/* ---- input --------------------------------------------------------------------------------- */
 
 static void on_taken(void *userdata, int64_t id, int r)
 {

@@ -3,7 +3,7 @@
  * Copies of what tasks write: for a reader that is fast, slow, or gone, nobody waits; and what it
  * has, with what it is told to have missed, is what was written.
  */
-#include "stepd/stdio/copy.h"
+#include "stepd/stdio/output.h"
 
 #include <sys/socket.h>
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #include "stepd/process/process.h"
-#include "stepd/stdio/sink.h"
+#include "stepd/stdio/output.h"
 #include "tests/lib/stdio_rig.h"
 
 /* One task after the other. */

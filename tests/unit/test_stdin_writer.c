@@ -3,7 +3,7 @@
  * The agent's stdin for all tasks or for one: every byte to each, from every kind of input; slow
  * readers, readers that leave, and where the task has the agent's own descriptor.
  */
-#include "stepd/stdio/stdin_writer.h"
+#include "stepd/stdio/input.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
  * Standard inputs that come from tools: a piece at a time, at the pace of the task; the end; tasks
  * that read no more.
  */
-#include "stepd/stdio/toolin.h"
+#include "stepd/stdio/input.h"
 
 #include <jansson.h>
 

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/stdio/input.h"
+
+#include <assert.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stepd/base/buffer.h"
+#include "stepd/base/log.h"
+#include "stepd/process/process.h"
+#include "stepd/snapshot/handover.h"
+
+/* ---- one input for several tasks ----------------------------------------------------------- */
+
+#define STDIN_WRITER_SIZE 65536u
+
+struct writer_out {
+	struct writer_out *next;
+	struct stdin_writer *writer;
+	ev_io io;  /* active while bytes wait for space in the pipe */
+	int fd;    /* -1: the task has closed it */
+	size_t at; /* of the writer's buffer: what the task has of it */
+};
+
+struct stdin_writer {
+	struct ev_loop *loop;
+	const struct log *log;
+	ev_io io; /* active while the next piece is wanted */
+	int fd;
+	int own_fd; /* fd opened once more, or -1 */
+	bool is_socket;
+	struct writer_out *outs;
+	size_t open;   /* outs with a descriptor */
+	size_t behind; /* outs that have not all of the buffer */
+	size_t size;
+	char buf[STDIN_WRITER_SIZE];
+};
+
+static void writer_close_out(struct writer_out *out)
+{
+	ev_io_stop(out->writer->loop, &out->io);
+	out->fd = close_fd(out->fd);
+	out->writer->open--;
+}
+
+static void writer_end(struct stdin_writer *writer)
+{
+	struct writer_out *out;
+
+	ev_io_stop(writer->loop, &writer->io);
+	writer->own_fd = close_fd(writer->own_fd);
+	for (out = writer->outs; out; out = out->next) {
+		if (out->fd >= 0)
+			writer_close_out(out);
+	}
+}
+
+static void writer_write_out(struct writer_out *out)
+{
+	struct stdin_writer *writer = out->writer;
+	ssize_t n = 0;
+
+	while (out->at < writer->size && n >= 0) {
+		n = write(out->fd, writer->buf + out->at, writer->size - out->at);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n > 0)
+			out->at += (size_t)n;
+	}
+	if (n < 0 && errno == EAGAIN) {
+		ev_io_start(writer->loop, &out->io);
+		return;
+	}
+	if (n < 0)
+		writer_close_out(out); /* EPIPE: it reads no more */
+	else
+		ev_io_stop(writer->loop, &out->io);
+	writer->behind--;
+}
+
+/* All have the piece: the next one, or nobody is left to want it. */
+static void writer_go_on(struct stdin_writer *writer)
+{
+	if (writer->open == 0)
+		writer_end(writer);
+	else if (writer->behind == 0)
+		ev_io_start(writer->loop, &writer->io);
+}
+
+static void writer_on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+{
+	struct writer_out *out = io->data;
+
+	writer_write_out(out);
+	writer_go_on(out->writer);
+}
+
+/* A terminal's line typed for the shell is not ours: reading it from the background would stop
+ * this process, or fail. */
+static bool is_in_background(int fd)
+{
+	pid_t foreground = tcgetpgrp(fd);
+
+	return foreground > 0 && foreground != getpgrp();
+}
+
+static ssize_t writer_read_piece(struct stdin_writer *writer)
+{
+	if (is_in_background(writer->fd)) {
+		errno = EIO;
+		return -1;
+	}
+	if (writer->is_socket) /* others may read it too */
+		return recv(writer->fd, writer->buf, STDIN_WRITER_SIZE, MSG_DONTWAIT);
+	return read(writer->fd, writer->buf, STDIN_WRITER_SIZE);
+}
+
+static void writer_on_readable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
+{
+	struct stdin_writer *writer = io->data;
+	struct writer_out *out;
+	ssize_t n = writer_read_piece(writer);
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n < 0 && errno != EIO) /* a terminal that is gone or another's has ended, no more */
+		log_warning(writer->log,
+			"read the agent's standard input: %s; the tasks' ends here",
+			strerror(errno));
+	if (n <= 0) {
+		writer_end(writer);
+		return;
+	}
+	ev_io_stop(loop, io);
+	writer->size = (size_t)n;
+	writer->behind = writer->open;
+	for (out = writer->outs; out; out = out->next) {
+		out->at = 0;
+		if (out->fd >= 0)
+			writer_write_out(out);
+	}
+	writer_go_on(writer);
+}
+
+int stdin_writer_new(
+	struct ev_loop *loop, const struct log *log, int fd, struct stdin_writer **ret_writer)
+{
+	struct stdin_writer *writer = calloc(1, sizeof(*writer));
+	struct stat st;
+	int own;
+
+	if (!writer)
+		return -ENOMEM;
+	own = stdfd_reopen(fd, O_RDONLY);
+	writer->own_fd = own < 0 ? -1 : own;
+	writer->fd = own < 0 ? fd : own;
+	writer->is_socket = fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+	writer->loop = loop;
+	writer->log = log;
+	ev_io_init(&writer->io, writer_on_readable, writer->fd, EV_READ);
+	writer->io.data = writer;
+	*ret_writer = writer;
+	return 0;
+}
+
+int stdin_writer_add_take(struct stdin_writer *writer, int fd)
+{
+	struct writer_out *out = calloc(1, sizeof(*out));
+
+	if (!out) {
+		(void)close_fd(fd);
+		return -ENOMEM;
+	}
+	out->fd = fd;
+	out->writer = writer;
+	ev_io_init(&out->io, writer_on_writable, fd, EV_WRITE);
+	out->io.data = out;
+	out->next = writer->outs;
+	writer->outs = out;
+	writer->open++;
+	return 0;
+}
+
+void stdin_writer_start(struct stdin_writer *writer)
+{
+	writer_go_on(writer);
+}
+
+void stdin_writer_save(const struct stdin_writer *writer, struct handover *h, json_t *object)
+{
+	json_t *outs = handover_put_array(h, object, "outs"), *out_object;
+	const struct writer_out *out;
+
+	handover_put_bool(h, object, "is_socket", writer->is_socket);
+	handover_put_fd(h, object, "own_fd", writer->own_fd);
+	/* without one of its own it reads what it borrowed */
+	handover_put_int(h, object, "fd", writer->own_fd >= 0 ? -1 : writer->fd);
+	if (writer->behind > 0)
+		handover_put_bytes(h, object, "bytes", writer->buf, writer->size);
+	for (out = writer->outs; out; out = out->next) {
+		if (out->fd < 0)
+			continue;
+		out_object = handover_append_object(h, outs);
+		handover_put_fd(h, out_object, "fd", out->fd);
+		handover_put_int(h, out_object, "at", (int64_t)out->at);
+	}
+}
+
+/* A task in the middle of a piece waits for space again. */
+static int writer_restore_out(struct stdin_writer *writer, const json_t *object)
+{
+	int64_t at = json_get_int(object, "at", 0);
+	int fd = handover_get_fd(object, "fd"), r;
+
+	if (fd < 0 || at < 0)
+		return -EPROTO;
+	r = stdin_writer_add_take(writer, fd);
+	if (r < 0)
+		return r;
+	writer->outs->at = (size_t)at;
+	if (writer->outs->at >= writer->size)
+		return 0;
+	writer->behind++;
+	ev_io_start(writer->loop, &writer->outs->io);
+	return 0;
+}
+
+int stdin_writer_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
+	const json_t *object, struct stdin_writer **ret_writer)
+{
+	_cleanup_stdin_writer_ struct stdin_writer *writer = calloc(1, sizeof(*writer));
+	const json_t *outs = json_get_array(object, "outs");
+	const char *bytes;
+	size_t i, size = 0;
+	int r = 0;
+
+	if (!writer)
+		return -ENOMEM;
+	writer->loop = loop;
+	writer->log = log;
+	writer->own_fd = handover_get_fd(object, "own_fd");
+	writer->fd = writer->own_fd >= 0 ? writer->own_fd : handover_get_fd(object, "fd");
+	writer->is_socket = json_get_bool(object, "is_socket", false);
+	ev_io_init(&writer->io, writer_on_readable, writer->fd, EV_READ);
+	writer->io.data = writer;
+	bytes = handover_get_bytes(h, object, "bytes", &size);
+	if (size > STDIN_WRITER_SIZE || (writer->fd < 0 && json_array_size(outs) > 0))
+		return -EPROTO;
+	if (bytes)
+		memcpy(writer->buf, bytes, size);
+	writer->size = size;
+	for (i = 0; r == 0 && i < json_array_size(outs); i++)
+		r = writer_restore_out(writer, json_array_get(outs, i));
+	if (r < 0)
+		return r;
+	if (writer->open > 0 && writer->behind == 0)
+		ev_io_start(loop, &writer->io);
+	*ret_writer = take_ptr(writer);
+	return 0;
+}
+
+struct stdin_writer *stdin_writer_free(struct stdin_writer *writer)
+{
+	struct writer_out *out;
+
+	if (!writer)
+		return NULL;
+	writer_end(writer);
+	while ((out = writer->outs)) {
+		writer->outs = out->next;
+		free(out);
+	}
+	free(writer);
+	return NULL;
+}
+
+/* ---- input from tools ---------------------------------------------------------------------- */
+
+struct toolin_task {
+	struct toolin_task *next;
+	struct toolin *input;
+	uint32_t rank;
+	int fd;              /* -1: it reads no more, or its end has come */
+	struct buffer piece; /* what the pipe has not taken yet */
+	bool end;            /* behind it */
+	int64_t id;
+	ev_io io; /* active while it waits for space */
+};
+
+struct toolin {
+	struct ev_loop *loop;
+	struct toolin_task *tasks;
+	toolin_done_fn done; /* may be NULL */
+	void *userdata;
+};
+
+static void toolin_close_task(struct toolin_task *task)
+{
+	ev_io_stop(task->input->loop, &task->io);
+	task->fd = close_fd(task->fd);
+}
+
+/* How many of the bytes are in the pipe now, or -EPIPE. */
+static ssize_t toolin_write_piece(struct toolin_task *task, const char *data, size_t size)
+{
+	size_t at = 0;
+	ssize_t n;
+
+	while (at < size) {
+		n = write(task->fd, data + at, size - at);
+		if (n < 0 && errno == EAGAIN)
+			return (ssize_t)at;
+		if (n < 0 && errno != EINTR) {
+			toolin_close_task(task);
+			return -EPIPE;
+		}
+		at += n > 0 ? (size_t)n : 0;
+	}
+	if (task->end)
+		toolin_close_task(task);
+	return (ssize_t)at;
+}
+
+static void toolin_end_piece(struct toolin_task *task, int r)
+{
+	struct toolin *input = task->input;
+
+	ev_io_stop(input->loop, &task->io);
+	buffer_clear(&task->piece);
+	if (input->done)
+		input->done(input->userdata, task->id, r);
+}
+
+static void toolin_on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+{
+	struct toolin_task *task = io->data;
+	ssize_t n = toolin_write_piece(task, buffer_bytes(&task->piece), buffer_size(&task->piece));
+
+	if (n > 0)
+		buffer_drop(&task->piece, (size_t)n);
+	if (n < 0 || buffer_size(&task->piece) == 0)
+		toolin_end_piece(task, n < 0 ? (int)n : 0);
+}
+
+int toolin_put(
+	struct toolin *input, uint32_t rank, int64_t id, const void *data, size_t size, bool end)
+{
+	struct toolin_task *task = input->tasks;
+	ssize_t n;
+
+	assert(size <= TOOLIN_SIZE);
+	while (task && task->rank != rank)
+		task = task->next;
+	if (!task)
+		return -ESRCH;
+	if (task->fd < 0)
+		return -EPIPE;
+	if (buffer_size(&task->piece) > 0)
+		return -EBUSY;
+	task->end = end;
+	task->id = id;
+	n = toolin_write_piece(task, data, size);
+	if (n < 0 || (size_t)n == size)
+		return n < 0 ? (int)n : 1;
+	if (buffer_add(&task->piece, (const char *)data + n, size - (size_t)n) < 0) {
+		toolin_close_task(task); /* a hole in the input would be worse */
+		return -ENOMEM;
+	}
+	ev_io_start(input->loop, &task->io);
+	return 0;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+int toolin_new(struct ev_loop *loop, struct toolin **ret_input)
+{
+	struct toolin *input = calloc(1, sizeof(*input));
+
+	if (!input)
+		return -ENOMEM;
+	input->loop = loop;
+	*ret_input = input;
+	return 0;
+}
+
+void toolin_on_done(struct toolin *input, toolin_done_fn done, void *userdata)
+{
+	input->done = done;
+	input->userdata = userdata;
+}
+
+int toolin_add_take(struct toolin *input, int fd, uint32_t rank)
+{
+	struct toolin_task *task = calloc(1, sizeof(*task));
+
+	if (!task) {
+		(void)close_fd(fd);
+		return -ENOMEM;
+	}
+	*task = (struct toolin_task){.next = input->tasks, .input = input, .rank = rank, .fd = fd};
+	ev_io_init(&task->io, toolin_on_writable, fd, EV_WRITE);
+	task->io.data = task;
+	input->tasks = task;
+	return 0;
+}
+
+struct toolin *toolin_free(struct toolin *input)
+{
+	struct toolin_task *task;
+
+	if (!input)
+		return NULL;
+	while ((task = input->tasks)) {
+		input->tasks = task->next;
+		toolin_close_task(task);
+		if (buffer_size(&task->piece) > 0)
+			toolin_end_piece(task, -EPIPE);
+		free(task);
+	}
+	free(input);
+	return NULL;
+}
+
+/* ---- a new program ------------------------------------------------------------------------- */
+
+void toolin_save(const struct toolin *input, struct handover *h, json_t *object)
+{
+	json_t *tasks = handover_put_array(h, object, "tasks"), *entry;
+	const struct toolin_task *task;
+
+	for (task = input->tasks; task; task = task->next) {
+		entry = handover_append_object(h, tasks);
+		handover_put_int(h, entry, "rank", task->rank);
+		handover_put_fd(h, entry, "fd", task->fd);
+		if (buffer_size(&task->piece) == 0)
+			continue;
+		handover_put_bytes(
+			h, entry, "bytes", buffer_bytes(&task->piece), buffer_size(&task->piece));
+		handover_put_bool(h, entry, "end", task->end);
+		handover_put_int(h, entry, "id", task->id);
+	}
+}
+
+static int toolin_restore_task(struct toolin *input, const struct handover *h, const json_t *object)
+{
+	struct toolin_task *task;
+	const char *bytes;
+	size_t size = 0;
+	int r = toolin_add_take(
+		input, handover_get_fd(object, "fd"), (uint32_t)json_get_int(object, "rank", 0));
+
+	if (r < 0)
+		return r;
+	task = input->tasks;
+	bytes = handover_get_bytes(h, object, "bytes", &size);
+	if (!bytes || size == 0)
+		return 0;
+	if (size > TOOLIN_SIZE || task->fd < 0)
+		return -EPROTO;
+	if (buffer_add(&task->piece, bytes, size) < 0)
+		return -ENOMEM;
+	task->end = json_get_bool(object, "end", false);
+	task->id = json_get_int(object, "id", 0);
+	ev_io_start(input->loop, &task->io);
+	return 0;
+}
+
+int toolin_restore(struct ev_loop *loop, const struct handover *h, const json_t *object,
+	struct toolin **ret_input)
+{
+	_cleanup_toolin_ struct toolin *input = NULL;
+	const json_t *tasks = json_get_array(object, "tasks");
+	size_t i;
+	int r = toolin_new(loop, &input);
+
+	/* the list has the latest first */
+	for (i = json_array_size(tasks); r == 0 && i > 0; i--)
+		r = toolin_restore_task(input, h, json_array_get(tasks, i - 1));
+	if (r == 0)
+		*ret_input = take_ptr(input);
+	return r;
+}

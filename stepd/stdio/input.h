@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The tasks' standard input, where the agent writes it: from its own, to several tasks, or from
+ * tools.
+ */
+#ifndef STEPD_STDIO_INPUT_H
+#define STEPD_STDIO_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stepd/base/cleanup.h"
+
+struct ev_loop;
+struct handover;
+struct json_t;
+struct log;
+struct stdin_writer;
+struct toolin;
+
+/* ---- one input for several tasks ----------------------------------------------------------- */
+
+/* Hands one input to several tasks: each gets every byte. A piece is read when all have taken the
+ * one before, so the slowest reader sets the pace and one buffer serves them all. A task that
+ * closed its stdin is left out; when the input ends, each has the end of its pipe. */
+
+/* fd is borrowed. */
+int stdin_writer_new(struct ev_loop *loop, const struct log *log, int fd,
+	struct stdin_writer **ret_writer) _must_check_;
+
+/* fd is the writing end of a task's pipe, not blocking; the writer's from the call on, on failure
+ * too. */
+int stdin_writer_add_take(struct stdin_writer *writer, int fd) _must_check_;
+
+void stdin_writer_start(struct stdin_writer *writer);
+
+/* For the program that goes on with it (handover.h), with the piece that not all tasks have. */
+void stdin_writer_save(
+	const struct stdin_writer *writer, struct handover *h, struct json_t *object);
+int stdin_writer_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
+	const struct json_t *object, struct stdin_writer **ret_writer) _must_check_;
+
+struct stdin_writer *stdin_writer_free(struct stdin_writer *writer);
+DEFINE_CLEANUP(struct stdin_writer *, stdin_writer_free);
+#define _cleanup_stdin_writer_ _cleanup_(stdin_writer_free_p)
+
+/* ---- input from tools ---------------------------------------------------------------------- */
+
+/* Standard inputs that come from tools, by way of the MPI service process: a pipe for each task,
+ * and one piece at a time for each. The next one is taken when the pipe has the one before, so who
+ * sends goes at the pace of the task that reads, and nothing grows here. */
+
+#define TOOLIN_SIZE 65536u
+
+/* The piece of this id has been taken (0), or the task reads no more (-EPIPE). From the loop, or
+ * from toolin_free(). */
+typedef void (*toolin_done_fn)(void *userdata, int64_t id, int r);
+
+int toolin_new(struct ev_loop *loop, struct toolin **ret_input) _must_check_;
+void toolin_on_done(struct toolin *input, toolin_done_fn done, void *userdata);
+
+/* fd is the writing end of a task's pipe, not blocking; the input's from the call on, on failure
+ * too. */
+int toolin_add_take(struct toolin *input, int fd, uint32_t rank) _must_check_;
+
+/* size is at most TOOLIN_SIZE, which are copied; end: nothing comes after them. 1: done by now; 0:
+ * done() will come; -ESRCH: the task has no such pipe; -EBUSY: it has not taken the piece before;
+ * -EPIPE: it reads no more, or its end has come. */
+int toolin_put(struct toolin *input, uint32_t rank, int64_t id, const void *data, size_t size,
+	bool end) _must_check_;
+
+/* For the program that goes on with it (handover.h), with the pieces that are not taken yet. */
+void toolin_save(const struct toolin *input, struct handover *h, struct json_t *object);
+int toolin_restore(struct ev_loop *loop, const struct handover *h, const struct json_t *object,
+	struct toolin **ret_input) _must_check_;
+
+struct toolin *toolin_free(struct toolin *input);
+DEFINE_CLEANUP(struct toolin *, toolin_free);
+#define _cleanup_toolin_ _cleanup_(toolin_free_p)
+
+#endif
