@@ -142,23 +142,18 @@ libagent_la_SOURCES = \
 	stepd/step/agent_impl.c stepd/step/agent_impl.h \
 	stepd/step/closing.c stepd/step/closing.h \
 	stepd/step/ending.c stepd/step/ending.h \
-	stepd/step/exit_watch.c stepd/step/exit_watch.h \
 	stepd/step/frontend.c stepd/step/frontend.h \
-	stepd/step/successor.c stepd/step/successor.h \
 	stepd/step/join.c stepd/step/join.h \
 	stepd/step/join_request.c stepd/step/join_request.h \
 	stepd/step/supervisor_line.c stepd/step/supervisor_line.h \
-	stepd/step/killseq.c stepd/step/killseq.h \
-	stepd/step/member_watch.c stepd/step/member_watch.h \
 	stepd/step/mpi_link.c stepd/step/mpi_link.h \
-	stepd/step/mpi_streams.c stepd/step/mpi_streams.h \
+	stepd/step/mpi_streams.c \
 	stepd/step/reaping.c stepd/step/reaping.h \
 	stepd/step/reexec.c stepd/step/reexec.h \
 	stepd/step/reexec_save.c \
 	stepd/step/requests.c stepd/step/requests.h \
 	stepd/step/result.c stepd/step/result.h \
 	stepd/step/service.c stepd/step/service.h \
-	stepd/step/singletons.c stepd/step/singletons.h \
 	stepd/step/suspend.c stepd/step/suspend.h
 libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libnode.la $(JANSSON_LIBS) $(EV_LIBS)
 

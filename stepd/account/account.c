@@ -17,7 +17,7 @@
 #include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
 
-/* ---- tasks that ran out of memory ------------------------------------------------------------ */
+/* ---- tasks that ran out of memory ---------------------------------------------------------- */
 
 #define PAUSE_SECONDS 0.25
 
@@ -180,7 +180,7 @@ static void oom_unwatch(struct account *acc)
 	pri_watch_stop(&acc->oom.watch);
 }
 
-/* ---- samples --------------------------------------------------------------------------------- */
+/* ---- samples ------------------------------------------------------------------------------- */
 
 /* At the step's start, at an interval and at its end, a line for the step and one for each task go
  * to a file: as CSV or, if its name ends in .json, .jsonl or .ndjson, as lines of JSON. stepd(8)
@@ -376,7 +376,6 @@ static int sample_open(struct account *acc, struct sample **ret_sample, struct e
 	return 0;
 }
 
-/* All of these sample_take NULL. */
 static void sample_start(struct sample *s)
 {
 	if (!s)
@@ -392,7 +391,7 @@ static void sample_pause(struct sample *s)
 		ev_timer_stop(s->acc->setup.loop, &s->timer);
 }
 
-/* The last sample, from the usage as it was read last; its reader has two seconds to sample_take
+/* The last sample, from the usage as it was read last; its reader has two seconds to take
  * it. */
 static void sample_end(struct sample *s, uint64_t end_ns)
 {
@@ -462,7 +461,7 @@ static int sample_restore(struct account *acc, const struct handover *h,
 	return 0;
 }
 
-/* ---- the step's accounting ------------------------------------------------------------------- */
+/* ---- the step's accounting ----------------------------------------------------------------- */
 
 int account_open(struct account *acc, const struct account_setup *setup, struct err *err)
 {

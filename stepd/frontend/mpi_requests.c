@@ -9,9 +9,8 @@
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/join.h"
 #include "stepd/step/mpi_link.h"
-#include "stepd/step/mpi_streams.h"
 
-/* ---- what waits for its answer --------------------------------------------------------------- */
+/* ---- what waits for its answer ------------------------------------------------------------- */
 
 struct link_call {
 	struct op_call call;
@@ -90,7 +89,7 @@ static struct link_call *link_call_new(struct agent *a, const json_t *request)
 	return l;
 }
 
-/* ---- operations ----------------------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------------------------- */
 
 /* "3,7": those that are here, of an array of ranks. NULL with *ret_error. */
 static char *make_ranks(const struct agent *a, const json_t *array, int *ret_error)
@@ -151,7 +150,7 @@ static void take_signal(struct operations *o, const json_t *request)
 		link_answer_take(l, r, strerror(-r));
 }
 
-/* ---- spawns, copies of streams --------------------------------------------------------------- */
+/* ---- spawns, copies of streams ------------------------------------------------------------- */
 
 static void take_spawn(struct operations *o, const json_t *request)
 {
@@ -201,7 +200,7 @@ static void take_input(struct operations *o, const json_t *request)
 	mpi_streams_take_input(operations_get_agent(o), request);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;

@@ -424,7 +424,7 @@ int copy_open(struct copy *copy, int *ret_fd)
 	if (r < 0)
 		return r;
 	ours = r;
-	/* Nothing is read from there: writers sink_fail. */
+	/* Nothing is read from there: writers fail. */
 	if (shutdown(ours, SHUT_RD) < 0)
 		return -errno;
 	(void)setsockopt(ours, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* a wish */

@@ -18,9 +18,9 @@
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
-#include "stepd/step/exit_watch.h"
 #include "stepd/step/frontend.h"
 #include "stepd/step/mpi_link.h"
+#include "stepd/step/reaping.h"
 #include "stepd/step/result.h"
 #include "stepd/step/service.h"
 

@@ -18,7 +18,6 @@
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/stdio.h"
-#include "stepd/step/exit_watch.h"
 #include "stepd/step/frontend.h"
 #include "stepd/step/join.h"
 #include "stepd/step/mpi_link.h"
@@ -34,7 +33,7 @@
  * read. */
 #define SIGNALS_REPORTED_MAX (1u << 18)
 
-/* ---- ending ------------------------------------------------------------------------------- */
+/* ---- ending -------------------------------------------------------------------------------- */
 
 void ending_settle(struct agent *a)
 {
@@ -273,7 +272,7 @@ void ending_on_oom(void *userdata)
 	ending_begin(a, AGENT_REASON_OOM);
 }
 
-/* ---- watchers ----------------------------------------------------------------------------- */
+/* ---- watchers ------------------------------------------------------------------------------ */
 
 static void on_container(void *userdata)
 {
@@ -350,7 +349,7 @@ static void on_signals(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int rev
 	}
 }
 
-/* ---- what is done to the container (requests.h) ---------------------------------------------- */
+/* ---- what is done to the container (requests.h) -------------------------------------------- */
 
 static void report_signal(const struct agent *a, const struct request *request, const char *name)
 {
@@ -548,7 +547,7 @@ static int watch_container(struct agent *a, struct err *err)
 
 	if (fd == -EOPNOTSUPP)
 		return 0; /* each SIGCHLD leads to a check; for what else there is see
-			   * member_watch.h
+			   * reaping.h
 			   */
 	r = fd < 0 ? fd : pri_watch_start(&a->watch.container, a->loop, fd, on_container, a);
 	return r < 0 ? err_set(err, r, "watch the step's container") : 0;
@@ -654,7 +653,7 @@ void ending_unwatch(struct agent *a)
 	requests_clear(&a->requests);
 }
 
-/* ---- a new program in the agent's place ------------------------------------------------------ */
+/* ---- a new program in the agent's place ---------------------------------------------------- */
 
 /* Where the end was requested with another sequence than the step's own. */
 static void save_kill_steps(const struct agent *a, struct handover *h, json_t *array)

@@ -22,7 +22,6 @@
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/join_request.h"
 #include "stepd/step/mpi_link.h"
-#include "stepd/step/mpi_streams.h"
 #include "stepd/step/result.h"
 
 /* How many are forked between two turns of the agent's loop. */

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/wait.h>
@@ -16,15 +17,53 @@
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
 #include "stepd/base/signals.h"
+#include "stepd/launch/child.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/frontend.h"
 #include "stepd/step/join.h"
-#include "stepd/step/mpi_streams.h"
 #include "stepd/step/result.h"
-#include "stepd/step/singletons.h"
+
+/* ---- a library that the plugin does not serve ---------------------------------------------- */
+
+/* "pmi2" of "mpi/pmi2" */
+static const char *plugin_short_name(const struct agent *a)
+{
+	const char *type = mpi_get_type(a->mpi.host), *slash = strchr(type, '/');
+
+	return slash ? slash + 1 : type;
+}
+
+void singletons_linked(struct agent *a, unsigned number)
+{
+	const char *library = linked_library(number);
+
+	if (!library || !a->mpi.host)
+		return;
+	a->start.linked = number;
+	if (strcmp(plugin_short_name(a), "none") == 0)
+		log_warning(a->log,
+			"the program is linked with %s, and the step has no MPI plugin: each task "
+			"runs as a job of one rank (--mpi=%s serves it)",
+			library, linked_plugin(number));
+}
+
+char *singletons_warning(const struct agent *a)
+{
+	const char *wanted = linked_plugin(a->start.linked);
+	char *text = NULL;
+
+	if (!wanted || !a->mpi.host || strcmp(wanted, plugin_short_name(a)) == 0)
+		return NULL;
+	if (asprintf(&text,
+		    "the program is linked with %s, and no task has spoken with %s: each ran as a "
+		    "job of one rank (--mpi=%s serves it)",
+		    linked_library(a->start.linked), mpi_get_type(a->mpi.host), wanted) < 0)
+		return NULL;
+	return text;
+}
 
 #define START_TIMEOUT_MS 30000
 #define END_TIMEOUT_SEC  3. /* once its link is closed */
@@ -63,7 +102,7 @@ struct mpi_link {
 	bool hung_up;             /* before that, by itself */
 };
 
-/* ---- what goes over the link ---------------------------------------------------------------- */
+/* ---- what goes over the link --------------------------------------------------------------- */
 
 static void pending_drop_first(struct mpi_link *d)
 {
@@ -519,7 +558,7 @@ void mpi_link_forked(struct agent *a)
 		mpi_service_close_task_fds(a->mpi.link->service);
 }
 
-/* ---- its life ------------------------------------------------------------------------------- */
+/* ---- its life ------------------------------------------------------------------------------ */
 
 static json_t *starts_message(const struct agent *a, uint32_t first, uint32_t count)
 {
@@ -577,7 +616,7 @@ static void close_link(struct mpi_link *d)
 	mpi_service_close_link(d->service);
 }
 
-static void tell_death(struct agent *a, pid_t pid, int wait_status)
+static void log_death(struct agent *a, pid_t pid, int wait_status)
 {
 	struct event event = EVENT_INIT(EVENT_MPI_LOST);
 	char text[128];
@@ -617,13 +656,13 @@ bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status)
 	ev_timer_stop(a->loop, &d->limit);
 	mpi_streams_stop(a);
 	if (a->state < AGENT_DRAINING || d->hung_up || has_crashed(wait_status))
-		tell_death(a, pid, wait_status);
+		log_death(a, pid, wait_status);
 	if (a->state >= AGENT_DRAINING)
 		ending_settle(a);
 	return true;
 }
 
-static int tell_over(struct agent *a)
+static int notify_over(struct agent *a)
 {
 	_cleanup_free_ char *warning = singletons_warning(a);
 
@@ -664,7 +703,7 @@ void mpi_link_over(struct agent *a, bool now)
 	if (!d->over)
 		d->hung_up = has_hung_up(d);
 	d->over = true;
-	if (!now && tell_over(a) == 0) {
+	if (!now && notify_over(a) == 0) {
 		limit_if_alone(d);
 		return;
 	}

@@ -74,4 +74,36 @@ int mpi_link_restore(struct agent *a, const struct handover *h, const struct jso
 /* A service that is still there is killed. */
 void mpi_link_close(struct agent *a);
 
+/* ---- a program whose library the plugin does not serve ------------------------------------- */
+
+/* A program of MPI whose library speaks another protocol than the step's plugin: each task runs as
+ * a job of one rank, and nothing fails. The step's first task finds its library before its exec
+ * (linked_detect()). Without a plugin the step warns at once; with one its service warns at the
+ * end, if no task has spoken with it by then. */
+
+/* The first task is linked with the library of this number. */
+void singletons_linked(struct agent *a, unsigned number);
+
+/* The warning for a step in which no task has spoken with the plugin, for free(3); NULL: none. */
+char *singletons_warning(const struct agent *a);
+
+/* ---- the tasks' streams, for tools (mpi_streams.c) ----------------------------------------- */
+
+/* The service process has the tasks' streams for tools (mpi/link.h), by stdio's copies and inputs.
+ * It is the user's process: its requests are checked here. */
+
+/* The messages "copy" and "input". */
+void mpi_streams_take_copy(struct agent *a, const struct json_t *object);
+void mpi_streams_take_input(struct agent *a, const struct json_t *object);
+
+/* These streams (enum link_stream) of the tasks that are about to join are copied from their first
+ * byte, if they pass through the agent at all. */
+int mpi_streams_join(struct agent *a, unsigned copy, struct err *err) _must_check_;
+
+/* A new program goes on with the step: pending inputs go on, too. */
+void mpi_streams_restored(struct agent *a);
+
+/* The service is gone. */
+void mpi_streams_stop(struct agent *a);
+
 #endif

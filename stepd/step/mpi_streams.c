@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/step/mpi_streams.h"
-
 #include <jansson.h>
 #include <string.h>
 
@@ -13,7 +11,7 @@
 
 _Static_assert(LINK_INPUT_MAX <= TOOLIN_SIZE, "an input of the link is one piece");
 
-static void answer(struct agent *a, int64_t id, int r)
+static void mpi_streams_answer(struct agent *a, int64_t id, int r)
 {
 	mpi_link_answer(a, id, r, r < 0 ? strerror(-r) : "");
 }
@@ -21,14 +19,14 @@ static void answer(struct agent *a, int64_t id, int r)
 /* ---- copies -------------------------------------------------------------------------------- */
 
 /* Takes fd, which may be -1. */
-static int hand_over(struct agent *a, int fd)
+static int send_copies(struct agent *a, int fd)
 {
 	_cleanup_close_ int owned = fd;
 
 	return fd < 0 ? 0 : mpi_link_send_take(a, json_pack("{s:s}", "tell", "copies"), &owned, 1);
 }
 
-static int copy(struct agent *a, const json_t *list, json_int_t streams)
+static int mpi_streams_copy(struct agent *a, const json_t *list, json_int_t streams)
 {
 	_cleanup_free_ uint32_t *ranks = NULL;
 	size_t count = 0;
@@ -47,7 +45,7 @@ static int copy(struct agent *a, const json_t *list, json_int_t streams)
 	r = stdio_copy(a->stdio, ranks, count, (unsigned)streams, &fd);
 	if (r < 0)
 		return r;
-	r = hand_over(a, fd);
+	r = send_copies(a, fd);
 	if (r < 0)
 		stdio_copy_stop(a->stdio); /* nobody has the other end */
 	return r;
@@ -60,10 +58,10 @@ void mpi_streams_take_copy(struct agent *a, const json_t *object)
 	int r = -EINVAL;
 
 	if (json_is_integer(streams))
-		r = a->stdio
-			? copy(a, json_object_get(object, "ranks"), json_integer_value(streams))
-			: -EOPNOTSUPP;
-	answer(a, id, r);
+		r = a->stdio ? mpi_streams_copy(a, json_object_get(object, "ranks"),
+				       json_integer_value(streams))
+			     : -EOPNOTSUPP;
+	mpi_streams_answer(a, id, r);
 }
 
 int mpi_streams_join(struct agent *a, unsigned copy, struct err *err)
@@ -74,7 +72,7 @@ int mpi_streams_join(struct agent *a, unsigned copy, struct err *err)
 	if (a->stdio)
 		r = stdio_join_copy(a->stdio, streams, &fd);
 	if (r == 0)
-		r = hand_over(a, fd);
+		r = send_copies(a, fd);
 	if (r < 0 && a->stdio)
 		stdio_copy_stop(a->stdio);
 	if (r < 0)
@@ -96,7 +94,7 @@ void mpi_streams_stop(struct agent *a)
 
 static void on_taken(void *userdata, int64_t id, int r)
 {
-	answer(userdata, id, r);
+	mpi_streams_answer(userdata, id, r);
 }
 
 /* 1: done; 0: later. */
@@ -129,7 +127,7 @@ void mpi_streams_take_input(struct agent *a, const json_t *object)
 	int r = a->stdio ? put_input(a, object, id) : -EOPNOTSUPP;
 
 	if (r != 0)
-		answer(a, id, r < 0 ? r : 0);
+		mpi_streams_answer(a, id, r < 0 ? r : 0);
 }
 
 void mpi_streams_restored(struct agent *a)

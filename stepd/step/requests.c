@@ -10,6 +10,188 @@
 #include "proctrack/proctrack.h"
 #include "stepd/base/signals.h"
 #include "stepd/snapshot/handover.h"
+#include "stepd/spec/spec.h"
+
+/* ---- the kill sequence --------------------------------------------------------------------- */
+
+/* How long a signal may be on its way before its step's time begins to count all the same. A walk
+ * over all of /proc on a crowded machine takes a part of it; what takes longer hangs. */
+#define DELIVERY_TIMEOUT_MS 5000
+
+static void killseq_on_timer(struct ev_loop *loop, ev_timer *w, int revents);
+
+static void killseq_arm_sec(struct killseq *ks, double sec)
+{
+	ev_now_update(ks->loop);
+	ev_timer_init(&ks->timer, killseq_on_timer, sec, 0.);
+	ks->timer.data = ks;
+	ev_timer_start(ks->loop, &ks->timer);
+}
+
+static void killseq_arm(struct killseq *ks, uint64_t ms)
+{
+	ev_timer_stop(ks->loop, &ks->timer);
+	killseq_arm_sec(ks, (double)ms / 1e3);
+}
+
+/* Sends what is due: up to and including the first step that leaves time. That is counted from the
+ * signal's delivery, which send() may report before it returns. */
+static void killseq_advance(struct killseq *ks)
+{
+	const struct spec_kill *step;
+	bool leaves_time;
+
+	while (ks->next < ks->count) {
+		step = &ks->steps[ks->next++];
+		leaves_time = ks->next < ks->count && step->wait_ms;
+		ks->delivering = leaves_time;
+		if (leaves_time)
+			killseq_arm(ks, step->wait_ms + DELIVERY_TIMEOUT_MS);
+		ks->send(step->signal, ks->userdata);
+		if (!ks->started || leaves_time)
+			return; /* it ended within the call, or has time now */
+	}
+	ks->exhausted = true;
+	killseq_arm(ks, ks->unkillable_timeout_ms);
+}
+
+static void killseq_on_timer(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
+{
+	struct killseq *ks = w->data;
+
+	assert(ks);
+	ks->delivering = false;
+	if (ks->exhausted)
+		ks->unkillable(ks->userdata);
+	else
+		killseq_advance(ks);
+}
+
+void killseq_start(struct killseq *ks)
+{
+	if (ks->started)
+		return;
+	ks->started = true;
+	ks->next = 0;
+	killseq_advance(ks);
+}
+
+void killseq_delivered(struct killseq *ks, int signal)
+{
+	const struct spec_kill *step = ks->next ? &ks->steps[ks->next - 1] : NULL;
+
+	if (!ks->started || !ks->delivering || !step || step->signal != signal)
+		return;
+	ks->delivering = false;
+	killseq_arm(ks, step->wait_ms);
+}
+
+/* Of the time that the last signal sent leaves; all of it while that is on its way. */
+static uint64_t killseq_wait_left_ms(const struct killseq *ks)
+{
+	ev_timer *timer = (ev_timer *)&ks->timer; /* libev wants it so, and changes nothing */
+
+	if (ks->delivering)
+		return ks->steps[ks->next - 1].wait_ms;
+	return (uint64_t)(ev_timer_remaining(ks->loop, timer) * 1e3);
+}
+
+/* From the step next on to the last signal. */
+static uint64_t killseq_time_left_ms(const struct spec_kill *steps, size_t next, size_t count)
+{
+	uint64_t ms = 0;
+
+	for (; next + 1 < count; next++)
+		ms += steps[next].wait_ms;
+	return ms;
+}
+
+/* Behind the last step with that signal; 0: there is none. */
+static size_t killseq_find_next(const struct spec_kill *steps, size_t count, int signal)
+{
+	size_t next = count;
+
+	while (next > 0 && steps[next - 1].signal != signal)
+		next--;
+	return next;
+}
+
+bool killseq_shorten(struct killseq *ks, const struct spec_kill *steps, size_t count)
+{
+	uint64_t left_ms, passed_ms, wait_ms = 0;
+	size_t next = 0;
+
+	if (ks->started) {
+		if (ks->exhausted)
+			return false;
+		ev_now_update(ks->loop);
+		left_ms = killseq_wait_left_ms(ks);
+		passed_ms = ks->steps[ks->next - 1].wait_ms;
+		passed_ms -= left_ms < passed_ms ? left_ms : passed_ms;
+		next = killseq_find_next(steps, count, ks->steps[ks->next - 1].signal);
+		if (next > 0 && steps[next - 1].wait_ms > passed_ms)
+			wait_ms = steps[next - 1].wait_ms - passed_ms;
+		if (wait_ms + killseq_time_left_ms(steps, next, count) >=
+			left_ms + killseq_time_left_ms(ks->steps, ks->next, ks->count))
+			return false;
+		ev_timer_stop(ks->loop, &ks->timer);
+	}
+	ks->steps = steps;
+	ks->count = count;
+	ks->next = next;
+	if (ks->started && wait_ms)
+		killseq_arm(ks, wait_ms + (ks->delivering ? DELIVERY_TIMEOUT_MS : 0));
+	else if (ks->started)
+		killseq_advance(ks);
+	return true;
+}
+
+void killseq_kill_now(struct killseq *ks)
+{
+	if (ks->started)
+		ev_timer_stop(ks->loop, &ks->timer);
+	ks->started = true;
+	ks->exhausted = ks->delivering = false;
+	ks->next = ks->count - 1;
+	killseq_advance(ks);
+}
+
+void killseq_stop(struct killseq *ks)
+{
+	if (ks->started)
+		ev_timer_stop(ks->loop, &ks->timer);
+	ks->started = ks->delivering = false;
+}
+
+void killseq_save(const struct killseq *ks, struct handover *h, struct json_t *object)
+{
+	ev_timer *timer = (ev_timer *)&ks->timer; /* libev wants it so, and changes nothing */
+
+	handover_put_bool(h, object, "started", ks->started);
+	if (!ks->started)
+		return;
+	handover_put_int(h, object, "next", (int64_t)ks->next);
+	handover_put_bool(h, object, "exhausted", ks->exhausted);
+	handover_put_bool(h, object, "delivering", ks->delivering);
+	if (ev_is_active(timer))
+		handover_put_int(h, object, "deadline_ns",
+			handover_deadline_ns(ev_timer_remaining(ks->loop, timer)));
+}
+
+void killseq_restore(struct killseq *ks, const struct json_t *object)
+{
+	int64_t next = json_get_int(object, "next", 0);
+	int64_t deadline_ns = json_get_int(object, "deadline_ns", -1);
+
+	ks->started = json_get_bool(object, "started", false);
+	ks->next = next >= 0 && (size_t)next < ks->count ? (size_t)next : ks->count;
+	ks->exhausted = json_get_bool(object, "exhausted", false);
+	ks->delivering = ks->next > 0 && json_get_bool(object, "delivering", false);
+	if (ks->started && deadline_ns >= 0)
+		killseq_arm_sec(ks, handover_left_sec(deadline_ns));
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
 
 /* More than passes over the largest /proc take. What takes longer hangs, and is given up; kills
  * don't wait for it. */
@@ -18,10 +200,11 @@
 /* How long after its own deadline a suspension has to take back what it did. */
 #define TAKE_BACK_MS 5000
 
-/* Signals to some that wait for a resumption; the caller has its answer and may request again. */
+/* Signals to some that wait for a resumption; the caller has its answer and may request
+ * again. */
 #define HELD_MAX 1024
 
-/* ---- what the worker does ------------------------------------------------------------------- */
+/* ---- what the worker does ------------------------------------------------------------------ */
 
 /* 0: this host has no such task, or it has ended. */
 static pid_t task_pid(const stepd_step_rec_t *job, uint32_t rank)
@@ -112,7 +295,7 @@ static int suspend_container(struct requests *rq, struct err *err)
 	return r < 0 ? err_prefix(err, "can't suspend the step") : 0;
 }
 
-static int carry_out(void *userdata, struct err *err)
+static int request_carry_out(void *userdata, struct err *err)
 {
 	struct requests *rq = userdata;
 
@@ -126,7 +309,7 @@ static int carry_out(void *userdata, struct err *err)
 	}
 }
 
-/* ---- signals that wait for a resumption ----------------------------------------------------- */
+/* ---- signals that wait for a resumption ---------------------------------------------------- */
 
 #define BIT(signal) (UINT64_C(1) << ((signal)-1))
 #define STOPPING    (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
@@ -147,24 +330,24 @@ static bool hold_signal(struct requests *rq, int signal)
 	return true;
 }
 
-/* ---- the queue ------------------------------------------------------------------------------ */
+/* ---- the queue ----------------------------------------------------------------------------- */
 
 static void start_next(struct requests *rq);
 
-static void free_request(struct request *request)
+static void request_free(struct request *request)
 {
 	if (request)
 		free(request->ranks);
 	free(request);
 }
 
-static void answer(const struct request *request, int r, const struct err *err)
+static void request_reply(const struct request *request, int r, const struct err *err)
 {
 	if (request->answer.fn)
 		request->answer.fn(r, err, request->answer.userdata);
 }
 
-static struct request *new_request(enum request_kind kind, int signal)
+static struct request *request_new(enum request_kind kind, int signal)
 {
 	struct request *request = calloc(1, sizeof(*request));
 
@@ -175,7 +358,7 @@ static struct request *new_request(enum request_kind kind, int signal)
 
 static int enqueue(struct requests *rq, enum request_kind kind, int signal)
 {
-	struct request *request = new_request(kind, signal);
+	struct request *request = request_new(kind, signal);
 
 	if (!request)
 		return -ENOMEM;
@@ -207,8 +390,8 @@ static void finish(struct requests *rq, int r, const struct err *err)
 	if (request->kind == REQUEST_SUSPEND && r < 0 && r != -ECANCELED && r != -ESRCH)
 		(void)!release_held(rq); /* out of memory, with which the next request fails */
 	rq->done(request, r, err, rq->userdata);
-	answer(request, r, err);
-	free_request(request);
+	request_reply(request, r, err);
+	request_free(request);
 }
 
 static void on_worker_done(int r, const struct err *err, void *userdata)
@@ -238,11 +421,11 @@ static void start_next(struct requests *rq)
 		rq->now = STAILQ_FIRST(&rq->waiting);
 		STAILQ_REMOVE_HEAD(&rq->waiting, link);
 		rq->begin(rq->now, rq->userdata);
-		if (!rq->now || worker_start(&rq->worker, carry_out, rq, limit_of(rq)) == 0)
+		if (!rq->now || worker_start(&rq->worker, request_carry_out, rq, limit_of(rq)) == 0)
 			continue;
 		/* No process to be had: the agent waits for this one itself. */
 		err = (struct err)ERR_INIT;
-		r = carry_out(rq, &err);
+		r = request_carry_out(rq, &err);
 		finish(rq, r, &err);
 	}
 }
@@ -255,7 +438,8 @@ int requests_init(struct requests *rq, struct ev_loop *loop)
 	return worker_init(&rq->worker, loop, rq->job, on_worker_done, rq);
 }
 
-/* All that is under way, waiting or held, out of the queue: an answer may bring the next request.
+/* All that is under way, waiting or held, out of the queue: an answer may bring the next
+ * request.
  */
 static void take_all(struct requests *rq, struct request_list *ret_list)
 {
@@ -278,8 +462,8 @@ static void drop_all(struct request_list *list, int r, const char *why)
 	(void)err_set_text(&err, r, "%s", why);
 	while ((request = STAILQ_FIRST(list))) {
 		STAILQ_REMOVE_HEAD(list, link);
-		answer(request, r, &err);
-		free_request(request);
+		request_reply(request, r, &err);
+		request_free(request);
 	}
 }
 
@@ -299,8 +483,8 @@ void requests_clear(struct requests *rq)
 	take_all(rq, &list);
 	rq->open = false;
 	if (signalled)
-		answer(signalled, r, &err);
-	free_request(signalled);
+		request_reply(signalled, r, &err);
+	request_free(signalled);
 	drop_all(&list, -ESRCH, "no process of the step is left");
 }
 
@@ -309,17 +493,17 @@ static int hold_request_take(struct requests *rq, struct request *request)
 {
 	if (request->target.whom == REQUEST_STEP) {
 		(void)hold_signal(rq, request->signal); /* it is one of those */
-		answer(request, 0, NULL);
-		free_request(request);
+		request_reply(request, 0, NULL);
+		request_free(request);
 		return 0;
 	}
 	if (rq->held_count == HELD_MAX) {
-		free_request(request);
+		request_free(request);
 		return -EAGAIN;
 	}
 	rq->held_count++;
 	STAILQ_INSERT_TAIL(&rq->held_requests, request, link);
-	answer(request, 0, NULL);
+	request_reply(request, 0, NULL);
 	request->answer.fn = NULL;
 	return 0;
 }
@@ -362,9 +546,9 @@ int requests_add_signal(struct requests *rq, int signal, const struct request_ta
 
 	if (!rq->open)
 		return -ESRCH;
-	request = new_request(REQUEST_SIGNAL, signal);
+	request = request_new(REQUEST_SIGNAL, signal);
 	if (!request || set_target(request, target) < 0) {
-		free_request(request);
+		request_free(request);
 		return -ENOMEM;
 	}
 	request->answer = *answer;
@@ -386,7 +570,7 @@ void requests_withdraw_suspend(struct requests *rq)
 		if (request->kind != REQUEST_SUSPEND)
 			continue;
 		STAILQ_REMOVE(&rq->waiting, request, request, link);
-		free_request(request);
+		request_free(request);
 	}
 }
 
@@ -414,7 +598,7 @@ bool requests_is_busy(const struct requests *rq)
 	return rq->now || worker_is_busy(&rq->worker);
 }
 
-/* ---- a new program in the agent's place ------------------------------------------------------ */
+/* ---- a new program in the agent's place ---------------------------------------------------- */
 
 static const char *const kind_names[] = {
 	[REQUEST_SIGNAL] = "signal",
@@ -423,7 +607,7 @@ static const char *const kind_names[] = {
 };
 
 /* Who waits for the answer is saved with the call. */
-static void save_one(const struct request *request, struct handover *h, json_t *one)
+static void request_save(const struct request *request, struct handover *h, json_t *one)
 {
 	const struct request_target *target = &request->target;
 	json_t *ranks = handover_put_array(h, one, "ranks");
@@ -450,15 +634,15 @@ void requests_save(const struct requests *rq, struct handover *h, json_t *object
 	handover_put_int(h, object, "held", (int64_t)rq->held);
 	STAILQ_FOREACH(request, &rq->waiting, link)
 	{
-		save_one(request, h, handover_append_object(h, waiting));
+		request_save(request, h, handover_append_object(h, waiting));
 	}
 	STAILQ_FOREACH(request, &rq->held_requests, link)
 	{
-		save_one(request, h, handover_append_object(h, held));
+		request_save(request, h, handover_append_object(h, held));
 	}
 }
 
-static int restore_signal(struct requests *rq, const json_t *one, int signal)
+static int request_restore_signal(struct requests *rq, const json_t *one, int signal)
 {
 	const json_t *array = json_get_array(one, "ranks");
 	const struct request_answer nobody = {.fn = NULL};
@@ -497,7 +681,7 @@ static int restore_all(struct requests *rq, const json_t *array)
 		if (kind < 0)
 			r = -EPROTO;
 		else if (kind == REQUEST_SIGNAL)
-			r = restore_signal(rq, one, signal);
+			r = request_restore_signal(rq, one, signal);
 		else
 			r = requests_add(rq, (enum request_kind)kind, signal);
 		rq->holding = holding; /* others stand in the queue behind what held them */

@@ -19,7 +19,7 @@
 #include "stepd/loop/loop.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
-#include "stepd/step/killseq.h"
+#include "stepd/step/requests.h"
 
 /* What was written, as the next program reads it; the writer is no more. */
 static struct handover *pass_on(struct handover *written)

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "stepd/spec/spec.h"
-#include "stepd/step/killseq.h"
+#include "stepd/step/requests.h"
 
 struct rig {
 	struct killseq ks;
