@@ -136,16 +136,12 @@ libagent_la_SOURCES = \
 	stepd/stdio/stdio.c stepd/stdio/stdio.h \
 	stepd/stdio/stdio_impl.h \
 	stepd/stdio/streams.c \
-	stepd/step/added.c stepd/step/added.h \
 	stepd/step/adopt.c stepd/step/adopt.h \
 	stepd/step/agent.c stepd/step/agent.h \
-	stepd/step/agent_impl.c stepd/step/agent_impl.h \
-	stepd/step/closing.c stepd/step/closing.h \
+	stepd/step/agent_impl.h \
 	stepd/step/ending.c stepd/step/ending.h \
-	stepd/step/frontend.c stepd/step/frontend.h \
 	stepd/step/join.c stepd/step/join.h \
 	stepd/step/join_request.c stepd/step/join_request.h \
-	stepd/step/supervisor_line.c stepd/step/supervisor_line.h \
 	stepd/step/mpi_link.c stepd/step/mpi_link.h \
 	stepd/step/mpi_streams.c \
 	stepd/step/reaping.c stepd/step/reaping.h \
@@ -153,7 +149,6 @@ libagent_la_SOURCES = \
 	stepd/step/reexec_save.c \
 	stepd/step/requests.c stepd/step/requests.h \
 	stepd/step/result.c stepd/step/result.h \
-	stepd/step/service.c stepd/step/service.h \
 	stepd/step/suspend.c stepd/step/suspend.h
 libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libnode.la $(JANSSON_LIBS) $(EV_LIBS)
 

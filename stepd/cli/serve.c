@@ -23,7 +23,7 @@
 #include "stepd/spec/spec_json.h"
 #include "stepd/step/adopt.h"
 #include "stepd/step/agent.h"
-#include "stepd/step/service.h"
+#include "stepd/step/result.h"
 
 struct serve {
 	const char *adopt; /* the step to take over; NULL: begin the one of the spec */
@@ -35,7 +35,7 @@ struct serve {
 	bool help;
 };
 
-/* ---- options ------------------------------------------------------------------------------ */
+/* ---- options ------------------------------------------------------------------------------- */
 
 /* An open descriptor by its number. */
 static int take_descriptor(const struct cli_option *o, const char *arg, void *into, struct err *err)
@@ -227,7 +227,7 @@ static int parse_adopt(struct serve *s, int argc, char **argv, struct err *err)
 	return check_options(s, err);
 }
 
-/* ---- the step ----------------------------------------------------------------------------- */
+/* ---- the step ------------------------------------------------------------------------------ */
 
 static int read_doc(const struct serve *s, json_t **ret_doc, struct err *err)
 {

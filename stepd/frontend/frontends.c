@@ -13,7 +13,6 @@
 #include "stepd/record/registry.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
-#include "stepd/step/frontend.h"
 
 /* How long the agent's end waits for clients that still read their last replies: hundreds of them,
  * on a busy machine. A client that reads nothing is not waited for. */
@@ -32,7 +31,7 @@ struct frontends {
 	bool finished; /* control_finish()'s */
 };
 
-/* ---- calls over Varlink ---------------------------------------------------------------------- */
+/* ---- calls over Varlink -------------------------------------------------------------------- */
 
 struct varlink_call {
 	struct op_call call;
@@ -139,7 +138,7 @@ static void run_operation(struct control_call *control, const json_t *parameters
 		f->table[i].run(call, parameters, f->operations);
 }
 
-/* ---- the service's rows ---------------------------------------------------------------------- */
+/* ---- the service's rows -------------------------------------------------------------------- */
 
 static const enum control_access access_of[OP_ACCESS_MAX] = {
 	[OP_ACCESS_AGENT] = CONTROL_AGENT,
@@ -194,7 +193,7 @@ static int make_methods(struct frontends *f)
 	return 0;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 static struct frontends *frontends_close(struct frontends *f)
 {
@@ -289,7 +288,7 @@ static void frontends_end(struct frontends *f)
 		ev_run(f->a->loop, 0);
 }
 
-/* ---- the step's events ----------------------------------------------------------------------- */
+/* ---- the step's events --------------------------------------------------------------------- */
 
 static void frontends_state_changed(struct frontends *f)
 {
@@ -312,7 +311,7 @@ bool frontends_has_pending(const struct frontends *f)
 	return operations_has_pending(f->operations);
 }
 
-/* ---- re-exec --------------------------------------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 static bool frontends_is_answering(const struct frontends *f)
 {

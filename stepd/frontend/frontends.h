@@ -12,7 +12,7 @@
 
 struct frontends;
 
-/* For the options of an agent (step/frontend.h). */
+/* For the options of an agent (step/agent_impl.h). */
 extern const struct frontend frontends;
 
 /* Whether a call is held, to be replied to later. */

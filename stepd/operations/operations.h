@@ -26,7 +26,7 @@ struct json_t;
 struct op_call;
 struct operations;
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- the table ----------------------------------------------------------------------------- */
 
 /* Who may call, each including those before it. */
 enum op_access {
@@ -74,7 +74,7 @@ const struct operation *operations_get_table(size_t *ret_count);
 /* NULL: there is none of that name. */
 const struct operation *operations_find(const char *name);
 
-/* ---- calls ---------------------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------------------------- */
 
 /* Why a call failed; in braces the parameters of the failure. */
 enum op_error {
@@ -121,7 +121,7 @@ struct op_call {
 void op_call_gone(struct op_call *call);
 void op_call_drained(struct op_call *call);
 
-/* ---- what the operations of a step are ------------------------------------------------------- */
+/* ---- what the operations of a step are ----------------------------------------------------- */
 
 /* NULL: no memory. a's events are open. */
 struct operations *operations_new(struct agent *a);
@@ -134,7 +134,7 @@ struct agent *operations_get_agent(const struct operations *o);
 /* Whether a call is held. */
 bool operations_has_pending(const struct operations *o);
 
-/* What the step reports: step/frontend.h. begin: the state is "starting", for the first time. end:
+/* What the step reports: struct frontend. begin: the state is "starting", for the first time. end:
  * the result is there, and all who wait for it get it. */
 void operations_state_changed(struct operations *o);
 void operations_suspended(struct operations *o, bool suspend, int code, const char *why);

@@ -10,7 +10,6 @@
 #include "stepd/base/bitset.h"
 #include "stepd/operations/operations.h"
 #include "stepd/step/agent_impl.h"
-#include "stepd/step/frontend.h"
 
 /* Replies of ListPids and ListTasks with more have that many elements. */
 #define OPERATIONS_PIECE_MAX 4096u

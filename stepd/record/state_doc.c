@@ -3,11 +3,85 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/procstat.h"
 #include "stepd/record/registry.h"
 #include "stepd/state/steps.h"
+
+/* ---- added processes ----------------------------------------------------------------------- */
+
+static bool lives(const struct added_process *p)
+{
+	struct procstat st;
+
+	return procstat_read(p->pid, &st) == 0 && st.start_ticks == p->start_ticks &&
+		procstat_is_living(&st);
+}
+
+static void prune(struct added *added)
+{
+	size_t i, kept = 0;
+
+	for (i = 0; i < added->n; i++)
+		if (lives(&added->v[i]))
+			added->v[kept++] = added->v[i];
+	added->n = kept;
+}
+
+int added_note(struct added *added, pid_t pid, uint64_t start_ticks)
+{
+	prune(added);
+	if (array_reserve(added->v, added->capacity, added->n + 1) < 0)
+		return -ENOMEM;
+	added->v[added->n++] = (struct added_process){.pid = pid, .start_ticks = start_ticks};
+	return 0;
+}
+
+json_t *added_pack(const struct added *added)
+{
+	json_auto_t *array = json_array();
+	int r = array ? 0 : -1;
+	size_t i;
+
+	for (i = 0; r == 0 && i < added->n; i++)
+		r = json_array_append_new(array,
+			json_pack("[i, I]", (int)added->v[i].pid,
+				(json_int_t)added->v[i].start_ticks));
+	return r == 0 ? take_ptr(array) : NULL;
+}
+
+int added_unpack(struct added *added, const json_t *array)
+{
+	struct added_process p;
+	json_int_t pid, ticks;
+	const json_t *row;
+	int r = 0;
+	size_t i;
+
+	json_array_foreach (array, i, row) {
+		pid = json_integer_value(json_array_get(row, 0));
+		ticks = json_integer_value(json_array_get(row, 1));
+		if (pid <= 0 || pid > INT_MAX || ticks <= 0)
+			continue;
+		p = (struct added_process){.pid = (pid_t)pid, .start_ticks = (uint64_t)ticks};
+		if (r == 0 && lives(&p))
+			r = added_note(added, p.pid, p.start_ticks);
+	}
+	return r;
+}
+
+void added_clear(struct added *added)
+{
+	free(added->v);
+	*added = (struct added){0};
+}
+
+/* ---- the document -------------------------------------------------------------------------- */
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
@@ -21,7 +95,7 @@ static void read_boot_id(char boot_id[64])
 		(void)snprintf(boot_id, 64, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-/* ---- writing ------------------------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 static json_t *pack_options(const struct state_doc *s)
 {
@@ -91,7 +165,7 @@ json_t *state_doc_pack(struct state_doc *s, json_t *added)
 		pack_service(&recover->service));
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------- */
 
 static int err_bad(const json_error_t *why, struct err *err)
 {

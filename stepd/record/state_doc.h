@@ -9,12 +9,44 @@
 #define STEPD_RECORD_STATE_DOC_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "stepd/base/err.h"
 
 struct json_t;
+
+/* ---- added processes ----------------------------------------------------------------------- */
+
+/* The processes that were added to a step from outside, where its tracker has no place of its own
+ * on the machine: once the agent is dead nothing but their numbers shows that they are the step's.
+ * So they stand in state.json, each with its start time, before AddPid is answered. Those that have
+ * ended are forgotten at the next one. */
+
+struct added_process {
+	pid_t pid;
+	uint64_t start_ticks;
+};
+
+struct added {
+	struct added_process *v;
+	size_t n, capacity;
+};
+
+/* 0 or -ENOMEM. */
+int added_note(struct added *added, pid_t pid, uint64_t start_ticks);
+
+/* An array of [pid, start time], or NULL without memory. */
+struct json_t *added_pack(const struct added *added);
+
+/* What added_pack() made in another program, of which that counts which lives. Anything else in it
+ * is passed over. 0 or -ENOMEM. */
+int added_unpack(struct added *added, const struct json_t *array);
+
+void added_clear(struct added *added);
+
+/* ---- the document -------------------------------------------------------------------------- */
 
 /* Between which clock ticks since boot (field 22 of /proc/PID/stat) the tasks were forked. They
  * were not reaped before the later one: a process that has a task's pid and began then is the task.
@@ -72,8 +104,8 @@ struct state_doc {
 	size_t tasks_count;
 };
 
-/* All from gid on but same_boot: a new reference, or NULL for want of memory. Takes added (added.h)
- * over. */
+/* All from gid on but same_boot: a new reference, or NULL for want of memory. Takes added
+ * (added_pack()) over. */
 struct json_t *state_doc_pack(struct state_doc *s, struct json_t *added);
 
 /* That: 0, -EBADMSG or -ENOMEM. Its strings are doc's, which stays the caller's; its tasks are for

@@ -21,12 +21,9 @@
 #include "stepd/spec/spec.h"
 #include "stepd/state/steps.h"
 #include "stepd/step/agent_impl.h"
-#include "stepd/step/closing.h"
 #include "stepd/step/ending.h"
-#include "stepd/step/frontend.h"
 #include "stepd/step/reaping.h"
 #include "stepd/step/result.h"
-#include "stepd/step/service.h"
 
 /* ---- an agent made of what a dead one left ------------------------------------------------- */
 
@@ -476,7 +473,7 @@ static int end_unstarted(struct adoption *ad, struct err *err)
 		"step %s was not started: its agent (pid %d) died while it was about to",
 		a->plan.label, (int)ad->successor.state.agent_pid);
 
-	closing_note_failure(a, err);
+	agent_note_failure(a, err);
 	if (!ad->has_container || !proctrack_is_populated(a->pt, a->plan.job.cont_id))
 		return r;
 	a->state = AGENT_RUNNING;
@@ -621,7 +618,7 @@ int agent_adopt(
 	} else {
 		r = live_on(&ad, err);
 	}
-	r = closing_finish(&a, r, ret_code, err);
+	r = agent_finish(&a, r, ret_code, err);
 	successor_clear(&ad.successor);
 	return r;
 }

@@ -3,7 +3,9 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 
@@ -14,20 +16,147 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
+#include "stepd/base/pidref.h"
 #include "stepd/plugin/plugin.h"
+#include "stepd/process/process.h"
 #include "stepd/record/clean.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/report.h"
+#include "stepd/record/state_doc.h"
+#include "stepd/snapshot/handover.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/adopt.h"
 #include "stepd/step/agent_impl.h"
-#include "stepd/step/closing.h"
 #include "stepd/step/ending.h"
-#include "stepd/step/frontend.h"
 #include "stepd/step/mpi_link.h"
+#include "stepd/step/reaping.h"
 #include "stepd/step/result.h"
-#include "stepd/step/service.h"
+
+/* ---- events for the frontends -------------------------------------------------------------- */
+
+static const struct frontend *frontend_of(const struct agent *a)
+{
+	return a->frontends ? a->options->frontend : NULL;
+}
+
+int frontend_open(struct agent *a, struct err *err)
+{
+	return a->options->frontend ? a->options->frontend->open(a, err) : 0;
+}
+
+void frontend_ready(struct agent *a)
+{
+	if (frontend_of(a))
+		frontend_of(a)->ready(a->frontends);
+}
+
+void frontend_state_changed(struct agent *a)
+{
+	if (frontend_of(a))
+		frontend_of(a)->state_changed(a->frontends);
+}
+
+void frontend_suspended(struct agent *a, bool suspend, int code, const char *why)
+{
+	if (frontend_of(a))
+		frontend_of(a)->suspended(a->frontends, suspend, code, why);
+}
+
+bool frontend_mpi_request(struct agent *a, const char *name, const struct json_t *request)
+{
+	return frontend_of(a) && frontend_of(a)->mpi_request(a->frontends, name, request);
+}
+
+void frontend_end(struct agent *a)
+{
+	if (frontend_of(a))
+		frontend_of(a)->end(a->frontends);
+}
+
+void frontend_close(struct agent *a)
+{
+	if (frontend_of(a))
+		a->frontends = frontend_of(a)->close(a->frontends);
+}
+
+bool frontend_is_answering(const struct agent *a)
+{
+	return frontend_of(a) && frontend_of(a)->is_answering(a->frontends);
+}
+
+void frontend_not_reexeced(struct agent *a, const struct err *why)
+{
+	if (frontend_of(a))
+		frontend_of(a)->not_reexeced(a->frontends, why);
+}
+
+void frontend_save(const struct agent *a, struct handover *h, struct json_t *root)
+{
+	if (frontend_of(a))
+		frontend_of(a)->save(a->frontends, h, handover_put_object(h, root, "methods"));
+}
+
+int frontend_restore(
+	struct agent *a, const struct handover *h, const struct json_t *object, struct err *err)
+{
+	return a->options->frontend ? a->options->frontend->restore(a, h, object, err) : 0;
+}
+
+/* ---- what an agent begins as, whether it runs a step, adopts one or goes on with its own ---- */
+
+void agent_close_inherited(const struct agent_options *o)
+{
+	const int keep[] = {o->ready_fd, o->supervisor_fd, o->listen_fd ? *o->listen_fd : -1,
+		o->log->fd, report_descriptor_of(o->result_file),
+		report_descriptor_of(o->sample_file), report_descriptor_of(o->trace_file)};
+
+	process_close_inherited(keep, ARRAY_SIZE(keep));
+}
+
+void agent_init(struct agent *a, const struct agent_options *options)
+{
+	size_t i;
+
+	*a = (struct agent){
+		.options = options,
+		.log = options->log,
+		.start = {.launch = LAUNCH_INIT},
+		.mpi = {.service_cgroup_fd = -1},
+		.watch = {.signal_fd = -1,
+			.container = PRI_WATCH_INIT,
+			.member = MEMBER_WATCH_INIT,
+			.supervisor = {.fd = options->supervisor_fd}},
+		.account = ACCOUNT_INIT,
+		.reexec = REEXEC_INIT,
+		.origin = {.begin_ns = options->start_ns},
+		.ready = {.fd = options->ready_fd},
+	};
+	for (i = 0; i < AGENT_SPARE_FDS; i++)
+		a->start.spare_fd[i] = -1;
+}
+
+struct account_setup agent_account_setup(struct agent *a)
+{
+	const struct agent_options *o = a->options;
+
+	return (struct account_setup){
+		.loop = a->loop,
+		.log = a->log,
+		.pt = a->pt,
+		.job = &a->plan.job,
+		.tasks = &a->tasks,
+		.events = a->events,
+		.label = a->plan.label,
+		.begin_ns = a->origin.begin_ns,
+		.sample_file = o->sample_file,
+		.sample_interval_ms = o->sample_interval_ms,
+		.usage_table = o->usage_table,
+		.result_has_usage = o->result_file || o->keep_result_ms,
+		.on_oom = ending_on_oom,
+		.userdata = a,
+	};
+}
 
 /* ---- set-up: nothing of the step exists yet ------------------------------------------------ */
 
@@ -202,6 +331,44 @@ static int apply_limits(struct agent *a, struct err *err)
 	r = limits_apply_spec(spec, a->pt, a->plan.job.cont_id, a->log, err);
 	trace_phase(a->trace, "limits", begin_ns);
 	return r;
+}
+
+/* ---- during the launch --------------------------------------------------------------------- */
+
+static void on_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
+{
+	assert(w->data);
+	*(bool *)w->data = true;
+	ev_break(loop, EVBREAK_ONE);
+}
+
+static void on_too_long(struct ev_loop *loop, _unused_ ev_timer *w, _unused_ int revents)
+{
+	ev_break(loop, EVBREAK_ONE);
+}
+
+bool agent_serve_meanwhile(struct agent *a, int fd, uint64_t limit_ms)
+{
+	bool readable = false;
+	ev_timer limit;
+	ev_io io;
+
+	ev_io_stop(a->loop, &a->watch.signal_io);
+	supervisor_line_pause(&a->watch.supervisor, true);
+	ev_io_init(&io, on_readable, fd, EV_READ);
+	io.data = &readable;
+	ev_timer_init(&limit, on_too_long, (double)limit_ms / 1e3, 0.);
+	if (fd >= 0)
+		ev_io_start(a->loop, &io);
+	ev_now_update(a->loop);
+	if (limit_ms != AGENT_NO_LIMIT)
+		ev_timer_start(a->loop, &limit);
+	ev_run(a->loop, fd >= 0 ? 0 : EVRUN_NOWAIT);
+	ev_timer_stop(a->loop, &limit);
+	ev_io_stop(a->loop, &io);
+	ev_io_start(a->loop, &a->watch.signal_io);
+	supervisor_line_pause(&a->watch.supervisor, false);
+	return readable;
 }
 
 /* ---- launch -------------------------------------------------------------------------------- */
@@ -414,7 +581,7 @@ static int run_step(struct agent *a, struct err *err)
 		r = account_open(&a->account, &setup, err);
 	if (r == 0)
 		r = launch(a, err);
-	closing_release_fds(a);
+	agent_release_fds(a);
 	if (r == 0) {
 		supervise(a);
 		return 0;
@@ -423,6 +590,157 @@ static int run_step(struct agent *a, struct err *err)
 	abort_launch(a);
 	return r;
 }
+
+/* ---- the step's last minute, however it began here ----------------------------------------- */
+
+void agent_release_fds(struct agent *a)
+{
+	size_t i;
+
+	for (i = 0; i < AGENT_SPARE_FDS; i++)
+		a->start.spare_fd[i] = close_fd(a->start.spare_fd[i]);
+}
+
+/* The container stood, and no more. */
+void agent_note_failure(struct agent *a, const struct err *err)
+{
+	a->end.failure = *err;
+	a->reason = AGENT_REASON_LAUNCH;
+	a->state = AGENT_ENDED;
+	a->end.time_ns = clock_now_ns();
+}
+
+/* The MPI service process of the dead agent ends by itself, once no process of the step is left.
+ * One that doesn't gets SIGTERM, and SIGKILL. */
+#define SERVICE_END_MS 1000 /* by itself, by SIGTERM, by SIGKILL */
+
+static bool has_ended(const struct pidref *ref, int timeout_ms)
+{
+	struct pollfd end = {.fd = ref->fd, .events = POLLIN};
+	int n;
+
+	do
+		n = poll(&end, 1, timeout_ms);
+	while (n < 0 && errno == EINTR);
+	return n > 0;
+}
+
+static void end_service_of_dead_agent(struct agent *a)
+{
+	const struct recover_service service = a->origin.recover.service;
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	int r;
+
+	a->origin.recover.service = (struct recover_service){.pid = 0};
+	if (!service.pid)
+		return;
+	r = pidref_open(service.pid, service.start_ticks, &ref);
+	if (r < 0 && r != -ESRCH)
+		log_warning(a->log,
+			"can't find the MPI service process of the dead agent (pid %d): %s",
+			(int)service.pid, strerror(-r));
+	if (r < 0 || has_ended(&ref, SERVICE_END_MS))
+		return;
+	if (pidref_signal(&ref, SIGTERM) == -ESRCH || has_ended(&ref, SERVICE_END_MS))
+		return;
+	log_warning(a->log,
+		"the MPI service process of the dead agent (pid %d) does not end: killing it",
+		(int)service.pid);
+	if (pidref_signal(&ref, SIGKILL) < 0 || !has_ended(&ref, SERVICE_END_MS))
+		log_error(a->log, "SIGKILL did not end the MPI service process (pid %d)",
+			(int)service.pid);
+}
+
+static void remove_container(struct agent *a)
+{
+	int r;
+
+	if (!a->plan.job.cont_id)
+		return;
+	r = proctrack_destroy(a->pt, a->plan.job.cont_id);
+	/* ESRCH: it is gone, as when systemd has removed its scope, which this agent is not in. */
+	if (r < 0 && r != -ESRCH)
+		log_warning(a->log, "can't remove the step's container: %s; 'stepctl clean' can",
+			strerror(-r));
+}
+
+static void write_reports(struct agent *a)
+{
+	const char *trace_file = a->options->trace_file;
+	struct err err = ERR_INIT;
+
+	if (a->state == AGENT_ENDED && result_keep(a, &err) < 0)
+		log_error(a->log, "%s", err.text);
+	if (a->state == AGENT_ENDED && result_write(a, &err) < 0)
+		log_error(a->log, "%s", err.text);
+	if (a->reason != AGENT_REASON_LAUNCH)
+		account_report(&a->account, a->end.time_ns);
+	if (a->trace && trace_write(a->trace, trace_file, a->plan.label, &err) < 0)
+		log_error(a->log, "%s", err.text);
+}
+
+static void agent_clear(struct agent *a)
+{
+	reexec_clear(a);
+	a->stdio = stdio_free(a->stdio);
+	agent_release_fds(a);
+	result_drop_ready(a);
+	if (a->loop) {
+		mpi_link_close(a);
+		account_close(&a->account);
+		a->origin.exits = exit_watch_close(a->origin.exits);
+		ending_unwatch(a);
+		frontend_close(a);
+		ev_loop_destroy(a->loop);
+	}
+	a->events = events_close(a->events);
+	added_clear(&a->origin.added);
+	launch_close(&a->start.launch);
+	a->mpi.host = mpi_close(a->mpi.host);
+	if (a->end.unkillable && a->registry) {
+		/* Who is called for them at night shall find them: 'stepctl pids' still lists them.
+		 */
+		result_publish_state(a, "unkillable");
+		a->registry = registry_leave(a->registry);
+	}
+	a->mpi.service_cgroup_fd = close_fd(a->mpi.service_cgroup_fd);
+	a->pt = proctrack_close(a->pt);
+	failpoint("leaving");
+	if (a->result_kept)
+		a->registry = registry_retire(a->registry);
+	a->registry = registry_close(a->registry);
+	a->trace = trace_free(a->trace);
+	tasks_clear(&a->tasks);
+	plan_clear(&a->plan);
+	free(a->end.unkillable_text);
+	supervisor_line_close(&a->watch.supervisor);
+	a->watch.signal_fd = close_fd(a->watch.signal_fd);
+}
+
+int agent_finish(struct agent *a, int r, int *ret_code, const struct err *err)
+{
+	agent_release_fds(a);
+	if (a->loop)
+		mpi_link_close(a); /* where the launch failed: it is in the container */
+	if (a->origin.recover.adopted)
+		end_service_of_dead_agent(a);
+	remove_container(a);
+	failpoint("removed");
+	write_reports(a);
+	failpoint("result");
+	if (r < 0)
+		a->end.failure = *err;
+	frontend_end(a);
+	failpoint("client-told");
+	service_notify_end(a);
+	result_end_ready(a);
+	if (r == 0)
+		*ret_code = agent_exit_code(a);
+	agent_clear(a);
+	return r;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
 
 int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
 	struct err *err)
@@ -451,6 +769,6 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 	if (r == 0)
 		r = run_step(&a, err);
 	else if (a.plan.job.cont_id)
-		closing_note_failure(&a, err);
-	return closing_finish(&a, r, ret_code, err);
+		agent_note_failure(&a, err);
+	return agent_finish(&a, r, ret_code, err);
 }

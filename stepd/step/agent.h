@@ -38,7 +38,7 @@ struct agent_options {
 	int ready_fd;            /* -1: none; closed once the line is written */
 	int *listen_fd;          /* the spec's wire.listen_fd, closed and -1 once the MPI service
 				  * process has it; NULL: there is none */
-	int supervisor_fd;       /* -1: none; see supervisor_line.h */
+	int supervisor_fd;       /* -1: none; see result.h */
 	uint64_t start_ns;       /* the agent's start, for the trace */
 	const struct log *log;
 	const char *version;             /* of this program */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The agent's state, shared by agent.c (how a step begins), ending.c (what ends it), closing.c (how
- * it is torn down), result.c (how it is reported) and adopt.c (how it is taken over).
+ * The agent's state, shared by agent.c (how a step begins, and is torn down), ending.c (what ends
+ * it), result.c (how it is reported) and adopt.c (how it is taken over).
  */
 #ifndef STEPD_STEP_AGENT_IMPL_H
 #define STEPD_STEP_AGENT_IMPL_H
@@ -15,13 +15,12 @@
 #include "stepd/loop/loop.h"
 #include "stepd/process/process.h"
 #include "stepd/record/state_doc.h"
-#include "stepd/step/added.h"
 #include "stepd/step/agent.h"
 #include "stepd/step/join.h"
 #include "stepd/step/reaping.h"
 #include "stepd/step/reexec.h"
 #include "stepd/step/requests.h"
-#include "stepd/step/supervisor_line.h"
+#include "stepd/step/result.h"
 #include "stepd/step/suspend.h"
 
 struct events;
@@ -113,7 +112,7 @@ struct agent_watch {
 	struct supervisor_line supervisor;
 };
 
-/* Since when it runs, and what an agent that takes it over has to know: adopt.c, added.c. */
+/* Since when it runs, and what an agent that takes it over has to know: adopt.c. */
 struct agent_origin {
 	uint64_t begin_ns;
 	struct recover recover;
@@ -163,7 +162,7 @@ struct agent {
 extern const char *const agent_state_names[AGENT_STATE_MAX];
 extern const char *const agent_reason_names[AGENT_REASON_MAX];
 
-/* All of it, for closing_finish() to clear. */
+/* All of it, for agent_finish() to clear. */
 void agent_init(struct agent *a, const struct agent_options *options);
 
 /* Closes all above 2 that the agent was started with and has no use for. */
@@ -191,7 +190,74 @@ bool agent_serve_meanwhile(struct agent *a, int fd, uint64_t limit_ms);
 /* A task was forked. */
 void agent_report_start(const struct agent *a, const struct task *task);
 
+/* The step is over before it ran: its container stood, and no more. */
+void agent_note_failure(struct agent *a, const struct err *err);
+
+/* The end, however the step began here: its container goes, its result is written, clients and the
+ * service manager are notified, its directory goes. r is what the step's life gave, with err's text
+ * if it is below 0. Returns what to exit with, in *ret_code where r is 0. */
+int agent_finish(struct agent *a, int r, int *ret_code, const struct err *err);
+
+/* The descriptors that were held for the ending. */
+void agent_release_fds(struct agent *a);
+
 /* What the agent exits with. */
 int agent_exit_code(const struct agent *a);
+
+/* ---- events for the frontends ---------------------------------------------------------------
+ *
+ * A frontend serves requests for the step. The agent is given its functions by its options
+ * (frontends of stepd/frontend/frontends.h). It calls the step's operations itself; these functions
+ * report the step's events to it. Without a frontend, or if it could not be opened, the agent goes
+ * on, and they do nothing. */
+
+struct frontend {
+	/* Requests are served from now on, in a->loop; what changes the step waits for ready. Sets
+	 * a->frontends, also where it fails but for want of memory. The step's directory and its
+	 * container stand. */
+	int (*open)(struct agent *a, struct err *err);
+
+	/* The tasks have been released, or never will be: what waited for that goes on. */
+	void (*ready)(struct frontends *f);
+
+	/* The step's state may be another one. */
+	void (*state_changed)(struct frontends *f);
+
+	/* A suspension, or a resumption, that was requested has come to its end. why: it has
+	 * failed, with that code. */
+	void (*suspended)(struct frontends *f, bool suspend, int code, const char *why);
+
+	/* The MPI service process has sent a request of that name (mpi/link.h), which is answered
+	 * by mpi_link_answer(), now or later. False: there is no such request. */
+	bool (*mpi_request)(struct frontends *f, const char *name, const struct json_t *request);
+
+	/* The result is on the disk: whoever waits for it is answered. May run the loop for that,
+	 * no longer than readers take who read at all. */
+	void (*end)(struct frontends *f);
+	struct frontends *(*close)(struct frontends *f);
+
+	/* For a new program in the agent's place (reexec.h): whether an answer is being made that
+	 * it could not go on with (then reexec_answered() is called once none is); it was not
+	 * executed, and why; all calls that are open, and the same again, in the place of open. */
+	bool (*is_answering)(const struct frontends *f);
+	void (*not_reexeced)(struct frontends *f, const struct err *why);
+	void (*save)(const struct frontends *f, struct handover *h, struct json_t *object);
+	int (*restore)(struct agent *a, const struct handover *h, const struct json_t *object,
+		struct err *err);
+};
+
+int frontend_open(struct agent *a, struct err *err) _must_check_;
+void frontend_ready(struct agent *a);
+void frontend_state_changed(struct agent *a);
+void frontend_suspended(struct agent *a, bool suspend, int code, const char *why);
+bool frontend_mpi_request(
+	struct agent *a, const char *name, const struct json_t *request) _must_check_;
+void frontend_end(struct agent *a);
+void frontend_close(struct agent *a);
+bool frontend_is_answering(const struct agent *a);
+void frontend_not_reexeced(struct agent *a, const struct err *why);
+void frontend_save(const struct agent *a, struct handover *h, struct json_t *root);
+int frontend_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+	struct err *err) _must_check_;
 
 #endif

@@ -18,13 +18,12 @@
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/stdio.h"
-#include "stepd/step/frontend.h"
+#include "stepd/step/agent_impl.h"
 #include "stepd/step/join.h"
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/reaping.h"
 #include "stepd/step/reexec.h"
 #include "stepd/step/result.h"
-#include "stepd/step/service.h"
 
 #define UNKILLABLE_NAMED_MAX 16
 

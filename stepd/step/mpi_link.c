@@ -22,7 +22,6 @@
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
-#include "stepd/step/frontend.h"
 #include "stepd/step/join.h"
 #include "stepd/step/result.h"
 

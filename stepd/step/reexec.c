@@ -17,7 +17,6 @@
 #include "stepd/base/strv.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
-#include "stepd/step/frontend.h"
 
 extern char **environ;
 
@@ -191,7 +190,7 @@ static int try_program(int program_fd, int handover_fd, const struct handover *h
 	return r < 0 ? err_set(err, r, "try the new program") : judge(status, text, err);
 }
 
-/* ---- the upgrade ---------------------------------------------------------------------------- */
+/* ---- the upgrade --------------------------------------------------------------------------- */
 
 static bool same_file(const char *a, const char *b)
 {

@@ -25,14 +25,11 @@
 #include "stepd/spec/spec.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/agent_impl.h"
-#include "stepd/step/closing.h"
 #include "stepd/step/ending.h"
-#include "stepd/step/frontend.h"
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/reaping.h"
 #include "stepd/step/reexec.h"
 #include "stepd/step/result.h"
-#include "stepd/step/service.h"
 
 /* ---- what the agent was called with -------------------------------------------------------- */
 
@@ -510,7 +507,7 @@ int agent_continue(int fd, const char *version, const struct frontend *frontend,
 		    */
 		return err_prefix(
 			err, "the step is left without an agent ('stepd adopt' takes it over)");
-	return closing_finish(&a, r, ret_code, err);
+	return agent_finish(&a, r, ret_code, err);
 }
 
 /* Nothing is cleared, for that would end the step: the process is to end by _exit(2). */

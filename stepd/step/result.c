@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <jansson.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <syslog.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/usage.h"
@@ -13,7 +15,251 @@
 #include "stepd/base/signals.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/report.h"
-#include "stepd/step/frontend.h"
+#include "stepd/record/state_doc.h"
+#include "stepd/step/agent_impl.h"
+#include "systemd/notify.h"
+
+/* ---- the agent as a document --------------------------------------------------------------- */
+
+static int list_tasks(const struct agent *a, struct state_doc *s)
+{
+	const struct task *task = a->tasks.v;
+
+	s->tasks = calloc(a->tasks.n + 1u, sizeof(*s->tasks));
+	if (!s->tasks)
+		return -ENOMEM;
+	for (; s->tasks_count < a->tasks.n; s->tasks_count++, task++)
+		s->tasks[s->tasks_count] = (struct state_task){.rank = task->rank,
+			.pid = a->plan.job.task[s->tasks_count].pid,
+			.spawn = task->spawn,
+			.forked = task->forked};
+	return 0;
+}
+
+struct json_t *agent_pack(struct agent *a)
+{
+	const struct agent_options *o = a->options;
+	_cleanup_state_doc_ struct state_doc s = {
+		.gid = a->plan.job.gid,
+		.reason = a->state >= AGENT_ENDING ? agent_reason_names[a->reason] : NULL,
+		.end_signal = a->end.signal,
+		.limit_signal_sent = a->limits.signal_sent,
+		.begin_ns = a->origin.begin_ns,
+		.suspended_since_ns = a->suspend.stands ? a->suspend.since_ns : 0,
+		.suspended_ns = a->suspend.total_ns,
+		.suspending = a->suspend.wanted && !a->suspend.stands,
+		.recover = a->origin.recover,
+		.result_file = o->result_file,
+		.sample_file = o->sample_file,
+		.plugin_dir = o->plugin_dir,
+		.sample_interval_ms = o->sample_interval_ms,
+		.keep_result_ms = o->keep_result_ms,
+		.usage_table = o->usage_table,
+	};
+	json_t *doc =
+		list_tasks(a, &s) == 0 ? state_doc_pack(&s, added_pack(&a->origin.added)) : NULL;
+
+	memcpy(a->origin.recover.boot_id, s.recover.boot_id, sizeof(a->origin.recover.boot_id));
+	return doc;
+}
+
+static enum agent_reason find_reason(const char *name)
+{
+	enum agent_reason reason;
+
+	for (reason = 0; name && reason < AGENT_REASON_MAX; reason++) {
+		if (strcmp(agent_reason_names[reason], name) == 0)
+			return reason;
+	}
+	return AGENT_REASON_COMPLETED;
+}
+
+void agent_unpack(struct agent *a, const struct state_doc *s)
+{
+	a->reason = find_reason(s->reason);
+	a->end.signal = s->end_signal;
+	a->limits.signal_sent = s->limit_signal_sent;
+	a->origin.begin_ns = s->same_boot ? s->begin_ns : a->options->start_ns;
+	a->origin.recover = s->recover;
+	a->suspend.total_ns = s->suspended_ns;
+	a->suspend.since_ns = s->suspended_since_ns;
+}
+
+static int add_joined(struct agent *a, const struct state_task *saved)
+{
+	const stepd_step_task_info_t info = {.gtid = saved->rank, .spawn = saved->spawn};
+	int r = saved->spawn ? tasks_add(&a->tasks, saved->spawn, &saved->rank, 1) : -EBADMSG;
+
+	if (r < 0)
+		return r;
+	a->tasks.v[a->tasks.n - 1].forked = saved->forked;
+	return plan_add_tasks(&a->plan, &info, 1);
+}
+
+int agent_unpack_tasks(struct agent *a, const struct state_doc *s)
+{
+	const struct spec *spec = a->plan.spec;
+	size_t i;
+	int r;
+
+	if (s->tasks_count < spec->local_ntasks || s->tasks_count > SPEC_TASKS_MAX)
+		return -EBADMSG;
+	r = tasks_init(&a->tasks, spec->ranks, spec->local_ntasks);
+	for (i = 0; r == 0 && i < s->tasks_count; i++) {
+		if (i >= spec->local_ntasks)
+			r = add_joined(a, &s->tasks[i]);
+		if (r == 0 && s->tasks[i].rank != a->tasks.v[i].rank)
+			r = -EBADMSG;
+		if (r == 0)
+			a->plan.job.task[i].pid = s->tasks[i].pid;
+	}
+	return r;
+}
+
+/* ---- the service manager ------------------------------------------------------------------- */
+
+/* What the ending takes beside its waits: streams, removal, the result on the disk. */
+#define ENDING_SLACK_MS 10000u
+
+static int send_to_journal(const struct log *log, enum log_level level, const char *text)
+{
+	static const int priorities[LOG_LEVEL_MAX] = {
+		[LOG_LEVEL_ERROR] = LOG_ERR,
+		[LOG_LEVEL_WARNING] = LOG_WARNING,
+		[LOG_LEVEL_INFO] = LOG_INFO,
+		[LOG_LEVEL_DEBUG] = LOG_DEBUG,
+	};
+	const char *blank = strchr(log->ident, ' '), *slash = strrchr(log->ident, '/');
+	const struct journal_line line = {.priority = priorities[level],
+		.step = slash   ? slash + 1
+			: blank ? blank + 1
+				: NULL,
+		.text = text};
+
+	return journal_send(&line);
+}
+
+void service_name_log(struct log *log, const struct spec *spec)
+{
+	bool is_one_of_many = spec->node_count > 1 && spec->node_name;
+
+	(void)snprintf(log->ident, sizeof(log->ident), "stepd %s%s%u.%s",
+		is_one_of_many ? spec->node_name : "", is_one_of_many ? "/" : "", spec->job_id,
+		spec->step_name);
+}
+
+void service_use_journal(struct log *log)
+{
+	if (journal_has_stream(log->fd))
+		log->send = send_to_journal;
+}
+
+static void warn(const struct agent *a, int r)
+{
+	if (r < 0)
+		log_warning(a->log,
+			"can't notify the service manager (NOTIFY_SOCKET): %s, ignoring",
+			strerror(-r));
+}
+
+static uint64_t ending_usec(const struct spec *spec)
+{
+	uint64_t ms = spec->unkillable_timeout_ms + ENDING_SLACK_MS;
+	size_t i;
+
+	for (i = 0; i < spec->kill_sequence_count; i++)
+		ms += spec->kill_sequence[i].wait_ms;
+	return ms * 1000;
+}
+
+void service_notify_state(const struct agent *a)
+{
+	const char *state = agent_state_names[a->state];
+
+	if (!notify_is_wanted())
+		return;
+	if (a->state == AGENT_RUNNING)
+		warn(a,
+			notify_send("READY=1\nSTATUS=step %s: %s, %u tasks\n", a->plan.label, state,
+				a->tasks.n));
+	else if (a->state == AGENT_ENDING)
+		warn(a,
+			notify_send("STOPPING=1\nSTATUS=step %s: %s (%s)\n"
+				    "EXTEND_TIMEOUT_USEC=%llu\n",
+				a->plan.label, state, agent_reason_names[a->reason],
+				(unsigned long long)ending_usec(a->plan.spec)));
+	else
+		warn(a, notify_send("STATUS=step %s: %s\n", a->plan.label, state));
+}
+
+void service_notify_end(const struct agent *a)
+{
+	if (!notify_is_wanted())
+		return;
+	if (a->end.failure.code)
+		warn(a, notify_send("STATUS=the step was not started: %s\n", a->end.failure.text));
+	else
+		warn(a,
+			notify_send("STOPPING=1\nSTATUS=step %s: %s (%s), exit status %d\n",
+				a->plan.label, agent_state_names[a->state],
+				agent_reason_names[a->reason], agent_exit_code(a)));
+}
+
+/* ---- the supervisor ------------------------------------------------------------------------ */
+
+/* A supervisor writes nothing: what it should write all the same is read and dropped. */
+static void on_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
+{
+	struct supervisor_line *line = w->data;
+	char bytes[256];
+	ssize_t n;
+
+	assert(line);
+	n = recv(line->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+		return;
+	ev_io_stop(loop, w);
+	line->gone(line->userdata);
+}
+
+void supervisor_line_watch(
+	struct supervisor_line *line, struct ev_loop *loop, supervisor_line_fn gone, void *userdata)
+{
+	line->loop = loop;
+	line->gone = gone;
+	line->userdata = userdata;
+	if (line->fd < 0)
+		return;
+	ev_io_init(&line->io, on_readable, line->fd, EV_READ);
+	line->io.data = line;
+	ev_io_start(loop, &line->io);
+}
+
+void supervisor_line_pause(struct supervisor_line *line, bool pause)
+{
+	if (line->fd < 0)
+		return;
+	if (pause)
+		ev_io_stop(line->loop, &line->io);
+	else
+		ev_io_start(line->loop, &line->io);
+}
+
+int supervisor_line_write(const struct supervisor_line *line, const char *text)
+{
+	int r = line->fd < 0 ? 0 : report_write(line->fd, text);
+
+	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
+}
+
+void supervisor_line_close(struct supervisor_line *line)
+{
+	if (line->loop && line->fd >= 0)
+		ev_io_stop(line->loop, &line->io);
+	line->fd = close_fd(line->fd);
+}
+
+/* ---- state, ready line and result ---------------------------------------------------------- */
 
 #define RESULT_VERSION  1
 #define RESULT_SIZE_MAX (64u << 20)

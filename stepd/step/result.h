@@ -1,12 +1,72 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * How a step is reported: its state while it lives, the ready line once it serves requests, and the
- * result at its end. All are JSON; stepd(8) describes their fields.
+ * result at its end, which are JSON (stepd(8) describes their fields); and what the service manager
+ * and the program that supervises the step are notified of.
  */
 #ifndef STEPD_STEP_RESULT_H
 #define STEPD_STEP_RESULT_H
 
-#include "stepd/step/agent_impl.h"
+#include <ev.h>
+#include <stdbool.h>
+
+#include "stepd/base/err.h"
+
+struct agent;
+struct log;
+struct spec;
+
+/* ---- the service manager ------------------------------------------------------------------- */
+
+/* The agent as a service of Type=notify (sd_notify(3)): ready once the tasks have been released, a
+ * status with every change of the step's state, and how long its ending may take, so that
+ * "systemctl stop" waits for the kill sequence, whatever the unit's TimeoutStopSec= is. And its
+ * messages in the journal, by their step. */
+
+/* Sends the log's lines to systemd's journal with STEPD_STEP= and their priority, if its descriptor
+ * is a stream to the journal. The step is what log->ident names behind its blank,
+ * without the node. */
+void service_use_journal(struct log *log);
+
+/* The log's lines begin with the step, "stepd 7.0", and in one of several nodes with this one's
+ * name, "stepd n3/7.0". */
+void service_name_log(struct log *log, const struct spec *spec);
+
+/* Tells the state that the agent is in now. */
+void service_notify_state(const struct agent *a);
+
+/* Tells how it ended, or why the step could not be started. */
+void service_notify_end(const struct agent *a);
+
+/* ---- the supervisor ------------------------------------------------------------------------ */
+
+/* The line to the program that supervises the step, steprun or a relay: a connected socket, whose
+ * other end nobody else has. When it hangs up, the step is ended; the result is written to it.
+ * Unlike PR_SET_PDEATHSIG it outlasts a change of the agent's identity, and an upgrade. */
+
+typedef void (*supervisor_line_fn)(void *userdata);
+
+struct supervisor_line {
+	int fd; /* -1: nobody supervises the step */
+	struct ev_loop *loop;
+	ev_io io;
+	supervisor_line_fn gone;
+	void *userdata;
+};
+
+/* Calls gone once, when the other end hangs up. Nothing where there is no descriptor. */
+void supervisor_line_watch(struct supervisor_line *line, struct ev_loop *loop,
+	supervisor_line_fn gone, void *userdata);
+
+/* Calls nobody until it is called with false. */
+void supervisor_line_pause(struct supervisor_line *line, bool pause);
+
+/* A supervisor that is gone is no error. 0 or -errno. */
+int supervisor_line_write(const struct supervisor_line *line, const char *text) _must_check_;
+
+void supervisor_line_close(struct supervisor_line *line);
+
+/* ---- state, ready line and result ---------------------------------------------------------- */
 
 /* The step's result: a new reference, or NULL. */
 struct json_t *result_pack(const struct agent *a);

@@ -18,13 +18,12 @@
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
-#include "stepd/step/frontend.h"
 #include "stepd/step/result.h"
 
 /* So many signals that are ignored are reported: who sends them can send any number. */
 #define IGNORED_LOGGED_MAX 16
 
-/* ---- reports ------------------------------------------------------------------------------ */
+/* ---- reports ------------------------------------------------------------------------------- */
 
 const char *suspend_state_name(const struct agent *a)
 {
@@ -432,7 +431,7 @@ void suspend_adopted(struct agent *a, bool suspending)
 		add(a, REQUEST_RESUME); /* a signal freezes for a moment, too */
 }
 
-/* ---- a new program in the agent's place ------------------------------------------------------ */
+/* ---- a new program in the agent's place ---------------------------------------------------- */
 
 void suspend_save(const struct suspend *s, struct handover *h, struct json_t *object)
 {

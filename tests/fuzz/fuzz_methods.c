@@ -33,7 +33,6 @@
 #include "stepd/spec/spec.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
-#include "stepd/step/frontend.h"
 
 #define ANSWER_MAX (1u << 20)
 

@@ -12,7 +12,7 @@
 #include "stepd/process/process.h"
 #include "stepd/spec/spec.h"
 #include "stepd/step/agent.h"
-#include "stepd/step/service.h"
+#include "stepd/step/result.h"
 
 extern char **environ;
 
