@@ -157,24 +157,19 @@ RUN_OPTIONS_SOURCES = \
 	stepd/cli/options.c stepd/cli/options.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
-	stepd/cli/run/run_doc.c \
 	stepd/cli/run/run_options.c stepd/cli/run/run_options.h \
-	stepd/cli/site_config.c stepd/cli/site_config.h \
-	stepd/cli/text.c stepd/cli/text.h
+	stepd/cli/site_config.c stepd/cli/site_config.h
 
 sbin_PROGRAMS += stepd/cli/stepd
 # All but the version, of which tests build another one.
 STEPD_PROGRAM_SOURCES = \
 	stepd/cli/bootstrap.c stepd/cli/bootstrap.h \
-	stepd/cli/check_spec.c \
 	stepd/cli/cli.h \
-	stepd/cli/continue.c \
 	stepd/cli/doctor/checks.c \
 	stepd/cli/doctor/doctor.c stepd/cli/doctor/doctor.h \
 	stepd/cli/doctor/findings.c stepd/cli/doctor/findings.h \
 	stepd/cli/doctor/mpi.c \
 	stepd/cli/doctor/trial.c \
-	stepd/cli/program.c stepd/cli/program.h \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/main.c \
 	stepd/cli/plugins.c stepd/cli/plugins.h \
@@ -220,7 +215,6 @@ stepd_cli_stepctl_SOURCES = \
 	stepd/cli/ctl/top_view.c \
 	stepd/cli/ctl/tracker.c stepd/cli/ctl/tracker.h \
 	stepd/cli/ctl/usage.c stepd/cli/ctl/usage.h \
-	stepd/cli/program.c stepd/cli/program.h \
 	$(RUN_OPTIONS_SOURCES)
 stepd_cli_stepctl_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
 stepd_cli_stepctl_LDADD = libclient.la libnode.la
@@ -239,7 +233,6 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/across/user.c stepd/cli/across/user.h \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/plugins.c stepd/cli/plugins.h \
-	stepd/cli/program.c stepd/cli/program.h \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \

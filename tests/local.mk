@@ -648,9 +648,9 @@ EXTRA_DIST += $(STATE_TESTS)
 # The files with failpoints come before those of the library, which has them without.
 check_PROGRAMS += tests/lib/stepd-failpoints
 tests_lib_stepd_failpoints_SOURCES = tests/lib/failpoints.c stepd/cli/options.c stepd/cli/serve.c stepd/cli/site_config.c \
-	stepd/cli/text.c stepd/cli/version.c stepd/step/agent.c stepd/step/ending.c stepd/step/reaping.c \
+	stepd/cli/version.c stepd/step/agent.c stepd/step/ending.c stepd/step/reaping.c \
 	stepd/step/suspend.c stepd/step/adopt.c stepd/step/reexec_save.c \
-	stepd/cli/continue.c stepd/control/save.c
+	stepd/control/save.c
 tests_lib_stepd_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_FAILPOINTS
 tests_lib_stepd_failpoints_LDADD = libagent.la
 # stepd doctor.
@@ -668,7 +668,7 @@ if CMOCKA
 check_PROGRAMS += tests/unit/test_findings
 TESTS += tests/unit/test_findings
 tests_unit_test_findings_SOURCES = tests/unit/test_findings.c \
-	stepd/cli/doctor/findings.c stepd/cli/doctor/findings.h stepd/cli/text.c stepd/cli/text.h
+	stepd/cli/doctor/findings.c stepd/cli/doctor/findings.h stepd/cli/options.c stepd/cli/options.h
 tests_unit_test_findings_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_findings_LDADD = $(UNIT_LDADD)
 endif

@@ -169,7 +169,7 @@ tests_fuzz_fuzz_jobdtrace_SOURCES = tests/fuzz/fuzz_jobdtrace.c \
 	contrib/jobd/engine/request.c contrib/jobd/engine/request.h \
 	contrib/jobd/engine/job_array.c contrib/jobd/engine/job_array.h \
 	contrib/jobd/sim/trace.c contrib/jobd/sim/trace.h \
-	stepd/cli/options.c stepd/cli/options.h stepd/cli/text.c stepd/cli/text.h $(FUZZER_MAIN)
+	stepd/cli/options.c stepd/cli/options.h $(FUZZER_MAIN)
 tests_fuzz_fuzz_jobdtrace_CPPFLAGS = $(AM_CPPFLAGS)
 tests_fuzz_fuzz_jobdtrace_LDADD = libnode.la libbase.la $(JANSSON_LIBS) -lm
 tests_fuzz_fuzz_jobdtrace_LDFLAGS = $(FUZZER_LINK)
@@ -190,7 +190,7 @@ libjobdcli_la_SOURCES = \
 	contrib/jobd/cli/options.c contrib/jobd/cli/options.h \
 	contrib/jobd/cli/queue_table.c contrib/jobd/cli/queue_table.h \
 	contrib/jobd/cli/values.c contrib/jobd/cli/values.h \
-	stepd/cli/options.c stepd/cli/options.h stepd/cli/text.c stepd/cli/text.h
+	stepd/cli/options.c stepd/cli/options.h
 libjobdcli_la_CPPFLAGS = $(AM_CPPFLAGS)
 JOBD_CLI_LDADD = libjobdcli.la libjobd.la libclient.la libnode.la libbase.la $(JANSSON_LIBS)
 

@@ -4,16 +4,83 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "stepd/cli/text.h"
+#include "stepd/base/cleanup.h"
 #include "stepd/spec/spec_json.h"
+
+/* ---- texts for a terminal ------------------------------------------------------------------ */
+
+void text_make_printable(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = ' ';
+	}
+}
+
+/* Columns of UTF-8 text without wide characters. */
+static int columns_of(const char *text, size_t len)
+{
+	int n = 0;
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		n += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return n;
+}
+
+void text_wrap(FILE *out, const char *text, int indent, int width)
+{
+	int at = indent, columns;
+	size_t len;
+
+	for (text += strspn(text, " "); *text; text += len, text += strspn(text, " ")) {
+		len = strcspn(text, " ");
+		columns = columns_of(text, len);
+		if (at > indent && at + 1 + columns > width) {
+			(void)fprintf(out, "\n%*s", indent, "");
+			at = indent;
+		} else if (at > indent) {
+			(void)fputc(' ', out);
+			at++;
+		}
+		(void)fwrite(text, 1, len, out);
+		at += columns;
+	}
+	(void)fputc('\n', out);
+}
+
+/* ---- other programs ------------------------------------------------------------------------ */
+
+int program_find(const char *below, const char *installed, char **ret_path, struct err *err)
+{
+	char own[PATH_MAX], *slash, *path = NULL;
+	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+
+	own[n > 0 ? n : 0] = '\0';
+	slash = strrchr(own, '/');
+	if (slash && asprintf(&path, "%.*s/%s", (int)(slash - own), own, below) < 0)
+		path = NULL;
+	if (!path || access(path, X_OK) < 0) {
+		free(path);
+		path = strdup(installed);
+	}
+	if (!path)
+		return err_set(err, -ENOMEM, "find '%s'", installed);
+	*ret_path = path;
+	return 0;
+}
+
+/* ---- options ------------------------------------------------------------------------------- */
 
 #define LONG_VALUE  256 /* getopt_long()'s value of the first row */
 #define HELP_COLUMN 28
 #define HELP_WIDTH  80
 
-/* ---- rows --------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------- */
 
 int cli_take_text(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
@@ -175,7 +242,7 @@ int cli_open_file(const char *file, struct err *err)
 	return fd < 0 ? err_set(err, -errno, "open") : fd;
 }
 
-/* ---- help --------------------------------------------------------------------------------- */
+/* ---- help ---------------------------------------------------------------------------------- */
 
 void cli_options_print(const struct cli_option *rows, size_t n, FILE *out)
 {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The options of a command, a row each: how they are read from a command line and what its --help
- * and the manual have of them. Long names may be shortened, and of two options for one thing the
- * last counts.
+ * What commands share: options by tables, texts for a terminal, and where other programs are.
  */
 #ifndef STEPD_CLI_OPTIONS_H
 #define STEPD_CLI_OPTIONS_H
@@ -14,6 +12,12 @@
 #include "stepd/base/err.h"
 
 struct cli_option;
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+/* A command has a table of options, a row each: how they are read from a command line, and what
+ * --help and the manual have of them. Long names may be shortened; of two options for one thing the
+ * last one counts. */
 
 /* Takes an option's argument (NULL: it has none) into the command's structure. Its errors don't
  * name the option yet. 0, CLI_STOP: what follows on the command line is not read, or -errno. */
@@ -66,5 +70,23 @@ int cli_open_file(const char *file, struct err *err) _must_check_;
 
 /* Takers: the argument itself, true, and true for --help, behind which nothing is read. */
 cli_take_fn cli_take_text, cli_take_flag, cli_take_help;
+
+/* ---- texts for a terminal ------------------------------------------------------------------ */
+
+/* Replaces by blanks what would break the line or move the cursor: for texts of others (plugins,
+ * names of files). */
+void text_make_printable(char *text);
+
+/* The text in lines of at most width columns, broken at blanks; a longer word has a line of its
+ * own. The first line begins at column indent, where the cursor is; the others are indented by as
+ * much. Ends with a newline. */
+void text_wrap(FILE *out, const char *text, int indent, int width);
+
+/* ---- other programs ------------------------------------------------------------------------ */
+
+/* The path of a program, from malloc(): below this one's directory, as in a build, or where it is
+ * installed, whether it is there or not. 0 or -ENOMEM. */
+int program_find(
+	const char *below, const char *installed, char **ret_path, struct err *err) _must_check_;
 
 #endif

@@ -25,7 +25,6 @@
 #include "stepd/base/buffer.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/options.h"
-#include "stepd/cli/text.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/report.h"
 

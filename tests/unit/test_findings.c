@@ -14,7 +14,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "stepd/cli/text.h"
+#include "stepd/cli/options.h"
 
 static void add(struct findings *fs, int level, const char *id, const char *value, const char *text,
 	const char *remedy)

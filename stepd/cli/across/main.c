@@ -14,8 +14,8 @@
 #include "stepd/base/parse.h"
 #include "stepd/base/status.h"
 #include "stepd/cli/across/session.h"
+#include "stepd/cli/options.h"
 #include "stepd/cli/plugins.h"
-#include "stepd/cli/program.h"
 #include "stepd/cli/site_config.h"
 #include "stepd/cli/version.h"
 #include "stepd/plugin/plugin.h"
@@ -24,7 +24,7 @@
 
 extern char **environ;
 
-/* ---- the MPI plugin's hooks --------------------------------------------------------------- */
+/* ---- the MPI plugin's hooks ---------------------------------------------------------------- */
 
 struct hooks {
 	struct mpi *mpi;
@@ -141,7 +141,7 @@ static void hooks_clear(struct hooks *h)
 	h->mpi = mpi_close(h->mpi);
 }
 
-/* ---- the step ----------------------------------------------------------------------------- */
+/* ---- the step ------------------------------------------------------------------------------ */
 
 static int find_program(struct steprun_options *o, struct err *err)
 {

@@ -10,7 +10,7 @@
 
 #include "stepd/base/strv.h"
 #include "stepd/cli/ctl/ctl.h"
-#include "stepd/cli/program.h"
+#include "stepd/cli/options.h"
 #include "stepd/record/clean.h"
 #include "stepd/record/report.h"
 

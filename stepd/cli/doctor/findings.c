@@ -5,7 +5,7 @@
 
 #include "config.h"
 #include "stepd/base/json.h"
-#include "stepd/cli/text.h"
+#include "stepd/cli/options.h"
 #include "stepd/record/report.h"
 
 #define JSON_VERSION 1
@@ -24,7 +24,7 @@ static const struct {
 	[STEPD_FINDING_PROBLEM] = {"problem", "PROBLEM", "\033[1;31m"},
 };
 
-/* ---- collecting --------------------------------------------------------------------------- */
+/* ---- collecting ---------------------------------------------------------------------------- */
 
 /* A finding as JSON has it, with what only the text needs: [heading, level, {...}]. */
 static const json_t *get_finding(const json_t *row)
@@ -123,7 +123,7 @@ static char *join_limits(const struct findings *fs, const char *tracker)
 	return fclose(out) == EOF ? NULL : take_ptr(limits);
 }
 
-/* ---- for people --------------------------------------------------------------------------- */
+/* ---- for people ---------------------------------------------------------------------------- */
 
 static bool is_shown(const json_t *row, bool quiet)
 {
@@ -199,7 +199,7 @@ void findings_print(
 	}
 }
 
-/* ---- for programs ------------------------------------------------------------------------- */
+/* ---- for programs -------------------------------------------------------------------------- */
 
 static json_t *pack_findings(const struct findings *fs, bool quiet)
 {

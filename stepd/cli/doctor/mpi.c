@@ -8,7 +8,7 @@
 
 #include "mpi/selftest.h"
 #include "stepd/base/parse.h"
-#include "stepd/cli/program.h"
+#include "stepd/cli/options.h"
 
 #define NAME_SIZE      128
 #define PROGRAM(name_) "selftest/" name_, STEPD_LIBEXEC_DIR "/" name_
@@ -69,7 +69,7 @@ struct report {
 	struct progress task[SELFTEST_SIZE];
 };
 
-/* ---- what the tasks report ---------------------------------------------------------------- */
+/* ---- what the tasks report ----------------------------------------------------------------- */
 
 static const char *next_field(char **rest)
 {
@@ -134,7 +134,7 @@ static bool are_all(const struct report *r, int state)
 	return i == SELFTEST_SIZE;
 }
 
-/* ---- findings ----------------------------------------------------------------------------- */
+/* ---- findings ------------------------------------------------------------------------------ */
 
 /* Of the text of mpi/pmix/selftest.c: "client=4.2.2 server=5.0.1". */
 static bool are_of_two_majors(const char *versions, int *ret_client, int *ret_server)
@@ -282,7 +282,7 @@ static void report_outcome(struct report *r)
 		report_rest(r);
 }
 
-/* ---- one plugin --------------------------------------------------------------------------- */
+/* ---- one plugin ---------------------------------------------------------------------------- */
 
 static void make_id(struct report *r)
 {

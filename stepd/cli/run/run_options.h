@@ -17,6 +17,8 @@
 struct json_t;
 struct spec;
 
+/* ---- options ------------------------------------------------------------------------------- */
+
 struct run_options {
 	struct json_t *doc; /* the whole document; NULL with help */
 	struct spec *spec;  /* built from it; NULL with help */
