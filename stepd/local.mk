@@ -196,24 +196,15 @@ stepd_cli_selftest_mpi_selftest_LDADD = libmpiselftest.la libpmiclient.la libbas
 bin_PROGRAMS += stepd/cli/stepctl
 stepd_cli_stepctl_SOURCES = \
 	stepd/cli/ctl/act.c \
-	stepd/cli/ctl/clean.c \
 	stepd/cli/ctl/ctl.h \
-	stepd/cli/ctl/events.c \
 	stepd/cli/ctl/find.c \
-	stepd/cli/ctl/list.c \
 	stepd/cli/ctl/main.c \
-	stepd/cli/ctl/namespace.c stepd/cli/ctl/namespace.h \
-	stepd/cli/ctl/options.c \
-	stepd/cli/ctl/output.c \
 	stepd/cli/ctl/ps.c \
-	stepd/cli/ctl/set_limits.c \
 	stepd/cli/ctl/show.c \
 	stepd/cli/ctl/target.c stepd/cli/ctl/target.h \
 	stepd/cli/ctl/term.c stepd/cli/ctl/term.h \
-	stepd/cli/ctl/top.c stepd/cli/ctl/top.h \
+	stepd/cli/ctl/top.c \
 	stepd/cli/ctl/top_screen.c stepd/cli/ctl/top_screen.h \
-	stepd/cli/ctl/top_view.c \
-	stepd/cli/ctl/tracker.c stepd/cli/ctl/tracker.h \
 	stepd/cli/ctl/usage.c stepd/cli/ctl/usage.h \
 	$(RUN_OPTIONS_SOURCES)
 stepd_cli_stepctl_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'

@@ -228,7 +228,7 @@ while read -r verb; do
 			"^\.It Fl $letter , Fl -$name( |\$)" "the manual of stepctl $verb has -$letter beside --$name"
 	done <"$tmpdir/short"
 done <"$tmpdir/verbs"
-sed -n 's/^\t\[CTL_[A-Z_]*\] = {"\([a-z_]*\)", .*/\1/p' "$top_srcdir/stepd/cli/ctl/output.c" |
+sed -n 's/^\t\[CTL_[A-Z_]*\] = {"\([a-z_]*\)", .*/\1/p' "$top_srcdir/stepd/cli/ctl/main.c" |
 	awk '{ print NR - 1, $1 }' >"$tmpdir/exits"
 ok "stepctl has a table of exit statuses" test -s "$tmpdir/exits"
 is "$(section "EXIT STATUS" | sed -n 's/^\.It //p')" "$(cat "$tmpdir/exits")" \

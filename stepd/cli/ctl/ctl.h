@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * stepctl: queries and controls the steps of this node over libstepd (<stepd/client.h>). One verb,
- * or a few related ones, a file; main.c has their table, options.c that of the options. stepctl(1)
+ * or a few related ones, a file; main.c has their table and that of the options. stepctl(1)
  * describes each; doc/stepctl.schema.json is what --json prints.
  */
 #ifndef STEPD_CLI_CTL_CTL_H
@@ -54,7 +54,7 @@ struct verb {
 	int failure;                 /* the exit status of any failure; 0: as ctl_exits[] */
 };
 
-/* ---- options: a row of options.c each -------------------------------------------------------- */
+/* ---- options: a row of main.c each --------------------------------------------------------- */
 
 enum ctl_option_id {
 	CTL_OPT_SIGNAL,

@@ -11,7 +11,7 @@
 
 #include "stepd/base/fs.h"
 #include "stepd/base/procstat.h"
-#include "stepd/cli/ctl/tracker.h"
+#include "stepd/cli/ctl/target.h"
 #include "stepd/client/client.h"
 #include "stepd/record/report.h"
 

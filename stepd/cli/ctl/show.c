@@ -1,15 +1,140 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl show: a step and its tasks, by its agent; of a step that has ended, its result.
+ * stepctl list, show and events: what is printed of steps.
  */
+#include <fcntl.h>
 #include <string.h>
 #include <time.h>
 
+#include "stepd/base/fs.h"
 #include "stepd/base/json.h"
+#include "stepd/cli/ctl/ctl.h"
 #include "stepd/cli/ctl/target.h"
 #include "stepd/client/client.h"
+#include "stepd/record/events.h"
+#include "stepd/record/report.h"
 
-/* ---- for people ---------------------------------------------------------------------------- */
+/* ---- stepctl list -------------------------------------------------------------------------- */
+
+/* The steps of this node, as recorded in their directories. No agent is contacted.
+ */
+
+static const char *const presence_names[] = {
+	[STEPD_LIVES] = "lives",
+	[STEPD_ORPHAN] = "died",
+	[STEPD_ENDED] = "ended",
+};
+
+static json_t *list_pack(const struct stepd_step *step)
+{
+	return json_pack("{s:o, s:o, s:o, s:I, s:s, s:s, s:o, s:I, s:o, s:o}", "step",
+		report_json_text(step->step), "node", report_json_text(step->node), "user",
+		report_json_text(step->user), "uid", (json_int_t)step->uid, "state", step->state,
+		"agent", presence_names[step->presence], "proctrack",
+		report_json_text(step->proctrack), "container_id", (json_int_t)step->container_id,
+		"agent_pid", step->agent_pid > 0 ? json_integer(step->agent_pid) : json_null(),
+		"directory", report_json_text(step->directory));
+}
+
+static int list_on_step(const struct stepd_step *step, void *userdata)
+{
+	return json_array_append_new(userdata, list_pack(step)) < 0 ? -ENOMEM : 0;
+}
+
+/* Numbers in the names by their value: 7.0, 7.1, 10.0. */
+static int list_compare(const void *a, const void *b)
+{
+	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+	int r = strcmp(json_get_text(x, "node", ""), json_get_text(y, "node", ""));
+
+	return r ? r : strverscmp(json_get_text(x, "step", ""), json_get_text(y, "step", ""));
+}
+
+static int list_sort(json_t *steps)
+{
+	size_t n = json_array_size(steps), i;
+	_cleanup_free_ json_t **v = calloc(n + 1, sizeof(*v));
+	int r = v ? 0 : -ENOMEM;
+
+	for (i = 0; r == 0 && i < n; i++)
+		v[i] = json_incref(json_array_get(steps, i));
+	if (r == 0 && n > 0)
+		qsort(v, n, sizeof(*v), list_compare);
+	for (i = 0; r == 0 && i < n; i++)
+		r = json_array_set_new(steps, i, v[i]);
+	return r;
+}
+
+static void list_add_row(struct table *table, const json_t *step)
+{
+	const char *state = json_get_text(step, "state", "");
+	const char *agent = json_get_text(step, "agent", "");
+	const char *proctrack = json_get_text(step, "proctrack", "");
+	bool died = strcmp(agent, presence_names[STEPD_ORPHAN]) == 0;
+	char text[24] = "-";
+
+	if (strncmp(proctrack, "proctrack/", 10) == 0)
+		proctrack += 10;
+	/* The agent of a step that could not be killed has exited by itself, with a result. */
+	if (died)
+		(void)snprintf(text, sizeof(text), "%s",
+			strcmp(state, "unkillable") == 0 ? "gone" : agent);
+	else if (strcmp(agent, presence_names[STEPD_LIVES]) == 0)
+		(void)snprintf(
+			text, sizeof(text), "%lld", (long long)json_get_int(step, "agent_pid", 0));
+	table_add(table,
+		(const char *const[]){json_get_text(step, "step", ""),
+			json_get_text(step, "node", ""), json_get_text(step, "user", ""), state,
+			proctrack, text});
+	table_paint(table, 3, term_paint_of(state));
+	if (died)
+		table_paint(table, 5, TERM_BAD);
+}
+
+static int list_print(const struct ctl *ctl, const json_t *steps)
+{
+	static const struct column columns[] = {
+		{"STEP", false, 0, 0},
+		{"NODE", false, 6, 3},
+		{"USER", false, 6, 2},
+		{"STATE", false, 0, 0},
+		{"TRACKER", false, 6, 4},
+		{"AGENT", true, 0, 1},
+	};
+	_cleanup_table_ struct table table = TABLE_INIT(columns, &ctl->term);
+	const json_t *step;
+	size_t i;
+
+	json_array_foreach (steps, i, step) {
+		_cleanup_free_ char *node = NULL;
+
+		if (!ctl->opt.names) {
+			list_add_row(&table, step);
+			continue;
+		}
+		node = term_printable(&ctl->term, json_get_text(step, "node", ""), TERM_WHOLE);
+		printf("%s/%s\n", node ? node : "", json_get_text(step, "step", ""));
+	}
+	return ctl->opt.names ? 0 : table_print(&table, stdout, 0);
+}
+
+int ctl_list(struct ctl *ctl)
+{
+	struct stepd_error error = {0};
+	int r = stepd_each_step(ctl->opt.runtime_dir, list_on_step, ctl->out.steps, &error);
+
+	if (r < 0 && r != -ENOMEM)
+		return err_set_text(&ctl->err, r, "%s", error.text);
+	if (r == 0)
+		r = list_sort(ctl->out.steps);
+	if (r == 0 && !ctl->opt.json)
+		r = list_print(ctl, ctl->out.steps);
+	return r < 0 ? err_set(&ctl->err, -ENOMEM, "list the steps") : 0;
+}
+
+/* ---- stepctl show -------------------------------------------------------------------------- */
+
+/* A step and its tasks, from its agent; of a step that has ended, from its result. */
 
 enum kind {
 	AS_TEXT,
@@ -171,8 +296,6 @@ static int print_step(struct ctl *ctl, const json_t *doc, const json_t *tasks)
 	return print_tasks(ctl, tasks);
 }
 
-/* ---- by the agent, or by the result -------------------------------------------------------- */
-
 /* All pieces of ListTasks: a new array. */
 static int list_tasks(struct target *target, json_t **ret_tasks, struct stepd_error *error)
 {
@@ -230,5 +353,162 @@ int ctl_show(struct ctl *ctl)
 	static const struct request request = {
 		.run = show_living, .without_agent = show_ended, .without_agent_if = STEPD_ENDED};
 
+	return request_steps(ctl, &request);
+}
+
+/* ---- stepctl events ------------------------------------------------------------------------ */
+
+/* the events of a step, from its first one or from a given one, and with --follow
+ * those until it ends. Where its agent has died they are read from the file that it wrote. */
+
+static void print_number(const json_t *event, const char *key, const char *title)
+{
+	const json_t *value = json_object_get(event, key);
+
+	if (json_is_integer(value))
+		printf(" %s %lld", title, (long long)json_integer_value(value));
+}
+
+static void events_print(const struct ctl *ctl, const json_t *event)
+{
+	int64_t usec = json_get_int(event, "time_usec", 0);
+	_cleanup_free_ char *text =
+		term_printable(&ctl->term, json_get_text(event, "text", ""), TERM_WHOLE);
+	_cleanup_free_ char *kind =
+		term_printable(&ctl->term, json_get_text(event, "kind", ""), TERM_WHOLE);
+	_cleanup_free_ char *state =
+		term_printable(&ctl->term, json_get_text(event, "state", ""), TERM_WHOLE);
+	time_t seconds = (time_t)(usec / 1000000);
+	enum term_paint paint = term_paint_of(state ? state : "");
+	char when[32] = "-";
+	struct tm tm;
+
+	if (localtime_r(&seconds, &tm))
+		(void)strftime(when, sizeof(when), "%F %T", &tm);
+	printf("%s.%06d %5lld %-10s", when, (int)(usec % 1000000),
+		(long long)json_get_int(event, "sequence", 0), kind ? kind : "");
+	if (state && *state)
+		printf(" %s%s%s", term_paint(&ctl->term, paint), state,
+			term_unpaint(&ctl->term, paint));
+	print_number(event, "rank", "task");
+	print_number(event, "pid", "pid");
+	print_number(event, "count", "count");
+	if (text && *text)
+		printf(" %s", text);
+	putchar('\n');
+}
+
+/* 0, or -EIO where the reader has gone. */
+static int events_show(struct ctl *ctl, const json_t *event)
+{
+	if (!ctl->opt.json)
+		events_print(ctl, event);
+	else if (ctl_print_json(ctl, json_incref((json_t *)event), true) < 0)
+		return -ENOMEM;
+	return ctl->opt.follow && fflush(stdout) == EOF ? -EIO : 0;
+}
+
+/* The number of the last event that has happened. */
+static int events_get_last(struct target *target, uint64_t *ret_last, struct stepd_error *error)
+{
+	json_auto_t *doc = NULL;
+	int r = client_call_take(target->client, "Describe", NULL, &doc, error);
+
+	if (r == 0)
+		*ret_last = (uint64_t)json_get_int(doc, "last_event", 0);
+	return r;
+}
+
+/* 1: there are more. */
+static int events_take(
+	struct ctl *ctl, struct target *target, uint64_t last, struct stepd_error *error)
+{
+	_cleanup_reply_ struct reply reply = {0};
+	const json_t *event;
+	bool continues;
+	int r = client_next(target->client, -1, &reply, error);
+
+	if (r < 0)
+		return r;
+	continues = reply.continues;
+	event = json_object_get(reply.parameters, "event");
+	if (json_is_object(event)) {
+		r = events_show(ctl, event);
+		if (!ctl->opt.follow)
+			continues &= (uint64_t)json_get_int(event, "sequence", 0) < last;
+	}
+	if (r == -EIO)
+		return 0; /* main() reports the write error */
+	return r < 0 ? client_no_memory(error) : continues;
+}
+
+static int events_follow(struct ctl *ctl, struct target *target, struct stepd_error *error)
+{
+	uint64_t from = ctl->opt.from, last = UINT64_MAX;
+	int r = ctl->opt.follow ? 0 : events_get_last(target, &last, error);
+
+	if (r < 0 || (!ctl->opt.follow && (from > last || from == 0)))
+		return r;
+	r = stepd_follow(target->client, from, error);
+	if (r < 0)
+		return r;
+	do
+		r = events_take(ctl, target, last, error);
+	while (r > 0);
+	return r;
+}
+
+static int events_read_line(struct ctl *ctl, const char *line)
+{
+	json_auto_t *event = json_loads(line, 0, NULL);
+
+	/* The last line of an agent that was killed need not be whole. */
+	if (!json_is_object(event) || (uint64_t)json_get_int(event, "sequence", 0) < ctl->opt.from)
+		return 0;
+	return events_show(ctl, event);
+}
+
+static int events_read_file(struct ctl *ctl, struct target *target, struct stepd_error *error)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_fclose_ FILE *file = NULL;
+	char line[EVENT_LINE_MAX + 1];
+	int r = 0, fd;
+
+	if (asprintf(&path, "%s/events.jsonl", target->directory) < 0) {
+		path = NULL;
+		return client_no_memory(error);
+	}
+	fd = fs_open_regular(AT_FDCWD, path);
+	if (fd == -EACCES)
+		return client_error(error, fd,
+			"its agent has died, and only root, the step's owner and the operator group "
+			"may read '%s'",
+			path);
+	if (fd < 0)
+		return client_error(error, fd, "read '%s': %s", path, strerror(-fd));
+	file = fdopen(fd, "r");
+	if (!file) {
+		(void)close(fd);
+		return client_no_memory(error);
+	}
+	/* No agent writes longer lines: a cut one is no event. */
+	while (r == 0 && fgets(line, sizeof(line), file))
+		r = events_read_line(ctl, line);
+	if (r == -ENOMEM)
+		return client_no_memory(error);
+	ctl_warn(ctl, target->label,
+		"its agent has died: these are the events that it wrote; 'stepd adopt' takes the step over");
+	return 0;
+}
+
+int ctl_events(struct ctl *ctl)
+{
+	static const struct request request = {.run = events_follow,
+		.in_turn = true,
+		.without_agent = events_read_file,
+		.without_agent_if = STEPD_ORPHAN};
+
+	ctl->out.printed = ctl->opt.json; /* lines, even if there is none */
 	return request_steps(ctl, &request);
 }

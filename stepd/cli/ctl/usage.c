@@ -11,7 +11,6 @@
 #include "stepd/account/usage.h"
 #include "stepd/base/json.h"
 #include "stepd/cli/ctl/target.h"
-#include "stepd/cli/ctl/tracker.h"
 #include "stepd/client/client.h"
 
 /* ---- samples ------------------------------------------------------------------------------- */
@@ -206,7 +205,7 @@ static int usage_without_agent(struct ctl *ctl, struct target *target, struct st
 	return r < 0 ? client_error_forward(error, &err) : show_usage(ctl, target, &u, error);
 }
 
-/* ---- at an interval ------------------------------------------------------------------------- */
+/* ---- at an interval ------------------------------------------------------------------------ */
 
 static void print_line(const struct usage_sample *now, const struct usage_sample *before)
 {
