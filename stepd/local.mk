@@ -215,12 +215,10 @@ bin_PROGRAMS += stepd/cli/steprun
 stepd_cli_steprun_SOURCES = \
 	stepd/cli/across/assign.c \
 	stepd/cli/across/launch.c stepd/cli/across/launch.h \
-	stepd/cli/across/local.c \
 	stepd/cli/across/main.c \
 	stepd/cli/across/options.c stepd/cli/across/options.h \
 	stepd/cli/across/reports.c \
 	stepd/cli/across/session.c stepd/cli/across/session.h \
-	stepd/cli/across/streams.c stepd/cli/across/streams.h \
 	stepd/cli/across/user.c stepd/cli/across/user.h \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/plugins.c stepd/cli/plugins.h \

@@ -986,7 +986,7 @@ tests_unit_test_relay_streams_SOURCES = tests/unit/test_relay_streams.c stepd/cl
 tests_unit_test_relay_streams_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_relay_streams_LDADD = $(UNIT_LDADD)
 tests_unit_test_steprun_output_SOURCES = tests/unit/test_steprun_output.c \
-	stepd/cli/across/streams.c stepd/cli/across/streams.h
+	stepd/cli/across/user.c stepd/cli/across/user.h
 tests_unit_test_steprun_output_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_steprun_output_LDADD = $(UNIT_LDADD)
 tests_unit_test_steprun_launch_SOURCES = tests/unit/test_steprun_launch.c \

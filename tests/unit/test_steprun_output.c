@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 
-#include "stepd/cli/across/streams.h"
+#include "stepd/cli/across/user.h"
 
 struct rig {
 	struct ev_loop *loop;

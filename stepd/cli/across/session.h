@@ -9,7 +9,6 @@
 
 #include "stepd/base/buffer.h"
 #include "stepd/cli/across/options.h"
-#include "stepd/cli/across/streams.h"
 #include "stepd/cli/across/user.h"
 #include "stepd/cli/relay/address.h"
 #include "stepd/cli/relay/channel.h"
@@ -83,10 +82,6 @@ struct session {
 
 /* 0: the step ran, and *ret_code is what to exit with. Else it never did. */
 int session_run(const struct steprun_options *options, int *ret_code, struct err *err) _must_check_;
-
-/* The same on this node alone, by one agent without a relay: local.c. */
-int session_run_local(
-	const struct steprun_options *options, int *ret_code, struct err *err) _must_check_;
 
 /* Adds those of the agent's options that hold on every node. 0 or -ENOMEM. */
 int session_agent_args(const struct run_options *options, struct strv *args) _must_check_;

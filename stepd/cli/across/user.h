@@ -1,18 +1,98 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The user of steprun, and whoever signals it. Most signals are for the tasks. ^C once prints which
- * tasks run, again within a second ends the step, and once more kills it; ^\ ends it at once. ^Z
- * stops the step, and steprun with it.
+ * The user of steprun: its own streams, and its signals. Most signals are for the tasks. ^C once
+ * prints which tasks run, again within a second ends the step, and once more kills it; ^\ ends it
+ * at once. ^Z stops the step, and steprun with it.
  */
 #ifndef STEPD_CLI_ACROSS_USER_H
 #define STEPD_CLI_ACROSS_USER_H
 
 #include <ev.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "stepd/base/bitset.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/err.h"
+
+/* ---- streams ------------------------------------------------------------------------------- */
+
+/* An input reads the standard input on its way to tasks. No more than INPUT_WINDOW bytes are under
+ * way at a time: input_taken() reports how many have arrived in all. The members of these
+ * structures are for user.c alone.
+ *
+ * An output is the standard output, or error, of a step over several nodes: what nodes send, in the
+ * order in which it comes, and lines in one piece. The beginning of a line waits for its end, but
+ * not for long: a prompt has none. A line longer than OUTPUT_LINE_MAX may be divided. Little is
+ * held in memory: when much waits for the reader, full(true) is called, and full(false) when it has
+ * gone. */
+
+#define INPUT_WINDOW      (256u << 10)
+#define OUTPUT_LINE_MAX   65536u
+#define OUTPUT_TIMEOUT_MS 100 /* how long the beginning of a line waits */
+
+/* size 0: the end, once. */
+typedef void input_fn(const void *bytes, size_t size, void *userdata);
+
+/* All zero: not started. */
+struct input {
+	struct ev_loop *loop;
+	ev_io io;
+	uint64_t sent, taken;
+	bool ended;
+	input_fn *on_bytes;
+	void *userdata;
+};
+
+/* The descriptor's flags stay as they are. */
+void input_start(struct input *input, struct ev_loop *loop, input_fn *on_bytes, void *userdata);
+void input_taken(struct input *input, uint64_t total);
+void input_stop(struct input *input); /* reads no more */
+
+struct output_events {
+	void (*full)(bool full, void *userdata);
+	void (*empty)(void *userdata); /* all is written, or dropped */
+	/* Nothing can be written any more: -errno, once. What comes is dropped. */
+	void (*failed)(int error, void *userdata);
+};
+
+struct output {
+	struct ev_loop *loop;
+	int fd;
+	bool blocks; /* no regular file: what a write may take without waiting is PIPE_BUF */
+	bool full, failed;
+	struct buffer queue;
+	ev_io io;
+	const struct output_events *events;
+	void *userdata;
+};
+
+/* What one node writes. */
+struct output_source {
+	struct output *output;
+	struct buffer begun; /* a line without its end */
+	ev_timer timeout;
+};
+
+/* fd is borrowed, its flags stay as they are; events outlives the object. */
+void output_init(struct output *output, struct ev_loop *loop, int fd,
+	const struct output_events *events, void *userdata);
+void output_source_init(struct output_source *source, struct output *output);
+
+void output_write(struct output_source *source, const void *bytes, size_t size);
+
+/* The beginning of a line goes out as it is. */
+void output_flush(struct output_source *source);
+
+/* Whether all that could be written is written. */
+bool output_is_empty(const struct output *output);
+
+/* A source's before its output's; of one that is all zero nothing. */
+void output_source_clear(struct output_source *source);
+void output_clear(struct output *output);
+
+/* ---- signals ------------------------------------------------------------------------------- */
 
 struct user_events {
 	void (*signal)(const char *name, void *userdata); /* for the tasks */
