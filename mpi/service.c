@@ -19,7 +19,7 @@
 #include "stepd/base/buffer.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 /* ==== the process ============================================================================ */
 

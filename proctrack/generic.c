@@ -10,8 +10,7 @@
 #include "proctrack/procs.h"
 #include "proctrack/procusage.h"
 #include "stepd/base/clock.h"
-#include "stepd/base/pidref.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 /* Descriptors held at a time: far below the usual RLIMIT_NOFILE of 1024, the next ones follow
  * when these have ended. */

@@ -5,7 +5,7 @@
 
 #include "proctrack/procs.h"
 #include "stepd/base/buffer.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 /* How often a line that changed under the reader is read again before it is given up. */
 #define TRIES_MAX 8

@@ -10,8 +10,7 @@
 
 #include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/pidref.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 #define NAMES_BYTES 256 /* of /proc that are read at a time */
 

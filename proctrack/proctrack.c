@@ -8,8 +8,7 @@
 #include "proctrack/members.h"
 #include "proctrack/procusage.h"
 #include "stepd/base/clock.h"
-#include "stepd/base/pidref.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "stepd/plugin/plugin.h"
 
 /* The plugin's functions, in the order of <stepd/proctrack.h>. */

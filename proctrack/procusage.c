@@ -6,7 +6,7 @@
 #include "proctrack/procs.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 #define FILE_SIZE_MAX 65536
 #define DEPTH_MAX     4096 /* of a line of parents; pids are read one after the other */

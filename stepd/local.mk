@@ -12,23 +12,18 @@ libbase_la_SOURCES = \
 	stepd/base/bitset.c stepd/base/bitset.h \
 	stepd/base/buffer.c stepd/base/buffer.h \
 	stepd/base/cleanup.h \
-	stepd/base/clock.c stepd/base/clock.h \
+	stepd/base/clock.h \
 	stepd/base/dynlib.c stepd/base/dynlib.h \
 	stepd/base/err.c stepd/base/err.h \
 	stepd/base/failpoint.h \
 	stepd/base/fs.c stepd/base/fs.h \
 	stepd/base/hostlist.c stepd/base/hostlist.h \
 	stepd/base/json.h \
-	stepd/base/log.c stepd/base/log.h \
 	stepd/base/netaddr.c stepd/base/netaddr.h \
 	stepd/base/parse.c stepd/base/parse.h \
-	stepd/base/pidref.c stepd/base/pidref.h \
 	stepd/base/rawcall.h \
-	stepd/base/status.c stepd/base/status.h \
-	stepd/base/procstat.c stepd/base/procstat.h \
-	stepd/base/signals.c stepd/base/signals.h \
-	stepd/base/strv.c stepd/base/strv.h \
-	stepd/base/userpath.c stepd/base/userpath.h
+	stepd/base/proc.c stepd/base/proc.h \
+	stepd/base/strv.c stepd/base/strv.h
 
 # The steps of the node, for all who read of them.
 noinst_LTLIBRARIES += libstate.la

@@ -11,7 +11,7 @@
 
 #include "contrib/slurm-socket/call.h"
 #include "contrib/slurm-socket/server.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 
 enum conn_state {
 	CONN_HELLO,

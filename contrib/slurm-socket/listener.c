@@ -7,7 +7,7 @@
 
 #include "contrib/slurm-socket/names.h"
 #include "contrib/slurm-socket/server.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 
 /* Of one turn of a listening socket: others have their turn in between. */
 #define ACCEPTS_AT_ONCE 64

@@ -12,7 +12,7 @@
 #include "config.h"
 #include "contrib/slurm-socket/server.h"
 #include "contrib/slurm-socket/watch.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "systemd/notify.h"
 
 #define DEFAULT_SPOOL "/run/stepd-slurm"

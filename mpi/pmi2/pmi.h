@@ -23,7 +23,6 @@
 #include "mpi/serve/spawning.h"
 #include "mpi/wire/wire.h"
 #include "stepd/base/err.h"
-#include "stepd/base/log.h"
 
 /* The limits of PMI clients. */
 #define PMI_NAME_MAX  256u

@@ -13,9 +13,7 @@
 #include "mpi/serve/serve_impl.h"
 #include "mpi/wire/net.h"
 #include "stepd/base/buffer.h"
-#include "stepd/base/pidref.h"
-#include "stepd/base/procstat.h"
-#include "stepd/base/signals.h"
+#include "stepd/base/proc.h"
 
 /* ==== the tasks of this node ================================================================= */
 

@@ -13,7 +13,7 @@
 
 #include "mpi/wire/wire.h"
 #include "stepd/api/mpi.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 
 struct json_t;
 struct serve;

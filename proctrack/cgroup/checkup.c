@@ -16,7 +16,7 @@
 #include "proctrack/cgroup/root.h"
 #include "proctrack/reporter.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "systemd/scope.h"
 
 /* ---- limits ------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/pidref.h"
+#include "stepd/base/proc.h"
 
 static int read_events(int events_fd, struct group_events *ret_events)
 {

@@ -15,7 +15,7 @@
 #include "proctrack/cgroup/libcgroup.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "systemd/scope.h"
 
 /* ---- this process's own group ---------------------------------------------------------------- */

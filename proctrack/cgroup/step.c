@@ -12,7 +12,7 @@
 #include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 #define TOP      "stepd"
 #define JOB      "job_"

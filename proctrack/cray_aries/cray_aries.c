@@ -29,7 +29,7 @@
 #include "stepd/api/proctrack.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 const char plugin_type[] = "proctrack/cray_aries";
 const char plugin_name[] = "Process tracking by Cray job containers";

@@ -23,7 +23,7 @@
 #include "proctrack/reporter.h"
 #include "stepd/api/proctrack.h"
 #include "stepd/base/buffer.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 const char plugin_type[] = "proctrack/linuxproc";
 const char plugin_name[] = "Process tracking by descent from the agent";

@@ -27,7 +27,7 @@
 #include "proctrack/procs.h"
 #include "proctrack/reporter.h"
 #include "stepd/api/proctrack.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 const char plugin_type[] = "proctrack/pgid";
 const char plugin_name[] = "Process tracking by process group";

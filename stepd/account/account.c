@@ -11,7 +11,7 @@
 #include "stepd/account/usage.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/clock.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/base/parse.h"
 #include "stepd/record/events.h"
 #include "stepd/record/report.h"

@@ -2,7 +2,7 @@
 #include "stepd/account/apply_limits.h"
 
 #include "proctrack/proctrack.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/spec/spec_json.h"
 
 /* What can't be had: an error, or with best effort a warning and 0. */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "stepd/base/err.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 #include "stepd/record/state_doc.h"
 
 enum task_state {

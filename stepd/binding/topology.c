@@ -35,8 +35,7 @@ int topology_load(_unused_ const char *file, _unused_ const struct identity *id,
 #include "stepd/base/clock.h"
 #include "stepd/base/dynlib.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/signals.h"
-#include "stepd/base/userpath.h"
+#include "stepd/base/proc.h"
 #include "stepd/process/identity.h"
 #include "stepd/process/process.h"
 
@@ -142,7 +141,7 @@ static int use_file(struct hwloc *h, const char *file, struct err *err)
 	return 0;
 }
 
-/* ---- into the table ----------------------------------------------------------------------- */
+/* ---- into the table ------------------------------------------------------------------------ */
 
 static uint32_t index_above(hwloc_obj_t obj, hwloc_obj_type_t type, uint32_t otherwise)
 {
@@ -212,7 +211,7 @@ static int read_machine(const char *file, struct topology *ret_topology, struct 
 	return read_cpus(&h, ret_topology, err);
 }
 
-/* ---- the child and its parent ------------------------------------------------------------- */
+/* ---- the child and its parent -------------------------------------------------------------- */
 
 /* What the child writes, with count entries of the table behind it. */
 struct answer {

@@ -7,7 +7,7 @@
 #ifndef STEPD_CLI_CLI_H
 #define STEPD_CLI_CLI_H
 
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 
 int cli_adopt(int argc, char **argv);
 int cli_check_spec(int argc, char **argv);

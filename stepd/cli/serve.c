@@ -12,9 +12,9 @@
 
 #include "stepd/account/usage.h"
 #include "stepd/base/clock.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/options.h"
 #include "stepd/cli/site_config.h"

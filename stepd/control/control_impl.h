@@ -17,7 +17,7 @@
 
 #include "stepd/base/buffer.h"
 #include "stepd/base/clock.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/control/control.h"
 
 #define CONTROL_READ_SIZE (64u << 10) /* bytes taken from a connection at a time */
@@ -108,7 +108,7 @@ struct control {
 	char scratch[CONTROL_READ_SIZE];
 };
 
-/* ---- server.c: sockets, access, turns -------------------------------------------------------- */
+/* ---- server.c: sockets, access, turns ------------------------------------------------------ */
 
 /* A service that accepts nowhere yet. */
 int control_new(const struct control_options *options, struct control **ret_control,
@@ -128,7 +128,7 @@ void access_deny(struct control_call *call, const char *name);
 DEFINE_CLEANUP(struct control *, control_close);
 #define _cleanup_control_ _cleanup_(control_close_p)
 
-/* ---- conn.c ---------------------------------------------------------------------------------- */
+/* ---- conn.c -------------------------------------------------------------------------------- */
 
 int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	enum control_access access, struct conn **ret_conn) _must_check_;
@@ -170,7 +170,7 @@ void quota_trim(struct control *c);
 /* Whether calls of this class have time left in this turn of the loop. */
 bool turn_has_time(struct control *c, enum control_access turn_class);
 
-/* ---- call.c ---------------------------------------------------------------------------------- */
+/* ---- call.c -------------------------------------------------------------------------------- */
 
 /* Runs the call that this frame is: 0, -EAGAIN if its time has not come, -EBADMSG if it is none. */
 int call_run(struct conn *conn, const char *frame, size_t size) _must_check_;

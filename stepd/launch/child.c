@@ -20,14 +20,14 @@
 #include "mpi/mpi.h"
 #include "stepd/api/env.h"
 #include "stepd/base/cleanup.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/proc.h"
 #include "stepd/base/rawcall.h"
-#include "stepd/base/status.h"
-#include "stepd/base/userpath.h"
 #include "stepd/launch/plan.h"
 #include "stepd/process/process.h"
 #include "stepd/stdio/stdio.h"
 
-/* ---- which MPI library a program is linked with ---------------------------------------------- */
+/* ---- which MPI library a program is linked with -------------------------------------------- */
 
 /* More than any program has; what is beyond is not read. */
 #define SEGMENTS_MAX 64u

@@ -15,7 +15,7 @@
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 #include "stepd/launch/plan.h"
 #include "stepd/process/process.h"
 #include "stepd/stdio/stdio.h"
@@ -223,7 +223,7 @@ void launch_close(struct launch *l)
 	l->hold_write_fd = close_fd(l->hold_write_fd);
 }
 
-/* ---- the launcher ---------------------------------------------------------------------------- */
+/* ---- the launcher -------------------------------------------------------------------------- */
 
 /* Below this many a copy of the memory for each is as quick as the launcher's own. */
 #define TASKS_MIN 6
@@ -232,7 +232,7 @@ void launch_close(struct launch *l)
 #define FORKS_PER_TURN 16
 
 /* Of a child: child_main() and what it calls take less than 15 KiB, with three paths of PATH_MAX
- * where userpath.c walks by itself. */
+ * where userpath_open() walks by itself. */
 #define STACK_BYTES (24u << 10)
 
 /* What the launcher leaves the agent, in memory that both write. */

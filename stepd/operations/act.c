@@ -11,10 +11,8 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/apply_limits.h"
-#include "stepd/base/log.h"
-#include "stepd/base/pidref.h"
-#include "stepd/base/procstat.h"
-#include "stepd/base/signals.h"
+#include "stepd/base/err.h"
+#include "stepd/base/proc.h"
 #include "stepd/operations/operations_impl.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"

@@ -9,7 +9,7 @@
 #include "stepd/api/proctrack.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "stepd/operations/operations_impl.h"
 #include "stepd/record/events.h"
 #include "stepd/record/report.h"

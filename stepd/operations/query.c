@@ -13,7 +13,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "stepd/operations/operations_impl.h"
 #include "stepd/record/events.h"
 #include "stepd/spec/spec_json.h"

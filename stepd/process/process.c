@@ -14,9 +14,7 @@
 #include <sys/wait.h>
 
 #include "stepd/base/fs.h"
-#include "stepd/base/pidref.h"
-#include "stepd/base/procstat.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 #include "stepd/process/identity.h"
 
 #define AGENT_OOM_SCORE_ADJ "-999" /* the last but one to be killed */

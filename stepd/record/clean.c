@@ -14,14 +14,13 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
-#include "stepd/base/pidref.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/state_doc.h"
 #include "stepd/state/steps.h"
 
-/* ---- what a dead agent left ------------------------------------------------------------------ */
+/* ---- what a dead agent left ---------------------------------------------------------------- */
 
 int leftover_error(const char *label, struct err *err)
 {
@@ -101,7 +100,7 @@ int leftover_check(
 	return r > 0 ? leftover_error(label, err) : 0;
 }
 
-/* ---- the runtime directory ------------------------------------------------------------------- */
+/* ---- the runtime directory ----------------------------------------------------------------- */
 
 #define OPEN_DIR     (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define AGE_LEAST_S  10 /* an agent that starts has its directory locked by then */
@@ -350,7 +349,7 @@ int clean_all(const struct clean_options *options, struct err *err)
 	return 0;
 }
 
-/* ---- a few of them --------------------------------------------------------------------------- */
+/* ---- a few of them ------------------------------------------------------------------------- */
 
 static void report_nothing(const struct clean_found *found, void *userdata)
 {

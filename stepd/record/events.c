@@ -14,10 +14,9 @@
 #include "stepd/base/err.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
-#include "stepd/base/log.h"
 #include "stepd/snapshot/handover.h"
 
-/* ---- lines ----------------------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------------------------- */
 
 /* What every line begins with. */
 #define HEAD "{\"sequence\":"
@@ -112,7 +111,7 @@ uint64_t event_get_sequence(const char *text, size_t size)
 	return i < size && text[i] == ',' ? n : 0;
 }
 
-/* ---- the file -------------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------------------------ */
 
 #define EVENTS_FILE "events.jsonl"
 
@@ -156,7 +155,7 @@ struct events {
 	void *userdata;
 };
 
-/* ---- where events begin --------------------------------------------------------------------- */
+/* ---- where events begin -------------------------------------------------------------------- */
 
 static void add_mark(struct events *ev, uint64_t sequence, off_t offset)
 {
@@ -190,7 +189,7 @@ static struct mark find_mark(const struct events *ev, uint64_t sequence)
 	return found;
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 static int write_at(int fd, const char *text, size_t size, off_t offset)
 {
@@ -301,7 +300,7 @@ void events_set_listener(struct events *ev, void (*fn)(void *userdata), void *us
 	ev->userdata = userdata;
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------- */
 
 static ssize_t read_at(const struct events *ev, off_t offset, char *buf, size_t size)
 {
@@ -405,7 +404,7 @@ int events_seek(struct events *ev, uint64_t from, struct events_cursor *ret_curs
 	return r;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 /* Takes over a dead agent's file, up to its last line that is whole and begins as it must. */
 static int inherit(struct events *ev)
@@ -574,7 +573,7 @@ struct events *events_close(struct events *ev)
 	return NULL;
 }
 
-/* ---- what has become of the tasks ------------------------------------------------------------ */
+/* ---- what has become of the tasks ---------------------------------------------------------- */
 
 /* More than its writer lets it grow to. */
 #define HISTORY_SIZE_MAX (256u << 20)

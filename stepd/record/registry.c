@@ -11,13 +11,12 @@
 #include "proctrack/proctrack.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
-#include "stepd/base/pidref.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "stepd/base/strv.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/state/steps.h"
 
-/* ---- the lock -------------------------------------------------------------------------------- */
+/* ---- the lock ------------------------------------------------------------------------------ */
 
 /* Not flock(2), which can't be tested without being taken. */
 static int lock_bytes(int fd, int command, off_t from, off_t count)
@@ -106,7 +105,7 @@ int registry_lock_for_cleaning(int dir_fd)
 	return r < 0 ? r : take_fd(&fd);
 }
 
-/* ---- the directory --------------------------------------------------------------------------- */
+/* ---- the directory ------------------------------------------------------------------------- */
 
 #define CLAIM_TRIES_MAX 8
 #define PATIENCE_MS     5000

@@ -9,7 +9,7 @@
 
 #include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "stepd/record/registry.h"
 #include "stepd/state/steps.h"
 

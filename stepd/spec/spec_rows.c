@@ -9,7 +9,7 @@
 
 #include "stepd/base/base64.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/signals.h"
+#include "stepd/base/proc.h"
 #include "stepd/spec/fname.h"
 #include "stepd/spec/spec_json.h"
 
@@ -324,7 +324,7 @@ static int own_stream(const char *path)
 }
 
 /* Such a path means what the agent has there, and is not opened: for a link of /proc it matters who
- * opens it (userpath.h). */
+ * opens it (userpath_open()). */
 static int resolve_own_stream(const struct spec_field *field, struct spec_stream *stream,
 	const struct spec_at *at, struct err *err)
 {

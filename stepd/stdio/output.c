@@ -13,7 +13,7 @@
 
 #include "mpi/link.h"
 #include "stepd/base/buffer.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
 

@@ -12,7 +12,7 @@
 
 #include "mpi/link.h"
 #include "stepd/base/buffer.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/output.h"
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "stepd/base/userpath.h"
+#include "stepd/base/fs.h"
 #include "stepd/process/identity.h"
 #include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"

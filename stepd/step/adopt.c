@@ -8,11 +8,11 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/base/clock.h"
+#include "stepd/base/err.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/log.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/clean.h"
 #include "stepd/record/events.h"

@@ -7,7 +7,7 @@
 #ifndef STEPD_STEP_ENDING_H
 #define STEPD_STEP_ENDING_H
 
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/step/agent_impl.h"
 
 struct handover;

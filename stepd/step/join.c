@@ -13,7 +13,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/account/apply_limits.h"
 #include "stepd/base/clock.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/report.h"

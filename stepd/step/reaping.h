@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "stepd/base/cleanup.h"
-#include "stepd/base/pidref.h"
+#include "stepd/base/proc.h"
 
 struct agent;
 struct err;

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 
 #include "stepd/base/clock.h"
+#include "stepd/base/err.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/log.h"
 #include "stepd/base/strv.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"

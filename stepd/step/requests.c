@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/base/signals.h"
+#include "stepd/base/proc.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
 

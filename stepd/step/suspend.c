@@ -11,9 +11,9 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/base/clock.h"
+#include "stepd/base/err.h"
 #include "stepd/base/failpoint.h"
-#include "stepd/base/log.h"
-#include "stepd/base/signals.h"
+#include "stepd/base/proc.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"

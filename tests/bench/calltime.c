@@ -18,7 +18,7 @@
 #include <ev.h>
 #include <jansson.h>
 
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/control/control.h"
 
 #define CALLS 100

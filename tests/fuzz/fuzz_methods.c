@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/frontend/frontends.h"
 #include "stepd/operations/operations.h"
 #include "stepd/plugin/plugin.h"

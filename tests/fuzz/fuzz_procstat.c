@@ -2,7 +2,7 @@
  *
  * procstat_parse() on any bytes: no read beyond them, and what is accepted keeps its promises.
  */
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 /* With pid 0 of any pid. -errno where the kernel refuses (set_tid takes root, Linux 5.5). */
 static inline pid_t child_start(pid_t pid)

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 
 #include "stepd/base/fs.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "tests/lib/scratch.h"
 
 #define TASKS CONTRACT_TASKS

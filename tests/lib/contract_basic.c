@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "tests/lib/scratch.h"
 
 static void test_create(void **state)

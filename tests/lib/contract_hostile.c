@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "proctrack/generic.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 /* Tasks that name themselves after what a parser of /proc/PID/stat may stumble on. */
 static void test_names(void **state)

@@ -4,8 +4,8 @@
 #include <err.h>
 
 #include "contrib/jobd/select/use.h"
+#include "stepd/base/err.h"
 #include "stepd/base/hostlist.h"
-#include "stepd/base/log.h"
 #include "tests/lib/scratch.h"
 
 static void fill_nodes(struct cluster *c)

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "stepd/base/err.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
-#include "stepd/base/log.h"
 
 #define MS_PER_S 1000u
 

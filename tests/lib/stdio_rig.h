@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/process/identity.h"
 #include "stepd/spec/spec.h"
 #include "stepd/stdio/stdio.h"

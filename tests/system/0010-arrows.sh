@@ -279,7 +279,7 @@ mpi/pmi2/pmi2.c "mpi/pmi/codec.h"
 mpi/serve/serve.c "mpi/wire/wire.h"
 mpi/serve/serve.c "mpi/link.h"
 stepd/cli/boot.c "mpi/pmi/client.h"
-stepd/base/log.c "config.h"
+stepd/base/err.c "config.h"
 systemd/scope.c <systemd/sd-bus.h>
 proctrack/cgroup/root.c "systemd/scope.h"
 stepd/step/result.c "systemd/notify.h"

@@ -126,7 +126,7 @@ done <"$tmpdir/commands"
 section() { # HEADING
 	awk -v heading=".Sh $1" '/^\.Sh / { on = $0 == heading } on' "$manual"
 }
-sed -n 's/^\tSTATUS_[A-Z_]* = \([0-9]*\),.*/\1/p' "$top_srcdir/stepd/base/status.h" | sort >"$tmpdir/codes"
+sed -n 's/^\tSTATUS_[A-Z_]* = \([0-9]*\),.*/\1/p' "$top_srcdir/stepd/base/proc.h" | sort >"$tmpdir/codes"
 section "EXIT STATUS" | sed -n 's/^\.It \(1[0-9]*\)\(+ .*\)\{0,1\}$/\1/p' | sort -u >"$tmpdir/documented"
 is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/codes")" "the manual has an entry for every exit status"
 

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/record/events.h"
 #include "tests/lib/scratch.h"
 

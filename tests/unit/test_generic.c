@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "stepd/base/clock.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "tests/lib/child.h"
 #include "tests/lib/scratch.h"
 

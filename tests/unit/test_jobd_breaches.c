@@ -15,7 +15,7 @@
 
 #include <errno.h>
 
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "tests/lib/jobd_cluster.h"
 
 #define CONF "NodeName=n[1-6] CPUs=2 RealMemory=1000\nPartitionName=p Nodes=ALL\n"

@@ -16,7 +16,7 @@
 #include <poll.h>
 #include <signal.h>
 
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "tests/lib/jobd_cluster.h"
 #include "tests/lib/scratch.h"
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "contrib/jobd/sim/replay.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "tests/lib/scratch.h"
 
 #define G1_R3                                                                                      \

@@ -16,7 +16,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/apply_limits.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/spec/spec_json.h"
 #include "tests/lib/scratch.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 
 static void make(struct log *log, int fds[2])
 {

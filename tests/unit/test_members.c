@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "tests/lib/child.h"
 #include "tests/lib/scratch.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/base/pidref.h"
+#include "stepd/base/proc.h"
 
 #include <limits.h>
 #include <linux/sched.h>
@@ -18,7 +18,6 @@
 
 #include <cmocka.h>
 
-#include "stepd/base/procstat.h"
 #include "tests/lib/child.h"
 #include "tests/lib/scratch.h"
 

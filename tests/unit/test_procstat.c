@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -18,7 +18,7 @@
 #include <time.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "stepd/step/requests.h"
 #include "tests/lib/child.h"
 #include "tests/lib/scratch.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/base/signals.h"
+#include "stepd/base/proc.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -19,9 +19,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "mpi/wire/net_impl.h"
 #include "mpi/wire/auth.h"
-#include "stepd/base/pidref.h"
+#include "mpi/wire/net_impl.h"
+#include "stepd/base/proc.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/wire_rig.h"
 

@@ -9,8 +9,8 @@
 #include "contrib/jobd/engine/engine_impl.h"
 #include "contrib/jobd/select/use.h"
 #include "stepd/base/buffer.h"
+#include "stepd/base/err.h"
 #include "stepd/base/json.h"
-#include "stepd/base/log.h"
 
 #define COMMAND_MAX 1024u /* bytes of it in a document */
 

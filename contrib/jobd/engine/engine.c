@@ -9,7 +9,7 @@
 #include "contrib/jobd/engine/engine_impl.h"
 #include "contrib/jobd/preempt/host.h"
 #include "stepd/base/clock.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 
 /* ---- timers -------------------------------------------------------------------------------------
  */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "contrib/jobd/engine/engine_impl.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 
 /* ---- components ---------------------------------------------------------------------------------
  */

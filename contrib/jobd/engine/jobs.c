@@ -10,7 +10,7 @@
 
 #include "contrib/jobd/engine/engine_impl.h"
 #include "contrib/jobd/select/use.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 
 /* How long a job that could not be started, or was queued again, waits: Slurm's 22.05 was seen to
  * wait so long for its credentials to expire. */

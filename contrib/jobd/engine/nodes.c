@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "contrib/jobd/engine/engine_impl.h"
+#include "stepd/base/err.h"
 #include "stepd/base/hostlist.h"
-#include "stepd/base/log.h"
 
 /* ---- the table ----------------------------------------------------------------------------------
  */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "contrib/jobd/engine/engine_impl.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 
 /* ---- a question for the plugin ------------------------------------------------------------------
  */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "contrib/jobd/engine/engine_impl.h"
+#include "stepd/base/err.h"
 #include "stepd/base/json.h"
-#include "stepd/base/log.h"
 
 /* ---- a job --------------------------------------------------------------------------------------
  */

@@ -12,12 +12,11 @@
 #include <sys/wait.h>
 
 #include "contrib/jobd/run/run_impl.h"
+#include "stepd/base/err.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
-#include "stepd/base/log.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/procstat.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 #include "stepd/state/steps.h"
 
 #define RESULT_MAX (16u << 20) /* bytes */

@@ -12,9 +12,7 @@
 #include "contrib/jobd/run/run_impl.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/json.h"
-#include "stepd/base/procstat.h"
-#include "stepd/base/signals.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 
 #define RETRY_S    0.05   /* more clients than its socket takes: the kernel has no event for that */
 #define TIMEOUT_MS 60000u /* more than an agent grants its processes to stand still */

@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "contrib/jobd/run/run_impl.h"
+#include "stepd/base/err.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
-#include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 
 #define KEY_SIZE 96

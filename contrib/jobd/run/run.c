@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 
 #include "contrib/jobd/run/run_impl.h"
+#include "stepd/base/err.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/log.h"
 #include "stepd/state/steps.h"
 
 /* ---- jobs --------------------------------------------------------------------------------------

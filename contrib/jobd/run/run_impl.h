@@ -22,7 +22,7 @@
 #include "contrib/jobd/store/store.h"
 #include "stepd/api/client.h"
 #include "stepd/base/buffer.h"
-#include "stepd/base/pidref.h"
+#include "stepd/base/proc.h"
 #include "stepd/base/strv.h"
 
 /* Slurm's numbers of these steps. */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "contrib/jobd/run/run_impl.h"
+#include "stepd/base/err.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 
 #define CONTROLLERS_MAX 4096

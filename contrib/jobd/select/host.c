@@ -9,7 +9,7 @@
 #include "contrib/jobd/select/use.h"
 #include "stepd/base/base64.h"
 #include "stepd/base/cleanup.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/base/parse.h"
 #include "stepd/plugin/plugin.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "contrib/jobd/server/server_impl.h"
-#include "stepd/base/signals.h"
+#include "stepd/base/proc.h"
 
 /* ---- submission ---------------------------------------------------------------------------------
  */

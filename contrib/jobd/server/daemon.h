@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "stepd/base/err.h"
-#include "stepd/base/log.h"
 
 /* Texts stay the caller's. */
 struct daemon_options {

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "config.h"
+#include "stepd/base/err.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/log.h"
 
 /* A script of 4 MiB, as text of JSON, and an environment beside it. Who waits for jobs holds a
  * connection, so that there are many. */

@@ -11,10 +11,10 @@
 
 #include "contrib/jobd/cli/options.h"
 #include "contrib/jobd/sim/sim.h"
+#include "stepd/base/err.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/base/json.h"
-#include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
 

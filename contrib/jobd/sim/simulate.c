@@ -14,9 +14,9 @@
 #include "contrib/jobd/sim/report.h"
 #include "contrib/jobd/sim/sim.h"
 #include "stepd/base/clock.h"
+#include "stepd/base/err.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/base/json.h"
-#include "stepd/base/log.h"
 
 #define MS_PER_S    1000u
 #define FIRST_USER  1000u /* users other than root have uids from here on */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "stepd/base/pidref.h"
+#include "stepd/base/proc.h"
 #include "stepd/base/strv.h"
 
 struct err;

@@ -13,7 +13,7 @@
 #include "stepd/api/env.h"
 #include "stepd/api/mpi.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 #include "stepd/cli/across/session.h"
 #include "stepd/cli/options.h"
 #include "stepd/cli/plugins.h"

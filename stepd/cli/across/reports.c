@@ -9,14 +9,14 @@
 
 #include "stepd/base/json.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 #include "stepd/cli/across/session.h"
 #include "stepd/record/report.h"
 #include "stepd/spec/spec.h"
 
 #define RESULT_MAX (64u << 20) /* bytes */
 
-/* ---- the beginning ------------------------------------------------------------------------ */
+/* ---- the beginning ------------------------------------------------------------------------- */
 
 static void read_hello_field(struct node *n, const char *field, uint32_t *version)
 {
@@ -62,7 +62,7 @@ static void on_hello(struct session *s, struct node *n, const struct channel_lin
 		session_start_more(s);
 }
 
-/* ---- streams ------------------------------------------------------------------------------ */
+/* ---- streams ------------------------------------------------------------------------------- */
 
 static void on_output(_unused_ struct session *s, struct node *n, const struct channel_line *line)
 {
@@ -110,7 +110,7 @@ static void on_closed(struct session *s, struct node *n, _unused_ const struct c
 	update_taken(s);
 }
 
-/* ---- tasks -------------------------------------------------------------------------------- */
+/* ---- tasks --------------------------------------------------------------------------------- */
 
 /* From the end of the first task the others get the time of --wait. */
 static void begin_wait(struct session *s)
@@ -173,7 +173,7 @@ static void end_remaining_tasks(struct session *s, struct node *n)
 	}
 }
 
-/* ---- status ------------------------------------------------------------------------------- */
+/* ---- status -------------------------------------------------------------------------------- */
 
 static const char *get_reason(const struct node *n)
 {
@@ -270,7 +270,7 @@ int session_exit_code(const struct session *s)
 	return s->outcome.code;
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ------------------------------------------------------------------------------- */
 
 static void on_report(_unused_ struct session *s, struct node *n, const struct channel_line *line)
 {
@@ -373,7 +373,7 @@ void session_on_line(struct conn *c, const struct channel_line *line)
 	}
 }
 
-/* ---- the result --------------------------------------------------------------------------- */
+/* ---- the result ---------------------------------------------------------------------------- */
 
 static json_t *pack_node(const struct node *n)
 {

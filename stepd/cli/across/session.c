@@ -12,8 +12,7 @@
 #include <sys/wait.h>
 
 #include "stepd/base/hostlist.h"
-#include "stepd/base/signals.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 #include "stepd/cli/across/session.h"
 #include "stepd/spec/spec.h"
 
@@ -43,7 +42,7 @@ void session_send_all(struct session *s, const char *verb, const char *text)
 	}
 }
 
-/* ---- launchers and channels --------------------------------------------------------------- */
+/* ---- launchers and channels ---------------------------------------------------------------- */
 
 /* Its relays in that state. */
 static uint32_t conn_count(const struct conn *c, enum node_state state)
@@ -240,7 +239,7 @@ static void conn_clear(struct conn *c)
 	ev_timer_stop(c->session->loop, &c->timeout);
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ------------------------------------------------------------------------------- */
 
 void session_give_up_awaited(struct session *s)
 {
@@ -282,7 +281,7 @@ void session_end(struct session *s, bool now)
 	session_check_end(s);
 }
 
-/* ---- the user ----------------------------------------------------------------------------- */
+/* ---- the user ------------------------------------------------------------------------------ */
 
 static void on_signal(const char *name, void *userdata)
 {
@@ -326,7 +325,7 @@ static void on_status(void *userdata)
 		session_print("%u of %u nodes are here", s->connected, s->count);
 }
 
-/* ---- output ------------------------------------------------------------------------------- */
+/* ---- output -------------------------------------------------------------------------------- */
 
 static void on_full(bool full, void *userdata)
 {
@@ -363,7 +362,7 @@ static void on_err_failed(_unused_ int error, void *userdata)
 	session_send_all(userdata, "close", "err");
 }
 
-/* ---- timers ------------------------------------------------------------------------------- */
+/* ---- timers -------------------------------------------------------------------------------- */
 
 /* Not those whose launchers have not been started yet. */
 static void print_unanswered(const struct session *s)
@@ -412,7 +411,7 @@ void session_start_timer(struct session *s, ev_timer *timer, uint64_t ms)
 	ev_timer_start(s->loop, timer);
 }
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 static void session_clear(struct session *s)
 {

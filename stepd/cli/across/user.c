@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "stepd/base/clock.h"
-#include "stepd/base/signals.h"
+#include "stepd/base/proc.h"
 #include "stepd/process/process.h"
 
 /* ---- streams ------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "stepd/base/fs.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "stepd/cli/ctl/target.h"
 #include "stepd/client/client.h"
 #include "stepd/record/report.h"

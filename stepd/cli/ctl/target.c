@@ -9,7 +9,7 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/json.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 #include "stepd/client/client.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/state/steps.h"

@@ -27,9 +27,9 @@
 #include <sys/signalfd.h>
 
 #include "stepd/base/buffer.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/options.h"
 #include "stepd/cli/relay/address.h"
@@ -42,7 +42,7 @@
 #define DOC_MAX    (96u << 20)
 #define INDEX_FROM "PMIX_RANK,FLUX_TASK_RANK,OMPI_COMM_WORLD_RANK,PMI_RANK,SLURM_PROCID"
 
-/* ---- options ------------------------------------------------------------------------------ */
+/* ---- options ------------------------------------------------------------------------------- */
 
 struct relay_options {
 	uint32_t index;
@@ -167,7 +167,7 @@ struct relay {
 	bool ended; /* the last line is written */
 };
 
-/* ---- the agent ---------------------------------------------------------------------------- */
+/* ---- the agent ----------------------------------------------------------------------------- */
 
 static void relay_send(struct relay *y, const char *verb, const char *text)
 {
@@ -305,7 +305,7 @@ static void on_go(struct relay *y, const struct channel_line *line)
 	relay_end(y, STATUS_FAILED);
 }
 
-/* ---- the channel -------------------------------------------------------------------------- */
+/* ---- the channel --------------------------------------------------------------------------- */
 
 static void on_doc(struct relay *y, const struct channel_line *line)
 {

@@ -13,8 +13,7 @@
 #include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
-#include "stepd/base/pidref.h"
-#include "stepd/base/status.h"
+#include "stepd/base/proc.h"
 #include "stepd/base/strv.h"
 #include "stepd/process/process.h"
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "stepd/base/clock.h"
-#include "stepd/base/log.h"
+#include "stepd/base/err.h"
 #include "stepd/cli/bootstrap.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/plugins.h"

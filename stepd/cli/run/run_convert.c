@@ -8,7 +8,7 @@
 #include "stepd/account/usage.h"
 #include "stepd/base/json.h"
 #include "stepd/base/parse.h"
-#include "stepd/base/signals.h"
+#include "stepd/base/proc.h"
 #include "stepd/spec/spec.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -40,7 +40,7 @@ int run_set(struct run_build *build, const char *path, json_t *value, struct err
 		: 0;
 }
 
-/* ---- plain values ------------------------------------------------------------------------- */
+/* ---- plain values -------------------------------------------------------------------------- */
 
 int run_take_text(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
@@ -95,7 +95,7 @@ int run_take_nice(const struct cli_option *o, const char *arg, void *into, struc
 	return run_take_number(o, arg ? arg : "10", into, err); /* 10 as nice(1) has it */
 }
 
-/* ---- lists -------------------------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------------------------- */
 
 static int take_list(const struct cli_option *o, const char *arg, const char *separator,
 	struct run_build *build, struct err *err)
@@ -164,7 +164,7 @@ int run_take_counts(const struct cli_option *o, const char *arg, void *into, str
 		err, r, "'%.200s' is no list of counts such as \"4,4\" or \"4(x2)\"", arg);
 }
 
-/* ---- times -------------------------------------------------------------------------------- */
+/* ---- times --------------------------------------------------------------------------------- */
 
 static int set_ms(struct run_build *build, const char *path, uint64_t ms, struct err *err)
 {
@@ -251,7 +251,7 @@ int run_take_no_kill(const struct cli_option *o, const char *arg, void *into, st
 	return run_take_bad_exit(o, "0", into, err);
 }
 
-/* ---- streams and places ------------------------------------------------------------------- */
+/* ---- streams and places -------------------------------------------------------------------- */
 
 int run_take_stream(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
@@ -299,7 +299,7 @@ int run_take_path(const struct cli_option *o, const char *arg, void *into, struc
 	return run_take_text(o, path, into, err);
 }
 
-/* ---- rlimits and the escalation ----------------------------------------------------------- */
+/* ---- rlimits and the escalation ------------------------------------------------------------ */
 
 static json_t *limit_json(const char *text)
 {
@@ -396,7 +396,7 @@ int run_take_limit_bool(const struct cli_option *o, const char *arg, void *into,
 	return run_set(into, o->path, json_boolean(yes), err);
 }
 
-/* ---- what may be repeated ----------------------------------------------------------------- */
+/* ---- what may be repeated ------------------------------------------------------------------ */
 
 /* Adds entry, which may be NULL for no memory, to the array at o's path. */
 static int append(
@@ -489,7 +489,7 @@ int run_take_limit_device(const struct cli_option *o, const char *arg, void *int
 	return append(o, into, take_ptr(entry), err);
 }
 
-/* ---- what is no part of the spec ---------------------------------------------------------- */
+/* ---- what is no part of the spec ----------------------------------------------------------- */
 
 int run_take_own_text(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {

@@ -1,13 +1,106 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/base/procstat.h"
+#include "stepd/base/proc.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
+#include "stepd/base/err.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/log.h"
+#include "stepd/base/parse.h"
+
+/* ---- signals by name ----------------------------------------------------------------------- */
+
+/* "RTMIN", "RTMIN+3", "RTMAX-1" */
+static int parse_realtime(const char *text)
+{
+	const bool from_min = strncasecmp(text, "RTMIN", 5) == 0;
+	uint32_t n = 0;
+
+	if (!from_min && strncasecmp(text, "RTMAX", 5) != 0)
+		return -EINVAL;
+	if (text[5] && text[5] != (from_min ? '+' : '-'))
+		return -EINVAL;
+	if (text[5] && parse_u32(text + 6, 0, (uint32_t)(SIGRTMAX - SIGRTMIN), &n) < 0)
+		return -EINVAL;
+	return from_min ? SIGRTMIN + (int)n : SIGRTMAX - (int)n;
+}
+
+int signals_parse(const char *text)
+{
+	const char *abbrev;
+	uint32_t n;
+	int i;
+
+	if (isdigit((unsigned char)text[0]))
+		return parse_u32(text, 1, (uint32_t)SIGRTMAX, &n) < 0 ? -EINVAL : (int)n;
+	if (strncasecmp(text, "SIG", 3) == 0)
+		text += 3;
+	for (i = 1; i < SIGRTMIN; i++) {
+		abbrev = sigabbrev_np(i);
+		if (abbrev && strcasecmp(text, abbrev) == 0)
+			return i;
+	}
+	return parse_realtime(text);
+}
+
+const char *signals_name(int signal, char *buf, size_t size)
+{
+	const char *abbrev = sigabbrev_np(signal);
+
+	if (abbrev)
+		(void)snprintf(buf, size, "%s", abbrev);
+	else if (signal >= SIGRTMIN && signal <= SIGRTMAX)
+		(void)snprintf(buf, size, "RTMIN+%d", signal - SIGRTMIN);
+	else
+		(void)snprintf(buf, size, "%d", signal);
+	return buf;
+}
+
+/* ---- how a task has ended ------------------------------------------------------------------ */
+
+const char *status_text(int wait_status, char *buf, size_t size)
+{
+	char name[SIGNALS_NAME_SIZE];
+
+	if (WIFEXITED(wait_status))
+		(void)snprintf(buf, size, "exited with status %d", WEXITSTATUS(wait_status));
+	else
+		(void)snprintf(buf, size, "killed by signal %d (%s)%s", WTERMSIG(wait_status),
+			signals_name(WTERMSIG(wait_status), name, sizeof(name)),
+			WCOREDUMP(wait_status) ? ", core dumped" : "");
+	return buf;
+}
+
+int status_exit_code(int wait_status)
+{
+	if (WIFEXITED(wait_status))
+		return WEXITSTATUS(wait_status);
+	return STATUS_SIGNAL_BASE + WTERMSIG(wait_status);
+}
+
+void status_count(struct status *status, int wait_status)
+{
+	int code = status_exit_code(wait_status);
+
+	if (status->signalled)
+		return;
+	if (WIFSIGNALED(wait_status)) {
+		status->signalled = true;
+		status->code = code;
+	} else if (code > status->code) {
+		status->code = code;
+	}
+}
+
+/* ---- what /proc has of a process ----------------------------------------------------------- */
 
 /* The numbers behind the state, by their field number in proc_pid_stat(5). */
 enum {
@@ -178,4 +271,63 @@ void procstat_describe(pid_t pid, char *text, size_t size)
 		free(take_ptr(wchan));
 	(void)snprintf(text, size, "pid %d (%s) state %c%s%s", (int)pid, st.comm, st.state,
 		wchan && *wchan ? " in " : "", wchan ? wchan : "");
+}
+
+/* ---- a process that can't be mistaken for another ------------------------------------------ */
+
+/* glibc has these wrappers since 2.36; the kernel since 5.3 and 5.1. */
+static int sys_pidfd_open(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static int sys_pidfd_send_signal(int fd, int signal)
+{
+	return (int)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
+}
+
+int pidref_open(pid_t pid, uint64_t start_ticks, struct pidref *ret_ref)
+{
+	_cleanup_close_ int fd = -1;
+	struct procstat st;
+	int r;
+
+	if (pid <= 0)
+		return -ESRCH;
+	fd = sys_pidfd_open(pid);
+	if (fd < 0)
+		/* a thread's id is EINVAL, and ENOENT in later kernels (6.18 for one) */
+		return errno == EINVAL || errno == ENOENT ? -ESRCH : -errno;
+	if (start_ticks) {
+		/* The pidfd is open: if the start time fits now, it is of this process. */
+		r = procstat_read(pid, &st);
+		if (r < 0)
+			return r;
+		if (st.start_ticks != start_ticks)
+			return -ESRCH;
+	}
+	*ret_ref = (struct pidref){.pid = pid, .fd = take_fd(&fd), .start_ticks = start_ticks};
+	return 0;
+}
+
+int pidref_signal(const struct pidref *ref, int signal)
+{
+	if (ref->fd < 0)
+		return -EINVAL;
+	return sys_pidfd_send_signal(ref->fd, signal) < 0 ? -errno : 0;
+}
+
+int pidref_signal_pid(pid_t pid, uint64_t start_ticks, int signal)
+{
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	int r = pidref_open(pid, start_ticks, &ref);
+
+	return r < 0 ? r : pidref_signal(&ref, signal);
+}
+
+void pidref_close(struct pidref *ref)
+{
+	ref->fd = close_fd(ref->fd);
+	ref->pid = 0;
+	ref->start_ticks = 0;
 }
