@@ -54,7 +54,6 @@ libcontrol_la_SOURCES = \
 	stepd/control/call.c \
 	stepd/control/conn.c \
 	stepd/control/control.h stepd/control/control_impl.h \
-	stepd/control/interface.h \
 	stepd/control/save.c \
 	stepd/control/server.c
 nodist_libcontrol_la_SOURCES = stepd/control/interface.c
@@ -62,9 +61,9 @@ libcontrol_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 varlinkdir = $(datadir)/varlink
 dist_varlink_DATA = stepd/control/io.stepd.Step.varlink
 CLEANFILES += stepd/control/interface.c
-stepd/control/interface.c: stepd/control/io.stepd.Step.varlink
+stepd/control/interface.c: stepd/control/io.stepd.Step.varlink stepd/local.mk
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && { \
-		echo '#include "stepd/control/interface.h"'; \
+		echo '#include "stepd/control/control.h"'; \
 		echo 'const char control_interface_text[] ='; \
 		sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $(top_srcdir)/stepd/control/io.stepd.Step.varlink; \
 		echo ';'; } >$@.tmp && mv $@.tmp $@
@@ -111,7 +110,7 @@ libagent_la_SOURCES = \
 	stepd/binding/placement.c stepd/binding/placement.h \
 	stepd/binding/topology.c stepd/binding/topology.h \
 	stepd/frontend/frontends.c stepd/frontend/frontends.h \
-	stepd/frontend/mpi_requests.c stepd/frontend/mpi_requests.h \
+	stepd/frontend/mpi_requests.c \
 	stepd/launch/child.c stepd/launch/child.h \
 	stepd/launch/clone.c stepd/launch/clone.h \
 	stepd/launch/environ.c stepd/launch/environ.h \
@@ -131,7 +130,7 @@ libagent_la_SOURCES = \
 	stepd/stdio/stdio.c stepd/stdio/stdio.h \
 	stepd/stdio/stdio_impl.h \
 	stepd/stdio/streams.c \
-	stepd/step/adopt.c stepd/step/adopt.h \
+	stepd/step/adopt.c \
 	stepd/step/agent.c stepd/step/agent.h \
 	stepd/step/agent_impl.h \
 	stepd/step/ending.c stepd/step/ending.h \
@@ -167,7 +166,7 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/doctor/trial.c \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/main.c \
-	stepd/cli/plugins.c stepd/cli/plugins.h \
+	stepd/cli/plugins.c \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
@@ -178,7 +177,7 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/serve.c \
 	$(RUN_OPTIONS_SOURCES)
 stepd_cli_stepd_SOURCES = $(STEPD_PROGRAM_SOURCES) \
-	stepd/cli/version.c stepd/cli/version.h
+	stepd/cli/version.c
 stepd_cli_stepd_LDADD = libclient.la libmpiselftest.la libpmiclient.la libagent.la
 
 # The tasks of the steps by which "stepd doctor --mpi" tries plugins: found beside stepd, or where
@@ -216,13 +215,13 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/across/session.c stepd/cli/across/session.h \
 	stepd/cli/across/user.c stepd/cli/across/user.h \
 	stepd/cli/layout.c stepd/cli/layout.h \
-	stepd/cli/plugins.c stepd/cli/plugins.h \
+	stepd/cli/plugins.c \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
 	$(RUN_OPTIONS_SOURCES) \
-	stepd/cli/version.c stepd/cli/version.h
+	stepd/cli/version.c
 stepd_cli_steprun_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
 stepd_cli_steprun_LDADD = libclient.la libagent.la

@@ -13,7 +13,7 @@
 #include "stepd/binding/placement.h"
 #include "stepd/spec/spec.h"
 
-/* ---- the bounds ------------------------------------------------------------------------------ */
+/* ---- the bounds ---------------------------------------------------------------------------- */
 
 #define CPUS_MAX   (1u << 16) /* no kernel has more */
 #define CPUSET_MAX 65536u     /* bytes of a file */
@@ -154,14 +154,15 @@ void binding_clear(struct binding *binding)
 	sets_clear(&binding->nodes);
 }
 
-const char *binding_show(const struct bitset *set, char *text, size_t size)
+/* A list for messages, "0-3,8", with dots where it is too long. Returns text. */
+static const char *binding_show(const struct bitset *set, char *text, size_t size)
 {
 	if (bitset_format_list(set, text, size) >= size)
 		memcpy(text + size - 4, "...", 4);
 	return text;
 }
 
-/* ---- sets of a list ----------------------------------------------------------------------- */
+/* ---- sets of a list ------------------------------------------------------------------------ */
 
 /* A list under way: what its numbers mean. */
 struct listing {
@@ -278,7 +279,7 @@ static int sets_of_rank(
 	return r;
 }
 
-/* ---- CPUs --------------------------------------------------------------------------------- */
+/* ---- CPUs ---------------------------------------------------------------------------------- */
 
 /* All that binding_make() goes by. */
 struct maker {
@@ -427,7 +428,7 @@ static int bind_cpus(const struct maker *m, struct binding_sets *sets, struct er
 	}
 }
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 /* Those of the CPUs that may be used. */
 static int local_nodes(
@@ -500,7 +501,7 @@ static int bind_memory(const struct maker *m, struct binding *b, struct err *err
 	}
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------------------------- */
 
 bool binding_is_wanted(const struct spec *spec)
 {
@@ -560,7 +561,7 @@ bool binding_is_shared(const struct spec *spec, const struct binding *binding, u
 	return taken > *ret_cpus;
 }
 
-/* ---- in the child ---------------------------------------------------------------------------- */
+/* ---- in the child -------------------------------------------------------------------------- */
 
 #define LIST_SIZE 200  /* of a list in a line */
 #define LINE_SIZE 1024 /* below PIPE_BUF: lines of several tasks don't mix */
@@ -602,7 +603,7 @@ void binding_name(
 		list);
 }
 
-/* ---- verbose ------------------------------------------------------------------------------ */
+/* ---- verbose ------------------------------------------------------------------------------- */
 
 /* A reader that is gone is the task's affair, if it writes itself: the signal is taken back. It is
  * blocked, as all are here. */

@@ -64,7 +64,7 @@ void binding_clear(struct binding *binding);
 bool binding_is_shared(const struct spec *spec, const struct binding *binding, uint32_t *ret_cpus);
 #define _cleanup_binding_ _cleanup_(binding_clear)
 
-/* ---- in the child ------------------------------------------------------------------------ */
+/* ---- in the child -------------------------------------------------------------------------- */
 
 enum binding_part {
 	BINDING_CPUS,
@@ -83,8 +83,5 @@ void binding_report(
 /* What a part of the task was to be bound to, for a message: " to the CPUs 0-3". */
 void binding_name(
 	const struct binding *binding, uint32_t local_id, uint32_t part, char *text, size_t size);
-
-/* A list for messages, "0-3,8", with dots where it is too long. Returns text. */
-const char *binding_show(const struct bitset *set, char *text, size_t size);
 
 #endif

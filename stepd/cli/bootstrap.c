@@ -13,7 +13,7 @@
 #include "stepd/base/netaddr.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/layout.h"
-#include "stepd/cli/version.h"
+#include "stepd/cli/cli.h"
 #include "stepd/spec/spec.h"
 #include "stepd/spec/spec_json.h"
 
@@ -58,7 +58,7 @@ static int no_memory(struct err *err)
 	return err_set(err, -ENOMEM, "find the step's other agents");
 }
 
-/* ---- this node ------------------------------------------------------------------------------ */
+/* ---- this node ----------------------------------------------------------------------------- */
 
 static int check_given(const struct bootstrap *b, struct err *err)
 {
@@ -168,7 +168,7 @@ static int listen_here(struct bootstrap *b, struct err *err)
 	return 0;
 }
 
-/* ---- cards ---------------------------------------------------------------------------------- */
+/* ---- cards --------------------------------------------------------------------------------- */
 
 /* "stepd-1,VERSION,NAME,ADDRESS,JOB,STEP,LOCAL_NTASKS,SECRET" */
 static int put_card(struct bootstrap *b, struct err *err)
@@ -276,7 +276,7 @@ static int check_names(char **names, uint32_t n, struct err *err)
 	return 0;
 }
 
-/* ---- the document --------------------------------------------------------------------------- */
+/* ---- the document -------------------------------------------------------------------------- */
 
 static int set_new(json_t *object, const char *name, json_t *value, struct err *err)
 {
@@ -428,7 +428,7 @@ static void clean_env(json_t *env)
 	}
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the whole ----------------------------------------------------------------------------- */
 
 static int get_object(json_t *doc, const char *name, json_t **ret_object, struct err *err)
 {

@@ -6,7 +6,6 @@
 #include "stepd/base/fs.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/options.h"
-#include "stepd/cli/version.h"
 #include "stepd/spec/spec.h"
 
 /* ---- stepd check-spec ---------------------------------------------------------------------- */

@@ -14,7 +14,7 @@
  *   text     the plugin's line on what it offers here, or why it can't be used; may be empty
  *   error    why it can't be loaded, else null
  */
-#include "stepd/cli/plugins.h"
+#include "stepd/cli/cli.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -23,7 +23,6 @@
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
 #include "stepd/base/buffer.h"
-#include "stepd/cli/cli.h"
 #include "stepd/cli/options.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/report.h"

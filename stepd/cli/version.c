@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/cli/version.h"
+#include "stepd/cli/cli.h"
 
 #include "config.h"
 

@@ -31,7 +31,8 @@ int64_t stream_deadline(int timeout_ms)
 			      : (int64_t)clock_now_ns() + (int64_t)timeout_ms * NSEC_MSEC;
 }
 
-int stream_left_ms(int64_t deadline)
+/* How many milliseconds are left until then, rounded up, for poll(2): 0 at the deadline. */
+static int stream_left_ms(int64_t deadline)
 {
 	int64_t left;
 
@@ -85,6 +86,12 @@ static void push(struct stream *s)
 	drop_out(s);
 }
 
+/* Whether something is still to be sent. */
+static bool stream_wants_write(const struct stream *s)
+{
+	return s->out_at < s->out_end;
+}
+
 void stream_put_take(struct stream *s, char *data, size_t size)
 {
 	assert(!stream_wants_write(s));
@@ -92,11 +99,6 @@ void stream_put_take(struct stream *s, char *data, size_t size)
 	s->out_at = 0;
 	s->out_end = size;
 	push(s);
-}
-
-bool stream_wants_write(const struct stream *s)
-{
-	return s->out_at < s->out_end;
 }
 
 /* ---- waiting ------------------------------------------------------------------------------- */
@@ -137,7 +139,8 @@ int stream_flush(struct stream *s, int64_t deadline)
 
 /* ---- in ------------------------------------------------------------------------------------ */
 
-bool stream_has_input(const struct stream *s)
+/* Whether something has come, the end of the stream included. */
+static bool stream_has_input(const struct stream *s)
 {
 	char byte;
 	ssize_t n;

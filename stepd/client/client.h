@@ -94,9 +94,6 @@ struct stream {
 /* That many milliseconds from now; STREAM_NEVER for -1. */
 int64_t stream_deadline(int timeout_ms);
 
-/* How many milliseconds are left until then, rounded up, for poll(2): 0 at the deadline. */
-int stream_left_ms(int64_t deadline);
-
 /* Takes over fd. */
 void stream_init(struct stream *s, int fd);
 void stream_clear(struct stream *s);
@@ -105,14 +102,8 @@ void stream_clear(struct stream *s);
  * before must have been sent. */
 void stream_put_take(struct stream *s, char *data, size_t size);
 
-/* Whether something is still to be sent. */
-bool stream_wants_write(const struct stream *s);
-
 /* Sends it. 0, -ETIMEDOUT. */
 int stream_flush(struct stream *s, int64_t deadline) _must_check_;
-
-/* Whether something has come, the end of the stream included. */
-bool stream_has_input(const struct stream *s);
 
 /* The next frame, without its NUL; valid until the next call here. Sends what is to be sent, too.
  * -ETIMEDOUT, -ECONNRESET, -EMSGSIZE above STREAM_FRAME_MAX, -ENOMEM or another of recv(2). */

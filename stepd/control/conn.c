@@ -13,7 +13,7 @@
 #include "stepd/base/clock.h"
 #include "stepd/control/control_impl.h"
 
-/* ---- frames ---------------------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------------- */
 
 int frames_first(struct frames *f, const char **ret_text, size_t *ret_size)
 {
@@ -88,7 +88,7 @@ bool frame_is_bounded(const char *text, size_t size, size_t values_max)
 	return true;
 }
 
-/* ---- quotas ---------------------------------------------------------------------------------- */
+/* ---- quotas -------------------------------------------------------------------------------- */
 
 /* Connections, memory and time have quotas, so that no class of callers can starve a class with
  * more access.
@@ -161,6 +161,11 @@ static unsigned count_kind(const struct control *c, enum control_access access)
 unsigned quota_count_all(const struct control *c)
 {
 	return count_kind(c, CONTROL_AGENT);
+}
+
+static bool conn_is_busy(const struct conn *conn)
+{
+	return conn->call.under_way || conn->is_waiting || buffer_size(&conn->out) > 0;
 }
 
 /* Whether nothing has come either that is only not read yet; or the peer has gone, of which nobody
@@ -297,7 +302,7 @@ static void turn_charge(struct control *c, enum control_access turn_class, uint6
 	c->spent_ns[turn_class] += clock_now_ns() - begin_ns;
 }
 
-/* ---- one connection -------------------------------------------------------------------------- */
+/* ---- one connection ------------------------------------------------------------------------ */
 
 #define CALLS_PER_TURN    16  /* then others have theirs; fewer where its class has no time left */
 #define FINISH_PATIENCE_S 0.1 /* without a byte taken */
@@ -309,11 +314,6 @@ static const int conn_priorities[CONTROL_ACCESS_MAX + 1] = {
 	[CONTROL_OPERATOR] = -2,
 	[CONTROL_EVERYBODY] = -2,
 };
-
-bool conn_is_busy(const struct conn *conn)
-{
-	return conn->call.under_way || conn->is_waiting || buffer_size(&conn->out) > 0;
-}
 
 void conn_fail(struct conn *conn, const char *why)
 {

@@ -131,6 +131,11 @@ void control_finish(
  * called by them. NULL is fine. Returns NULL. */
 struct control *control_close(struct control *c);
 
+/* The interface of a step's agent, and the text of io.stepd.Step.varlink: interface.c is made of
+ * it. */
+#define CONTROL_INTERFACE "io.stepd.Step"
+extern const char control_interface_text[];
+
 /* ---- a call -------------------------------------------------------------------------------- */
 
 struct control_peer {

@@ -139,7 +139,6 @@ void conn_start(struct conn *conn); /* reads what it has sent by now, and runs i
 void conn_end_waiting(struct conn *conn); /* its call's time has come */
 void conn_settle(struct conn *conn);      /* waits for what can come next */
 void conn_finish(struct conn *conn);
-bool conn_is_busy(const struct conn *conn);
 void conn_send(struct conn *conn, struct iovec *iov, size_t count);
 
 /* The first frame: 1 with its text, without the NUL, borrowed until anything is added or dropped; 0

@@ -7,8 +7,6 @@
 
 #include "config.h"
 #include "stepd/control/control.h"
-#include "stepd/control/interface.h"
-#include "stepd/frontend/mpi_requests.h"
 #include "stepd/operations/operations.h"
 #include "stepd/record/registry.h"
 #include "stepd/snapshot/handover.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/frontend/mpi_requests.h"
+#include "stepd/frontend/frontends.h"
 
 #include <assert.h>
 #include <jansson.h>

@@ -13,7 +13,7 @@
 #include "stepd/record/registry.h"
 #include "stepd/snapshot/handover.h"
 
-/* ---- the tasks' binding ---------------------------------------------------------------------- */
+/* ---- the tasks' binding -------------------------------------------------------------------- */
 
 static char *format_list(const struct bitset *set)
 {
@@ -60,7 +60,7 @@ static void clear_binding(struct plan *plan)
 	binding_clear(&plan->binding);
 }
 
-/* ---- command lines --------------------------------------------------------------------------- */
+/* ---- command lines ------------------------------------------------------------------------- */
 
 /* Which command line each task of the step runs, and what the step record has of them. */
 
@@ -108,7 +108,8 @@ static int make_programs(struct plan *plan, struct err *err)
 	return 0;
 }
 
-bool plan_has_program(const struct plan *plan, size_t k)
+/* Whether a task of this node runs programs[k], or may. */
+static bool plan_has_program(const struct plan *plan, size_t k)
 {
 	return k == 0 || plan->spec->overrides[k - 1].ranks_count > 0;
 }
@@ -176,7 +177,7 @@ static int make_all_programs(struct plan *plan, struct err *err)
 	return r < 0 ? r : record_commands(plan, err);
 }
 
-/* ---- the plan -------------------------------------------------------------------------------- */
+/* ---- the plan ------------------------------------------------------------------------------ */
 
 static int make_job(struct plan *plan, struct err *err)
 {
@@ -608,7 +609,7 @@ void plan_clear(struct plan *plan)
 	*plan = (struct plan){0};
 }
 
-/* ---- the script of a batch step -------------------------------------------------------------- */
+/* ---- the script of a batch step ------------------------------------------------------------ */
 
 #define SCRIPT_MODE 0500u
 

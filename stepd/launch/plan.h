@@ -71,9 +71,6 @@ int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char 
 int plan_store_script(struct plan *plan, const struct registry *reg, struct err *err) _must_check_;
 int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err) _must_check_;
 
-/* Whether a task of this node runs programs[k], or may. */
-bool plan_has_program(const struct plan *plan, size_t k);
-
 /* Puts into the step record what the tasks are bound to, once that is known. 0 or -ENOMEM. */
 int plan_record_binding(struct plan *plan) _must_check_;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Cleans the runtime directory: expired results go, and what agents left
- * whose steps have no living process: those get their result, as by an adopter (step/adopt.h).
+ * whose steps have no living process: those get their result, as by an adopter (adopt_settle()).
  * Nothing that lives is touched, and what is no step's directory of this user is left alone.
  */
 #ifndef STEPD_RECORD_CLEAN_H
@@ -57,7 +57,7 @@ int clean_all(const struct clean_options *options, struct err *err) _must_check_
 void clean_some(
 	const char *runtime_dir, int runtime_fd, const char *plugin_dir, clean_settle_fn settle);
 
-/* ---- what a dead agent left ------------------------------------------------------------------ */
+/* ---- what a dead agent left ---------------------------------------------------------------- */
 
 /* What a dead agent of the same step left: processes in a container that is not where the new one
  * will be, such as the dead agent's scope. The tracker finds them only below the root that the

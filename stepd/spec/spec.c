@@ -206,7 +206,7 @@ int spec_collect(int r, struct err *err)
 	return r < 0 && err_collect(err) ? 0 : r;
 }
 
-bool spec_is_wrong(const struct err *err)
+static bool spec_is_wrong(const struct err *err)
 {
 	return err && err->list && err->list->count > 0;
 }
@@ -285,7 +285,7 @@ static bool is_of_layout(const char *name)
 	return strv_index(names, ARRAY_SIZE(names), name) >= 0;
 }
 
-int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err *err)
+static int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err *err)
 {
 	const struct spec_field *fields;
 	size_t n, i, before;
@@ -404,7 +404,9 @@ static int report_syntax(const json_error_t *where, struct err *err)
 		err, -EINVAL, "line %d, column %d: %s", where->line, where->column, where->text);
 }
 
-int spec_json_load(const char *text, size_t size, json_t **ret_doc, struct err *err)
+/* Parses text; a syntax error, a repeated field or a NUL names line and column. *ret_doc is a new
+ * reference. */
+static int spec_json_load(const char *text, size_t size, json_t **ret_doc, struct err *err)
 {
 	json_error_t where;
 	json_t *doc;
@@ -457,7 +459,10 @@ static json_t *make_clean(const json_t *value)
 	return clean;
 }
 
-char *spec_dump(const json_t *doc)
+/* The document as text, for the agent that may have to take the step over; the caller frees it.
+ * Arguments and variables of the command line may be bytes that JSON can't hold; that agent needs
+ * none of these. NULL: no memory. */
+static char *spec_dump(const json_t *doc)
 {
 	char *text = json_dumps(doc, JSON_COMPACT);
 	json_t *clean;

@@ -125,7 +125,6 @@ int spec_no_memory(struct err *err);
 /* Where err has a list, a failure goes into it and is 0 here: what comes behind it is read, too.
  * spec_is_wrong() tells at the end whether there was one. */
 int spec_collect(int r, struct err *err) _must_check_;
-bool spec_is_wrong(const struct err *err);
 
 int spec_get_int(const struct spec_at *at, const struct json_t *value, int64_t least, int64_t most,
 	int64_t *ret_n, struct err *err) _must_check_;
@@ -148,7 +147,6 @@ int spec_read_rows(enum spec_table table, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err) _must_check_;
 int spec_read_object(enum spec_table table, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err) _must_check_;
-int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err *err) _must_check_;
 
 /* Row parsers. An object's rows fill the member of the row, or the same object as it does. */
 spec_parse_fn spec_row_bool, spec_row_u32, spec_row_u64, spec_row_text, spec_row_choice,
@@ -211,17 +209,7 @@ void spec_override_clear(struct spec_override *o);
 /* Fills in ntasks, local_ntasks and ranks. */
 int spec_layout(struct spec_draft *draft, struct err *err) _must_check_;
 
-/* The document as text, for the agent that may have to take the step over; the caller frees it.
- * Arguments and variables of the command line may be bytes that JSON can't hold; that agent needs
- * none of these. NULL: no memory. */
-char *spec_dump(const struct json_t *doc);
-
 /* ---- for what makes documents -------------------------------------------------------------- */
-
-/* Parses text; a syntax error, a repeated field or a NUL names line and column. *ret_doc is a new
- * reference. */
-int spec_json_load(
-	const char *text, size_t size, struct json_t **ret_doc, struct err *err) _must_check_;
 
 /* The same of the rest of a file. */
 int spec_json_load_fd(int fd, struct json_t **ret_doc, struct err *err) _must_check_;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/step/adopt.h"
+#include "stepd/step/agent.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -27,7 +27,13 @@
 
 /* ---- an agent made of what a dead one left ------------------------------------------------- */
 
-/* ---- which step ---------------------------------------------------------------------------- */
+/* From its step's directory: state.json, spec.json and events.jsonl. It knows what that one knew;
+ * nothing is done to the step. */
+struct successor {
+	struct state_doc state;
+	struct spec *spec;
+	struct agent_options options; /* those given, and for the others the dead agent's */
+};
 
 /* Looks for directories of the name "<node>_<label>"; all others are not ours to judge. */
 static int find_node(DIR *dir, const char *node, const char *label, char **ret_node)
@@ -77,7 +83,9 @@ static int split_step_name(
 	return r;
 }
 
-int successor_find(const char *runtime_dir, const char *step, stepd_step_rec_t *ret_job,
+/* "7.0" or "n1/7.0" as a step that has a directory: what registry_take_over() needs of job is set,
+ * its strings are the caller's to free. -ENOENT, or -ENOTUNIQ where several nodes have it. */
+static int successor_find(const char *runtime_dir, const char *step, stepd_step_rec_t *ret_job,
 	char **ret_strings, struct err *err)
 {
 	_cleanup_free_ char *runtime = NULL, *text = strdup(step), *node_name = NULL;
@@ -113,8 +121,6 @@ int successor_find(const char *runtime_dir, const char *step, stepd_step_rec_t *
 	*ret_strings = strings;
 	return 0;
 }
-
-/* ---- what was left ------------------------------------------------------------------------- */
 
 static int successor_read_spec(int dir_fd, struct successor *h, struct err *err)
 {
@@ -218,7 +224,11 @@ static void on_history_end(const struct history_end *end, void *userdata)
 	a->plan.job.task[task - a->tasks.v].pid = 0;
 }
 
-int successor_load(struct agent *a, int dir_fd, struct successor *h, struct err *err)
+/* Fills a's plan, tasks, times and options from the directory; a->registry is the caller's, who has
+ * its lock. Tasks that state.json has with a pid, and whose end is recorded nowhere, are
+ * TASK_RUNNING; whether they still are is not checked. -ENOENT: there is no state.json. h lives
+ * as long as a. */
+static int successor_load(struct agent *a, int dir_fd, struct successor *h, struct err *err)
 {
 	int r;
 
@@ -246,7 +256,7 @@ int successor_load(struct agent *a, int dir_fd, struct successor *h, struct err 
 	return 0;
 }
 
-void successor_clear(struct successor *h)
+static void successor_clear(struct successor *h)
 {
 	h->spec = spec_free(h->spec);
 	state_doc_clear(&h->state);

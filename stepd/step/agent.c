@@ -26,7 +26,6 @@
 #include "stepd/record/state_doc.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/stdio.h"
-#include "stepd/step/adopt.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/mpi_link.h"
@@ -68,7 +67,7 @@ bool frontend_mpi_request(struct agent *a, const char *name, const struct json_t
 	return frontend_of(a) && frontend_of(a)->mpi_request(a->frontends, name, request);
 }
 
-void frontend_end(struct agent *a)
+static void frontend_end(struct agent *a)
 {
 	if (frontend_of(a))
 		frontend_of(a)->end(a->frontends);
@@ -571,6 +570,14 @@ static void abort_launch(struct agent *a)
 		ev_run(a->loop, 0);
 }
 
+static void agent_release_fds(struct agent *a)
+{
+	size_t i;
+
+	for (i = 0; i < AGENT_SPARE_FDS; i++)
+		a->start.spare_fd[i] = close_fd(a->start.spare_fd[i]);
+}
+
 static int run_step(struct agent *a, struct err *err)
 {
 	const struct account_setup setup = agent_account_setup(a);
@@ -592,14 +599,6 @@ static int run_step(struct agent *a, struct err *err)
 }
 
 /* ---- the step's last minute, however it began here ----------------------------------------- */
-
-void agent_release_fds(struct agent *a)
-{
-	size_t i;
-
-	for (i = 0; i < AGENT_SPARE_FDS; i++)
-		a->start.spare_fd[i] = close_fd(a->start.spare_fd[i]);
-}
 
 /* The container stood, and no more. */
 void agent_note_failure(struct agent *a, const struct err *err)

@@ -15,6 +15,7 @@
 
 #include "stepd/base/err.h"
 
+struct clean_options;
 struct frontend;
 struct log;
 struct spec;
@@ -58,5 +59,19 @@ int agent_continue(int fd, const char *version, const struct frontend *frontend,
 /* Does all of that up to the loop, and has no effect on anything: 0 if it could be done. Then the
  * process is to end without a report to anybody, by _exit(2). */
 int agent_try_to_continue(int fd, const char *version, struct err *err) _must_check_;
+
+/* Takes over a step whose agent has died, and is its agent from then on: its processes, its limits
+ * and its time, its socket, its end and its result. The tasks are not our children; their exit
+ * statuses are known as far as the dead agent recorded them or the kernel knows (reaping.h).
+ * Streams that went through the dead agent (labels, a stdin that it copied to tasks) are lost.
+ *
+ * step is "7.0" or "n1/7.0". As agent_run(): 0 with what to exit with, also for a step that has
+ * ended meanwhile; or -errno with the reason. -EEXIST: its agent lives. */
+int agent_adopt(const char *step, const struct agent_options *options, int *ret_code,
+	struct err *err) _must_check_;
+
+/* As agent_adopt(), for a step that has no living process: clean_settle_fn (record/clean.h).
+ * Changes this process for good, and reports nothing to anybody. */
+int adopt_settle(const char *step, const struct clean_options *options);
 
 #endif

@@ -198,9 +198,6 @@ void agent_note_failure(struct agent *a, const struct err *err);
  * if it is below 0. Returns what to exit with, in *ret_code where r is 0. */
 int agent_finish(struct agent *a, int r, int *ret_code, const struct err *err);
 
-/* The descriptors that were held for the ending. */
-void agent_release_fds(struct agent *a);
-
 /* What the agent exits with. */
 int agent_exit_code(const struct agent *a);
 
@@ -252,7 +249,6 @@ void frontend_state_changed(struct agent *a);
 void frontend_suspended(struct agent *a, bool suspend, int code, const char *why);
 bool frontend_mpi_request(
 	struct agent *a, const char *name, const struct json_t *request) _must_check_;
-void frontend_end(struct agent *a);
 void frontend_close(struct agent *a);
 bool frontend_is_answering(const struct agent *a);
 void frontend_not_reexeced(struct agent *a, const struct err *why);

@@ -86,7 +86,8 @@ static void begin_draining(struct agent *a)
 		ending_streams_done(a);
 }
 
-void ending_before_signal(struct agent *a, int signal)
+/* Notes who runs now: signals to a step whose end was requested end tasks on request. */
+static void ending_before_signal(struct agent *a, int signal)
 {
 	reaping_poll(a); /* who has ended by now has not ended on request */
 	if (signal != SIGCONT && a->state == AGENT_ENDING)

@@ -37,9 +37,6 @@ void ending_abort(struct agent *a, int code, enum log_level level, const char *w
  * NULL. One that runs already is cut short, if this one comes to its end earlier. */
 void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count);
 
-/* Notes who runs now: signals to a step whose end was requested end tasks on request. */
-void ending_before_signal(struct agent *a, int signal);
-
 /* Looks whether the step is over and goes on to its next state if so. */
 void ending_check(struct agent *a);
 

@@ -48,7 +48,8 @@ void singletons_linked(struct agent *a, unsigned number)
 			library, linked_plugin(number));
 }
 
-char *singletons_warning(const struct agent *a)
+/* The warning for a step in which no task has spoken with the plugin, for free(3); NULL: none. */
+static char *singletons_warning(const struct agent *a)
 {
 	const char *wanted = linked_plugin(a->start.linked);
 	char *text = NULL;

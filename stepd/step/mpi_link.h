@@ -84,9 +84,6 @@ void mpi_link_close(struct agent *a);
 /* The first task is linked with the library of this number. */
 void singletons_linked(struct agent *a, unsigned number);
 
-/* The warning for a step in which no task has spoken with the plugin, for free(3); NULL: none. */
-char *singletons_warning(const struct agent *a);
-
 /* ---- the tasks' streams, for tools (mpi_streams.c) ----------------------------------------- */
 
 /* The service process has the tasks' streams for tools (mpi/link.h), by stdio's copies and inputs.

@@ -79,15 +79,11 @@ void member_watch_stop(struct member_watch *w);
 
 /* ---- the ends of tasks --------------------------------------------------------------------- */
 
-/* Notes all that have ended by now, and no more: what follows for the step comes by reaping_act()
- * and ending_check(). */
+/* Notes all that have ended by now, and no more. */
 void reaping_poll(struct agent *a);
 
-/* What follows from what was noted: a task that could not be executed, or ran out of memory, may
- * end the step. */
-void reaping_act(struct agent *a);
-
-/* A child has ended: all three. */
+/* A child has ended: notes it and all others, and acts on it: a task that could not be executed, or
+ * ran out of memory, may end the step. */
 void reaping_on_child(struct agent *a);
 
 /* The tasks have been forked: reads what they report. */
@@ -97,6 +93,5 @@ void reaping_watch_reports(struct agent *a);
  * ended were reported, what follows from it. */
 void reaping_adopted_task(struct agent *a, uint32_t index, bool known, int wait_status);
 void reaping_report_lost(struct agent *a, const struct task *task);
-void reaping_settled(struct agent *a);
 
 #endif

@@ -245,7 +245,8 @@ void supervisor_line_pause(struct supervisor_line *line, bool pause)
 		ev_io_start(line->loop, &line->io);
 }
 
-int supervisor_line_write(const struct supervisor_line *line, const char *text)
+/* A supervisor that is gone is no error. 0 or -errno. */
+static int supervisor_line_write(const struct supervisor_line *line, const char *text)
 {
 	int r = line->fd < 0 ? 0 : report_write(line->fd, text);
 

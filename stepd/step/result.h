@@ -61,9 +61,6 @@ void supervisor_line_watch(struct supervisor_line *line, struct ev_loop *loop,
 /* Calls nobody until it is called with false. */
 void supervisor_line_pause(struct supervisor_line *line, bool pause);
 
-/* A supervisor that is gone is no error. 0 or -errno. */
-int supervisor_line_write(const struct supervisor_line *line, const char *text) _must_check_;
-
 void supervisor_line_close(struct supervisor_line *line);
 
 /* ---- state, ready line and result ---------------------------------------------------------- */

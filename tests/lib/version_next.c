@@ -2,6 +2,6 @@
  *
  * The version of tests/lib/stepd-next, the program that agents are upgraded to.
  */
-#include "stepd/cli/version.h"
+#include "stepd/cli/cli.h"
 
 const char stepd_version[] = "99.1";

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "stepd/base/cleanup.h"
-#include "stepd/control/interface.h"
+#include "stepd/control/control.h"
 #include "stepd/operations/operations.h"
 
 #define METHODS_MAX 64

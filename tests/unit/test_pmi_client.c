@@ -11,7 +11,7 @@
 
 #include "mpi/pmi/client.h"
 #include "stepd/cli/bootstrap.h"
-#include "stepd/cli/version.h"
+#include "stepd/cli/cli.h"
 
 const char stepd_version[] = "1.2.3";
 

@@ -125,12 +125,6 @@ struct ctl {
 	struct err err;
 };
 
-/* Parses ctl->argv, which begins with the verb: options may stand anywhere, up to "--". -EINVAL
- * with the sentence in ctl->err. */
-int ctl_parse_options(struct ctl *ctl) _must_check_;
-
-void ctl_print_verb_help(const struct verb *verb, FILE *out);
-
 /* Reports the failure of a step on stderr; in JSON in entry, which may be NULL. label: the step. */
 void ctl_report(
 	struct ctl *ctl, const char *label, const struct stepd_error *error, struct json_t *entry);
@@ -151,9 +145,6 @@ struct json_t *ctl_rank_json(int64_t rank);
 
 /* Prints a document on a line of its own, or indented. Consumes doc, NULL is no memory. */
 int ctl_print_json(struct ctl *ctl, struct json_t *doc, bool one_line) _must_check_;
-
-/* The exit status of a failure. */
-enum ctl_exit ctl_exit_of(int code);
 
 /* The timeout that was given, or the one of libstepd. */
 int ctl_timeout_ms(const struct ctl *ctl);

@@ -127,7 +127,7 @@ static size_t make_rows(const struct verb *verb, struct cli_option *ret_rows)
 	return n;
 }
 
-void ctl_print_verb_help(const struct verb *verb, FILE *out)
+static void ctl_print_verb_help(const struct verb *verb, FILE *out)
 {
 	struct cli_option own[CTL_OPT_MAX];
 
@@ -137,7 +137,9 @@ void ctl_print_verb_help(const struct verb *verb, FILE *out)
 	cli_options_print(own, make_rows(verb, own), out);
 }
 
-int ctl_parse_options(struct ctl *ctl)
+/* Parses ctl->argv, which begins with the verb: options may stand anywhere, up to "--". -EINVAL
+ * with the sentence in ctl->err. */
+static int ctl_parse_options(struct ctl *ctl)
 {
 	const struct verb *verb = ctl->verb;
 	struct cli_option own[CTL_OPT_MAX];
@@ -178,7 +180,8 @@ const struct ctl_exit_row ctl_exits[CTL_EXIT_MAX] = {
 	[CTL_OUTPUT] = {"output", "standard output could not be written"},
 };
 
-enum ctl_exit ctl_exit_of(int code)
+/* The exit status of a failure. */
+static enum ctl_exit ctl_exit_of(int code)
 {
 	static const struct {
 		int code;

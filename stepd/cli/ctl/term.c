@@ -124,7 +124,8 @@ static size_t next_character(const char *text, mbstate_t *state, int *ret_column
 	return n;
 }
 
-int term_columns_of(const char *text)
+/* Columns of a text that term_printable() made. */
+static int term_columns_of(const char *text)
 {
 	mbstate_t state = {0};
 	int sum = 0, columns;

@@ -44,9 +44,6 @@ enum term_paint term_paint_of(const char *state);
 #define TERM_WHOLE 0
 char *term_printable(const struct term *term, const char *text, int most);
 
-/* Columns of a text that term_printable() made. */
-int term_columns_of(const char *text);
-
 /* ---- tables: as wide as their cells, or as the terminal ------------------------------------ */
 
 /* Columns that may shrink do so first, the widest before others; then columns are left out. */

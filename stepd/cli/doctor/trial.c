@@ -27,7 +27,7 @@
 #include "stepd/process/process.h"
 #include "stepd/record/clean.h"
 #include "stepd/state/steps.h"
-#include "stepd/step/adopt.h"
+#include "stepd/step/agent.h"
 
 #define OUTPUT_MAX      (64u << 10) /* bytes that are read of each stream */
 #define STREAM_MAX      (4u << 20)  /* that the step can write of each */
