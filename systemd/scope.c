@@ -10,7 +10,7 @@
 
 #define SYSTEM_BUS "/run/dbus/system_bus_socket"
 
-/* ---- without the library ------------------------------------------------------------------ */
+/* ---- without the library ------------------------------------------------------------------- */
 
 int scope_make_name(const char *node_name, uint32_t job_id, const char *step_name, pid_t pid,
 	char name[SCOPE_NAME_SIZE])
@@ -69,7 +69,7 @@ int scope_check(struct err *err)
 	return check_socket(path, err);
 }
 
-/* ---- the library -------------------------------------------------------------------------- */
+/* ---- the library --------------------------------------------------------------------------- */
 
 #include <sys/syscall.h>
 #include <systemd/sd-bus.h>
@@ -135,7 +135,7 @@ static int libsystemd_open(struct libsystemd *lib, struct err *err)
 	return err_set_text(err, -EOPNOTSUPP, "%s can't be loaded (install it)", LIBSYSTEMD_SONAME);
 }
 
-/* ---- the request -------------------------------------------------------------------------- */
+/* ---- the request --------------------------------------------------------------------------- */
 
 struct query {
 	const struct libsystemd *lib;
@@ -156,7 +156,7 @@ static void query_clear(struct query *q)
 	q->pidfd = close_fd(q->pidfd);
 }
 
-static int answer(struct query *q, int result)
+static int scope_end_query(struct query *q, int result)
 {
 	q->answered = true;
 	q->result = result;
@@ -184,10 +184,10 @@ static int on_reply(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *re
 	if (q->pidfd >= 0 && is_unknown_property(error)) {
 		q->pidfd = close_fd(q->pidfd);
 		code = send_query(q);
-		return code < 0 ? answer(q, err_set(q->err, code, "call systemd")) : 0;
+		return code < 0 ? scope_end_query(q, err_set(q->err, code, "call systemd")) : 0;
 	}
 	code = -q->lib->get_errno(m);
-	return answer(q,
+	return scope_end_query(q,
 		err_set_text(q->err, code < 0 ? code : -EIO, "systemd refuses it: %s (%s)",
 			error->message ? error->message : "no reason given", error->name));
 }
@@ -203,8 +203,8 @@ static int on_job_removed(sd_bus_message *m, void *userdata, _unused_ sd_bus_err
 	if (q->answered || strcmp(unit, q->request->name) != 0)
 		return 0;
 	if (strcmp(result, "done") == 0)
-		return answer(q, 0);
-	return answer(q,
+		return scope_end_query(q, 0);
+	return scope_end_query(q,
 		err_set_text(q->err, -ECANCELED,
 			"systemd could not start the scope '%s': its job's "
 			"result is '%s' ('systemctl status' and the journal have more)",
@@ -219,7 +219,7 @@ static int on_match(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *re
 
 	if (!error || q->answered)
 		return 0;
-	return answer(q,
+	return scope_end_query(q,
 		err_set_text(q->err, -EACCES, "D-Bus refuses to tell of systemd's jobs: %s (%s)",
 			error->message ? error->message : "no reason given", error->name));
 }

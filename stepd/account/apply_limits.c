@@ -6,7 +6,7 @@
 #include "stepd/spec/spec_json.h"
 
 /* What can't be had: an error, or with best effort a warning and 0. */
-static int give_up(const struct limits_target *target, enum stepd_limit which,
+static int limits_give_up(const struct limits_target *target, enum stepd_limit which,
 	const struct err *why, struct err *err)
 {
 	size_t n;
@@ -75,7 +75,7 @@ static int prepare_io(const struct limits_target *target, const struct limits *l
 		if (find_disk(limits->io[i].name, io, &why) == 0)
 			p->limits.io_count++;
 		else
-			r = give_up(target, STEPD_LIMIT_IO_MAX, &why, err);
+			r = limits_give_up(target, STEPD_LIMIT_IO_MAX, &why, err);
 	}
 	p->limits.io = p->io;
 	/* An empty list takes the limit away: not what is wanted if no disk of it was found. */
@@ -121,13 +121,13 @@ static int prepare_devices(const struct limits_target *target, const struct limi
 		if (find_rule(&limits->devices[i], &p->devices[p->limits.devices_count], &why) == 0)
 			p->limits.devices_count++;
 		else
-			r = give_up(target, STEPD_LIMIT_DEVICES, &why, err);
+			r = limits_give_up(target, STEPD_LIMIT_DEVICES, &why, err);
 	}
 	p->limits.devices = p->devices;
 	return r;
 }
 
-static int prepare(const struct limits_target *target, const struct limits *limits,
+static int limits_prepare(const struct limits_target *target, const struct limits *limits,
 	struct prepared *p, struct err *err)
 {
 	size_t i;
@@ -160,7 +160,7 @@ static int apply_one(const struct limits_target *target, enum stepd_limit which,
 	r = ranks ? 0 : proctrack_set_limits(target->pt, target->cont_id, NULL, &one, &why);
 	for (i = 0; i < ranks_count && r == 0; i++)
 		r = proctrack_set_limits(target->pt, target->cont_id, &ranks[i], &one, &why);
-	return r < 0 ? give_up(target, which, &why, err) : 0;
+	return r < 0 ? limits_give_up(target, which, &why, err) : 0;
 }
 
 int limits_apply(const struct limits_target *target, const struct limits *limits,
@@ -168,7 +168,7 @@ int limits_apply(const struct limits_target *target, const struct limits *limits
 {
 	_cleanup_(prepared_clear) struct prepared p = {0};
 	unsigned which;
-	int r = prepare(target, limits, &p, err);
+	int r = limits_prepare(target, limits, &p, err);
 
 	for (which = 0; which < STEPD_LIMIT_COUNT && r == 0; which++) {
 		if (p.limits.set & 1u << which)

@@ -20,7 +20,7 @@ struct expander {
 
 /* ---- from a list to names ------------------------------------------------------------------ */
 
-static int append(struct expander *x, size_t *used, const char *text, size_t len)
+static int hostlist_append(struct expander *x, size_t *used, const char *text, size_t len)
 {
 	if (len > HOSTLIST_NAME_MAX - *used)
 		return -EINVAL;
@@ -81,7 +81,7 @@ static int expand(struct expander *x, size_t used, const char *p, const char *en
 
 	if (memchr(p, ']', (size_t)((open ? open : end) - p)))
 		return -EINVAL; /* one that closes nothing */
-	r = append(x, &used, p, (size_t)((open ? open : end) - p));
+	r = hostlist_append(x, &used, p, (size_t)((open ? open : end) - p));
 	if (r < 0 || !open)
 		return r < 0 ? r : finish_name(x, used);
 	close = memchr(open, ']', (size_t)(end - open));
@@ -92,7 +92,7 @@ static int expand(struct expander *x, size_t used, const char *p, const char *en
 		for (n = first; r == 0 && n <= last; n++) {
 			at = used;
 			(void)snprintf(number, sizeof(number), "%0*u", width, n);
-			r = append(x, &at, number, strlen(number));
+			r = hostlist_append(x, &at, number, strlen(number));
 			if (r == 0)
 				r = expand(x, at, close + 1, end, depth + 1);
 		}

@@ -108,7 +108,7 @@ void strv_env_unset(struct strv *sv, const char *name)
 }
 
 /* By their names, which end with '=' or the text. */
-static int compare_names(const char *a, const char *b)
+static int strv_compare_names(const char *a, const char *b)
 {
 	while (*a == *b && *a && *a != '=') {
 		a++;
@@ -121,7 +121,7 @@ static int compare_places(const void *a, const void *b, void *userdata)
 {
 	char *const *entries = userdata;
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-	int r = compare_names(entries[x], entries[y]);
+	int r = strv_compare_names(entries[x], entries[y]);
 
 	return r ? r : (x > y) - (x < y);
 }
@@ -145,12 +145,12 @@ size_t strv_names_find(const struct strv_names *names, const char *entry)
 
 	while (lo < hi) { /* behind the last that is not greater */
 		mid = lo + (hi - lo) / 2;
-		if (compare_names(names->entries[names->order[mid]], entry) <= 0)
+		if (strv_compare_names(names->entries[names->order[mid]], entry) <= 0)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	if (lo == 0 || compare_names(names->entries[names->order[lo - 1]], entry) != 0)
+	if (lo == 0 || strv_compare_names(names->entries[names->order[lo - 1]], entry) != 0)
 		return STRV_NAMES_NONE;
 	return names->order[lo - 1];
 }

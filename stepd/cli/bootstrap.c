@@ -53,7 +53,7 @@ static void bootstrap_clear(struct bootstrap *b)
 	explicit_bzero(b->secret, sizeof(b->secret));
 }
 
-static int no_memory(struct err *err)
+static int bootstrap_no_memory(struct err *err)
 {
 	return err_set(err, -ENOMEM, "find the step's other agents");
 }
@@ -132,7 +132,7 @@ static int set_name(struct bootstrap *b, struct err *err)
 }
 
 /* Of node 0, for all. A site or a step that has chosen another authentication needs none. */
-static int make_secret(struct bootstrap *b, struct err *err)
+static int bootstrap_make_secret(struct bootstrap *b, struct err *err)
 {
 	const char *auth = json_string_value(json_object_get(b->wire, "auth"));
 	unsigned char bytes[SECRET_BYTES];
@@ -229,11 +229,11 @@ static int get_cards(struct bootstrap *b, struct err *err)
 	b->texts = calloc(b->size, sizeof(*b->texts));
 	b->cards = calloc(b->size, sizeof(*b->cards));
 	if (!b->texts || !b->cards)
-		return no_memory(err);
+		return bootstrap_no_memory(err);
 	for (i = 0; i < b->size && r == 0; i++) {
 		b->texts[i] = calloc(1, PMI_CLIENT_VALUE_MAX + 1);
 		if (!b->texts[i])
-			return no_memory(err);
+			return bootstrap_no_memory(err);
 		(void)snprintf(key, sizeof(key), "stepd-%u", i);
 		r = pmi_client_get(b->client, key, b->texts[i], err);
 		if (r == -ENOENT)
@@ -250,7 +250,7 @@ static int get_cards(struct bootstrap *b, struct err *err)
 	return r;
 }
 
-static int compare_names(const void *a, const void *b)
+static int bootstrap_compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -262,9 +262,9 @@ static int check_names(char **names, uint32_t n, struct err *err)
 	uint32_t i;
 
 	if (!sorted)
-		return no_memory(err);
+		return bootstrap_no_memory(err);
 	memcpy(sorted, names, n * sizeof(*sorted));
-	qsort(sorted, n, sizeof(*sorted), compare_names);
+	qsort(sorted, n, sizeof(*sorted), bootstrap_compare_names);
 	for (i = 1; i < n; i++) {
 		if (strcmp(sorted[i - 1], sorted[i]) == 0)
 			return err_set_text(err, -EEXIST,
@@ -280,7 +280,7 @@ static int check_names(char **names, uint32_t n, struct err *err)
 
 static int set_new(json_t *object, const char *name, json_t *value, struct err *err)
 {
-	return json_object_set_new(object, name, value) < 0 ? no_memory(err) : 0;
+	return json_object_set_new(object, name, value) < 0 ? bootstrap_no_memory(err) : 0;
 }
 
 static int set_ids(struct bootstrap *b, struct err *err)
@@ -299,7 +299,7 @@ static int set_ids(struct bootstrap *b, struct err *err)
 	r |= json_object_set_new(b->node, "name", json_string(b->name));
 	r |= json_object_set_new(b->node, "id", json_integer(b->rank));
 	r |= json_object_set_new(b->node, "count", json_integer(b->size));
-	return r < 0 ? no_memory(err) : 0;
+	return r < 0 ? bootstrap_no_memory(err) : 0;
 }
 
 static int set_names(struct bootstrap *b, struct err *err)
@@ -310,14 +310,14 @@ static int set_names(struct bootstrap *b, struct err *err)
 	int r;
 
 	if (!names)
-		return no_memory(err);
+		return bootstrap_no_memory(err);
 	for (i = 0; i < b->size; i++)
 		names[i] = (char *)b->cards[i].name;
 	r = check_names(names, b->size, err);
 	if (r < 0)
 		return r;
 	list = hostlist_make(names, b->size);
-	return list ? set_new(b->node, "list", json_string(list), err) : no_memory(err);
+	return list ? set_new(b->node, "list", json_string(list), err) : bootstrap_no_memory(err);
 }
 
 static int set_addresses(struct bootstrap *b, struct err *err)
@@ -333,7 +333,7 @@ static int set_addresses(struct bootstrap *b, struct err *err)
 	r |= json_object_set(b->wire, "addresses", addresses);
 	r |= json_object_set_new(b->wire, "listen_fd", json_integer(b->listen_fd));
 	if (r < 0)
-		return no_memory(err);
+		return bootstrap_no_memory(err);
 	b->listen_fd = -1; /* the document's from here on */
 	return 0;
 }
@@ -367,7 +367,7 @@ static int get_counts(const struct bootstrap *b, uint32_t **ret_counts, struct e
 	uint32_t i;
 
 	if (!counts)
-		return no_memory(err);
+		return bootstrap_no_memory(err);
 	if (given && json_array_size(given) != b->size)
 		return err_set_text(err, -EINVAL,
 			"node.tasks_per_node has %zu entries, but the engine runs %u agents",
@@ -435,7 +435,7 @@ static int get_object(json_t *doc, const char *name, json_t **ret_object, struct
 	json_t *object = json_object_get(doc, name);
 
 	if (!object && json_object_set_new(doc, name, json_object()) < 0)
-		return no_memory(err);
+		return bootstrap_no_memory(err);
 	*ret_object = json_object_get(doc, name);
 	return spec_check_object(SPEC_TABLE_MAX, NULL, *ret_object, err);
 }
@@ -448,9 +448,9 @@ static int bootstrap_finalize(struct bootstrap *b, struct err *err)
 static int bootstrap_run(
 	struct bootstrap *b, const struct pmi_client_options *options, struct err *err)
 {
-	static int (*const parts[])(struct bootstrap *, struct err *) = {set_name, make_secret,
-		listen_here, put_card, get_cards, bootstrap_finalize, set_ids, set_names,
-		set_addresses, set_secret, set_ranks};
+	static int (*const parts[])(struct bootstrap *, struct err *) = {set_name,
+		bootstrap_make_secret, listen_here, put_card, get_cards, bootstrap_finalize,
+		set_ids, set_names, set_addresses, set_secret, set_ranks};
 	size_t i;
 	int r = get_object(b->doc, "node", &b->node, err);
 

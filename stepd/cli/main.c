@@ -121,7 +121,7 @@ static const struct {
 	{"doctor", cli_doctor, "what works on this machine, what doesn't, and the remedy"},
 };
 
-static void print_help(FILE *out)
+static void stepd_print_help(FILE *out)
 {
 	size_t i;
 
@@ -133,7 +133,7 @@ static void print_help(FILE *out)
 }
 
 /* What was printed has to arrive, or the command has failed. */
-static int finish(int status)
+static int stepd_finish(int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
@@ -147,20 +147,20 @@ int main(int argc, char **argv)
 
 	if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
 		printf("stepd %s\n", stepd_version);
-		return finish(0);
+		return stepd_finish(0);
 	}
 	if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
-		print_help(stdout);
-		return finish(0);
+		stepd_print_help(stdout);
+		return stepd_finish(0);
 	}
 	for (i = 0; argc >= 2 && i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(argv[1], commands[i].name) == 0)
-			return finish(commands[i].run(argc - 1, argv + 1));
+			return stepd_finish(commands[i].run(argc - 1, argv + 1));
 	}
 	if (argc < 2)
 		fprintf(stderr, "stepd: no command given\n");
 	else
 		fprintf(stderr, "stepd: there is no command '%s'\n", argv[1]);
-	print_help(stderr);
+	stepd_print_help(stderr);
 	return STATUS_FAILED;
 }

@@ -248,7 +248,7 @@ static const struct cli_option rows[] = {
 		.doc = "show this"},
 };
 
-static int print_help(void)
+static int plugins_print_help(void)
 {
 	puts("Usage: stepd plugins [--json] [--plugin-dir DIR]\n"
 	     "Lists the proctrack and MPI plugins that are installed, and whether each can\n"
@@ -270,5 +270,5 @@ int cli_plugins(int argc, char **argv)
 		(void)fprintf(stderr, "stepd plugins: %s\n", err.text);
 		return STATUS_FAILED;
 	}
-	return o.help ? print_help() : list_plugins(o.plugin_dir, o.json);
+	return o.help ? plugins_print_help() : list_plugins(o.plugin_dir, o.json);
 }

@@ -18,7 +18,7 @@
 #define CONFIG_SIZE_MAX (1u << 20)
 #define GID_MOST        0xfffffffeu /* the last one is "no group" */
 
-/* ---- the keys ----------------------------------------------------------------------------- */
+/* ---- the keys ------------------------------------------------------------------------------ */
 
 struct site_config {
 	gid_t operator_gid;
@@ -165,7 +165,7 @@ static const struct site_key keys[] = {
 	{"wire_ifname", take_text, SPEC_TABLE_WIRE, "wire", "ifname"},
 };
 
-/* ---- the file ----------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------------------------ */
 
 struct reader {
 	struct site_config *config;
@@ -249,7 +249,7 @@ static int take_pair(void *user, const char *section, const char *name, const ch
 	return report_line(reader, r);
 }
 
-static int parse(struct reader *reader, const char *file, struct err *err)
+static int site_parse(struct reader *reader, const char *file, struct err *err)
 {
 	__typeof__(&ini_parse_stream) parse_stream = NULL;
 	const struct dynlib_symbol symbol = {"ini_parse_stream", 0};
@@ -310,7 +310,7 @@ static int site_config_read(const char *file, struct site_config *config, struct
 	if (strlen(text) != size)
 		return err_set_text(err, -EINVAL, "%s: there is a NUL byte in it", path);
 	reader.next = text;
-	return parse(&reader, path, err);
+	return site_parse(&reader, path, err);
 }
 
 /* ---- a step's document --------------------------------------------------------------------- */
@@ -348,7 +348,7 @@ static int fill_doc(const struct site_config *config, json_t *doc, struct err *e
 	return changes < 0 ? err_set(err, -ENOMEM, "read the step spec") : changes;
 }
 
-/* ---- for an agent ------------------------------------------------------------------------- */
+/* ---- for an agent -------------------------------------------------------------------------- */
 
 int site_take_keep_result(struct site_options *site, const char *arg, struct err *err)
 {

@@ -485,7 +485,7 @@ static void read_some(struct conn *conn, unsigned calls)
 	}
 }
 
-static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+static void conn_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	read_some(io->data, CALLS_PER_TURN);
 }
@@ -561,7 +561,7 @@ static void restart_deadline(struct conn *conn)
 	ev_timer_start(loop, &conn->deadline);
 }
 
-static void on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
+static void conn_on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct conn *conn = io->data;
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)buffer_bytes(&conn->out),
@@ -681,10 +681,10 @@ int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	conn->turn_class = class_of(peer, access);
 	set_bounds(conn);
 	conn->call.conn = conn;
-	ev_io_init(&conn->in_io, on_readable, fd, EV_READ);
+	ev_io_init(&conn->in_io, conn_on_readable, fd, EV_READ);
 	ev_set_priority(&conn->in_io, conn_priorities[conn->turn_class]);
 	conn->in_io.data = conn;
-	ev_io_init(&conn->out_io, on_writable, fd, EV_WRITE);
+	ev_io_init(&conn->out_io, conn_on_writable, fd, EV_WRITE);
 	conn->out_io.data = conn;
 	ev_timer_init(&conn->deadline, on_deadline, 0., 0.);
 	conn->deadline.data = conn;

@@ -102,7 +102,7 @@ static void restore_call(
 }
 
 /* -1: there is none that survived. */
-static int take_over(const json_t *object, const char *name)
+static int control_take_over(const json_t *object, const char *name)
 {
 	const int fd = handover_get_fd(object, name);
 
@@ -122,7 +122,7 @@ static int restore_buffer(
 static void restore_conn(struct control *c, const struct handover *h, const json_t *saved,
 	control_resume_fn resume, void *userdata)
 {
-	_cleanup_close_ int fd = take_over(saved, "fd");
+	_cleanup_close_ int fd = control_take_over(saved, "fd");
 	enum control_access access;
 	struct control_peer peer;
 	struct conn *conn;
@@ -149,9 +149,9 @@ static void close_all(const json_t *listeners, const json_t *connections)
 	size_t i;
 
 	for (i = 0; i < LISTENER_MAX; i++)
-		(void)close_fd(take_over(listeners, listener_names[i]));
+		(void)close_fd(control_take_over(listeners, listener_names[i]));
 	for (i = 0; i < json_array_size(connections); i++)
-		(void)close_fd(take_over(json_array_get(connections, i), "fd"));
+		(void)close_fd(control_take_over(json_array_get(connections, i), "fd"));
 }
 
 int control_restore(const struct control_options *options, const struct handover *h,
@@ -164,7 +164,7 @@ int control_restore(const struct control_options *options, const struct handover
 	size_t i;
 	int fd, r;
 
-	if (take_over(listeners, listener_names[LISTENER_ALL]) < 0 ||
+	if (control_take_over(listeners, listener_names[LISTENER_ALL]) < 0 ||
 		failpoint_breaks("reexec-socket"))
 		r = err_set_text(err, -EINVAL,
 			"restore the control socket '%s/socket': its descriptor is not among what the "
@@ -177,7 +177,7 @@ int control_restore(const struct control_options *options, const struct handover
 		return r;
 	}
 	for (i = 0; i < LISTENER_MAX; i++) {
-		fd = take_over(listeners, listener_names[i]);
+		fd = control_take_over(listeners, listener_names[i]);
 		if (fd >= 0)
 			control_accept_at(c, i, fd);
 	}

@@ -300,7 +300,7 @@ static struct child_context *slab_context(
 }
 
 /* A child shares this heap and frees nothing of it; nor does the launcher, which ends soon. */
-static int prepare(
+static int launcher_prepare(
 	const struct launch *l, uint32_t i, struct child_context *context, struct err *err)
 {
 	int r = l->setup.mpi ? child_prepare(&l->setup, i, context) : 0;
@@ -326,7 +326,7 @@ static int make_all(struct launch *l, struct shared_result *shared)
 		context = slab_context(&slab, i, vars, &stack);
 		l->clone.stack = stack;
 		l->clone.stack_size = (size_t)((char *)context - stack);
-		r = prepare(l, i, context, &shared->err);
+		r = launcher_prepare(l, i, context, &shared->err);
 		if (r == 0)
 			r = launch_fork(l, i, context, &shared->pid[i], &shared->err);
 		if (l->setup.mpi)

@@ -279,7 +279,7 @@ static int take_rank(uint32_t rank, void *userdata)
 	return 0;
 }
 
-static int read_ranks(const struct agent *a, const char *text, struct rank_reader *reader)
+static int param_read_ranks(const struct agent *a, const char *text, struct rank_reader *reader)
 {
 	uint32_t limit = a->plan.job.ntasks, i;
 
@@ -316,7 +316,7 @@ bool param_ranks(const struct agent *a, struct op_call *call, const json_t *para
 	*ret_choice = (struct rank_choice){0};
 	if (!text)
 		return true;
-	r = read_ranks(a, text, &reader);
+	r = param_read_ranks(a, text, &reader);
 	bitset_clear(&reader.here);
 	if (r == 0)
 		return true;

@@ -151,7 +151,7 @@ static void fill_functions(struct plugin *p, const struct plugin_kind *kind, voi
 	}
 }
 
-static int add_name(const char *name, void *userdata)
+static int plugin_add_name(const char *name, void *userdata)
 {
 	char **list = userdata, *longer = NULL;
 
@@ -172,7 +172,7 @@ static int err_missing(const char *dir, const char *path, const struct plugin_ki
 		return 0;
 	if (errno != ENOENT)
 		return err_set(err, -errno, "open '%s'", path);
-	if (plugin_each(dir, kind, add_name, &list, NULL) < 0 || !list)
+	if (plugin_each(dir, kind, plugin_add_name, &list, NULL) < 0 || !list)
 		return err_set_text(err, -ENOENT,
 			"there is no plugin %s/%s: '%s' holds no %s plugin at all; install one or name "
 			"another plugin directory",
@@ -327,7 +327,7 @@ int plugin_dir_find(const char *configured, char **ret_dir, struct err *err)
 	return *ret_dir ? 0 : err_set(err, -errno, "plugin directory '%s'", dir);
 }
 
-static int compare_names(const struct dirent **a, const struct dirent **b)
+static int plugin_compare_names(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
@@ -341,7 +341,7 @@ int plugin_each(const char *dir, const struct plugin_kind *kind, plugin_found_fn
 	int n, i, r = 0;
 
 	assert(found);
-	n = scandir(dir, &list, NULL, compare_names);
+	n = scandir(dir, &list, NULL, plugin_compare_names);
 	if (n < 0)
 		return err_set(err, -errno, "read the plugin directory '%s'", dir);
 	for (i = 0; i < n; i++) {

@@ -526,7 +526,7 @@ void events_save(const struct events *ev, struct handover *h, json_t *object)
 	}
 }
 
-static int restore(struct events *ev, const json_t *object)
+static int events_restore_fields(struct events *ev, const json_t *object)
 {
 	const json_t *marks = json_get_array(object, "marks");
 	size_t i;
@@ -554,7 +554,7 @@ int events_restore(
 
 	if (!ev)
 		return err_set(err, -ENOMEM, "record the step's events");
-	if (restore(ev, object) < 0)
+	if (events_restore_fields(ev, object) < 0)
 		return handover_err_part("events", err);
 	*ret_events = take_ptr(ev);
 	return 0;

@@ -592,7 +592,8 @@ void registry_save(const struct registry *reg, struct handover *h, json_t *objec
 }
 
 /* What is missing, a registry can't do without. */
-static int restore(struct registry *reg, const struct handover *h, const json_t *object)
+static int registry_restore_fields(
+	struct registry *reg, const struct handover *h, const json_t *object)
 {
 	reg->next_state[0] = reg->next_state[1] = reg->next_result = FS_SPARE_INIT;
 	reg->runtime_fd = handover_get_fd(object, "runtime_fd");
@@ -618,7 +619,7 @@ int registry_restore(
 	const struct handover *h, const json_t *object, struct registry **ret_reg, struct err *err)
 {
 	_cleanup_(cleanup_registry) struct registry *reg = calloc(1, sizeof(*reg));
-	int r = reg ? restore(reg, h, object) : -ENOMEM;
+	int r = reg ? registry_restore_fields(reg, h, object) : -ENOMEM;
 
 	if (r == -EPROTO)
 		return handover_err_part("directory", err);

@@ -56,7 +56,7 @@ void handover_fail(struct handover *h, int code, const char *why)
 	(void)snprintf(h->why, sizeof(h->why), "%s", why);
 }
 
-static void no_memory(struct handover *h)
+static void handover_no_memory(struct handover *h)
 {
 	handover_fail(h, -ENOMEM, "write down what the new program needs: no memory");
 }
@@ -68,17 +68,17 @@ static json_t *put(struct handover *h, json_t *object, const char *name, json_t 
 		return value;
 	if (!object)
 		json_decref(value);
-	no_memory(h);
+	handover_no_memory(h);
 	return NULL;
 }
 
-static json_t *append(struct handover *h, json_t *array, json_t *value)
+static json_t *handover_append(struct handover *h, json_t *array, json_t *value)
 {
 	if (array && json_array_append_new(array, value) == 0)
 		return value;
 	if (!array)
 		json_decref(value);
-	no_memory(h);
+	handover_no_memory(h);
 	return NULL;
 }
 
@@ -94,22 +94,22 @@ json_t *handover_put_array(struct handover *h, json_t *object, const char *name)
 
 json_t *handover_append_object(struct handover *h, json_t *array)
 {
-	return append(h, array, json_object());
+	return handover_append(h, array, json_object());
 }
 
 json_t *handover_append_array(struct handover *h, json_t *array)
 {
-	return append(h, array, json_array());
+	return handover_append(h, array, json_array());
 }
 
 void handover_append_int(struct handover *h, json_t *array, int64_t value)
 {
-	(void)append(h, array, json_integer(value));
+	(void)handover_append(h, array, json_integer(value));
 }
 
 void handover_append_text(struct handover *h, json_t *array, const char *text)
 {
-	(void)append(h, array, json_string(text));
+	(void)handover_append(h, array, json_string(text));
 }
 
 void handover_put_int(struct handover *h, json_t *object, const char *name, int64_t value)
@@ -134,7 +134,7 @@ void handover_put_bytes(
 	size_t at = buffer_size(&h->bytes);
 
 	if (buffer_add(&h->bytes, data, size) < 0 || buffer_add(&h->bytes, "", 1) < 0) {
-		no_memory(h);
+		handover_no_memory(h);
 		return;
 	}
 	(void)put(h, object, name, json_pack("[I, I]", (json_int_t)at, (json_int_t)size));
@@ -161,7 +161,7 @@ void handover_put_strv(
 	for (i = 0; r == 0 && i < texts->n; i++)
 		r = buffer_add(&all, texts->v[i], strlen(texts->v[i]) + 1);
 	if (r < 0)
-		no_memory(h);
+		handover_no_memory(h);
 	else
 		handover_put_bytes(h, object, name, buffer_bytes(&all), buffer_size(&all));
 }
@@ -173,7 +173,7 @@ void handover_add_fd(struct handover *h, int fd)
 	if (array_reserve(h->fds, h->fds_capacity, h->fds_count + 1) == 0)
 		h->fds[h->fds_count++] = fd;
 	else
-		no_memory(h);
+		handover_no_memory(h);
 }
 
 void handover_put_fd(struct handover *h, json_t *object, const char *name, int fd)
@@ -246,7 +246,7 @@ static int map_file(struct handover *h, int fd)
 	return 0;
 }
 
-static int parse(struct handover *h, struct err *err)
+static int handover_parse(struct handover *h, struct err *err)
 {
 	const char *end = memchr(h->map, '\0', h->map_size);
 	json_error_t error;
@@ -277,7 +277,7 @@ int handover_open(int fd, bool trial, struct handover **ret_handover, struct err
 	if (r < 0)
 		return err_set(err, r, "read what the agent handed over");
 	h->trial = trial;
-	r = parse(h, err);
+	r = handover_parse(h, err);
 	if (r < 0)
 		return r;
 	*ret_handover = take_ptr(h);

@@ -63,7 +63,7 @@ void bind_text_clear(struct bind_text *text)
 	*text = (struct bind_text){0};
 }
 
-/* ---- lists -------------------------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------------------------- */
 
 static bool has_0x(const char *text)
 {
@@ -155,7 +155,7 @@ static int parse_list(struct bind_text *bind, const char *list, bool mask, struc
 	return 0;
 }
 
-/* ---- names -------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------- */
 
 /* Takes "quiet", "verbose" and "prefer" off the front; *text is then the type, or NULL. */
 static int take_modifiers(
@@ -211,7 +211,7 @@ static int parse_type(
 	return has_list ? parse_list(bind, text + len + 1, g->masks >> how & 1, err) : 0;
 }
 
-static int parse(
+static int bind_parse(
 	const struct grammar *g, const char *text, struct bind_text *ret_text, struct err *err)
 {
 	_cleanup_(bind_text_clear) struct bind_text bind = {.given = true};
@@ -230,12 +230,12 @@ static int parse(
 
 int bind_text_parse_cpu(const char *text, struct bind_text *ret_text, struct err *err)
 {
-	return parse(&cpu_grammar, text, ret_text, err);
+	return bind_parse(&cpu_grammar, text, ret_text, err);
 }
 
 int bind_text_parse_mem(const char *text, struct bind_text *ret_text, struct err *err)
 {
-	return parse(&mem_grammar, text, ret_text, err);
+	return bind_parse(&mem_grammar, text, ret_text, err);
 }
 
 int bind_text_parse_distribution(const char *text, uint32_t *ret_plane, struct err *err)

@@ -745,7 +745,7 @@ static int check_whole(const struct spec *spec, const json_t *doc, struct err *e
 
 /* ---- entry points -------------------------------------------------------------------------- */
 
-static int read_ranks(struct spec_draft *draft, struct err *err)
+static int spec_read_ranks(struct spec_draft *draft, struct err *err)
 {
 	int r = spec_layout(draft, err);
 
@@ -765,7 +765,7 @@ static int read_draft(struct spec_draft *draft, struct err *err)
 	if (r == 0)
 		r = spec_read_phase(SPEC_PHASE_STEP, draft, err);
 	if (r == 0 && !draft->layout_wrong)
-		r = read_ranks(draft, err);
+		r = spec_read_ranks(draft, err);
 	/* The whole is judged, and made, of parts that are right. */
 	if (r == 0 && !spec_is_wrong(err))
 		r = check_whole(&draft->spec, draft->doc, err);

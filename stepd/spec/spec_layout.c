@@ -33,8 +33,8 @@ static int add_rank(uint32_t rank, void *userdata)
 }
 
 /* Adds 1 to most ranks, given as "0-3,8" or as an array of numbers, each below limit. */
-static int read_ranks(const struct spec_at *at, const json_t *value, uint32_t limit, uint32_t most,
-	struct spec_ranks *ranks, struct err *err)
+static int layout_read_ranks(const struct spec_at *at, const json_t *value, uint32_t limit,
+	uint32_t most, struct spec_ranks *ranks, struct err *err)
 {
 	struct rank_reader reader = {.ranks = ranks, .most = ranks->n + most};
 	const char *text = NULL;
@@ -74,7 +74,7 @@ int spec_row_ranks(_unused_ const struct spec_field *field, void *into, const st
 {
 	struct spec_draft *draft = into;
 
-	return read_ranks(at, value, SPEC_NTASKS_MAX, SPEC_TASKS_MAX, &draft->ranks, err);
+	return layout_read_ranks(at, value, SPEC_NTASKS_MAX, SPEC_TASKS_MAX, &draft->ranks, err);
 }
 
 int spec_row_tasks_per_node(_unused_ const struct spec_field *field, void *into,
@@ -123,7 +123,7 @@ int spec_row_node_ranks(_unused_ const struct spec_field *field, void *into,
 		before = draft->map_ranks.n;
 		r = spec_get_text(entry, node, &text, err);
 		if (r == 0 && *text) /* else a node without tasks */
-			r = read_ranks(entry, node, SPEC_NTASKS_MAX, SPEC_TASKS_MAX,
+			r = layout_read_ranks(entry, node, SPEC_NTASKS_MAX, SPEC_TASKS_MAX,
 				&draft->map_ranks, err);
 		if (r == 0 && draft->map_ranks.n > SPEC_NTASKS_MAX)
 			r = spec_bad(err, at, "has more than %u ranks", SPEC_NTASKS_MAX);
@@ -265,7 +265,7 @@ static int map_nodes(struct spec *spec, struct err *err)
 
 /* ---- node.list ----------------------------------------------------------------------------- */
 
-static int add_name(const char *name, void *userdata)
+static int spec_add_name(const char *name, void *userdata)
 {
 	return strv_add(userdata, name);
 }
@@ -276,7 +276,7 @@ static int map_names(struct spec *spec, struct err *err)
 
 	if (!spec->node_list)
 		return 0;
-	r = hostlist_each(spec->node_list, SPEC_NODES_MAX, add_name, &spec->node_names);
+	r = hostlist_each(spec->node_list, SPEC_NODES_MAX, spec_add_name, &spec->node_names);
 	if (r < 0) /* its form is checked */
 		return spec_no_memory(err);
 	if (spec->node_names.n != spec->node_count)
@@ -502,7 +502,7 @@ int spec_row_task_ranks(_unused_ const struct spec_field *field, void *into,
 	struct spec_task_draft *task = into;
 	struct spec_ranks ranks = {0};
 	size_t i;
-	int r = read_ranks(at, value, task->ntasks, SPEC_NTASKS_MAX, &ranks, err);
+	int r = layout_read_ranks(at, value, task->ntasks, SPEC_NTASKS_MAX, &ranks, err);
 
 	for (i = 0; r == 0 && i < ranks.n; i++)
 		r = take_override_rank(task, ranks.v[i], at, err);
@@ -520,7 +520,7 @@ int spec_row_task_rank(_unused_ const struct spec_field *field, void *into,
 	return r < 0 ? r : take_override_rank(task, (uint32_t)rank, at, err);
 }
 
-static int compare_ranks(const void *a, const void *b)
+static int layout_compare_ranks(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
@@ -550,7 +550,7 @@ static int read_override(struct spec_task_draft *task, const struct spec_at *at,
 	if (o->argv.n > 0 && !o->argv.v[0][0])
 		return spec_bad(err, SPEC_AT_INDEX(SPEC_AT(at, "argv"), 0), "is empty");
 	if (o->ranks_count > 1)
-		qsort(o->ranks, o->ranks_count, sizeof(*o->ranks), compare_ranks);
+		qsort(o->ranks, o->ranks_count, sizeof(*o->ranks), layout_compare_ranks);
 	return 0;
 }
 

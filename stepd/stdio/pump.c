@@ -88,7 +88,7 @@ static void end_copy(struct pump_source *src)
 	src->copied = false;
 }
 
-static int compare_ranks(const void *a, const void *b)
+static int pump_compare_ranks(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
@@ -113,7 +113,7 @@ size_t pump_copy_ranks(
 
 	for (src = pump->sources; src; src = src->next) {
 		if (ranks)
-			at = bsearch(&src->rank, ranks, count, sizeof(*ranks), compare_ranks);
+			at = bsearch(&src->rank, ranks, count, sizeof(*ranks), pump_compare_ranks);
 		if (ranks && !at)
 			continue;
 		set_copied(src, streams & stream_of(src));
@@ -395,7 +395,7 @@ static void call_done(struct pump *pump)
 	done(pump->userdata); /* may have freed the pump */
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
+static void pump_on_readable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct pump_source *src = io->data;
 	struct pump_dest *dest = src->dest;
@@ -507,7 +507,7 @@ int pump_add_source_take(
 	src->label_size =
 		(size_t)snprintf(src->label, sizeof(src->label), "%*u: ", pump->label_width, rank);
 	src->dest = dest;
-	ev_io_init(&src->io, on_readable, fd, EV_READ);
+	ev_io_init(&src->io, pump_on_readable, fd, EV_READ);
 	src->io.data = src;
 	*pump->last_source = src;
 	pump->last_source = &src->next;

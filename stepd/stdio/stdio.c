@@ -178,7 +178,7 @@ static struct stdio *stdio_new(const struct spec *spec, const struct identity *i
 	return io;
 }
 
-static int prepare(struct stdio *io, const char *cwd, struct err *err)
+static int stdio_prepare(struct stdio *io, const char *cwd, struct err *err)
 {
 	const struct spec *spec = io->spec;
 	int r;
@@ -235,7 +235,7 @@ int stdio_open(const struct spec *spec, const struct identity *id, const char *c
 	if (!io)
 		return err_set(err, -ENOMEM, "prepare the tasks' standard streams");
 	io->files.mask = mask;
-	r = prepare(io, cwd, err);
+	r = stdio_prepare(io, cwd, err);
 	if (r == 0)
 		r = stdio_share(io, err);
 	if (r == 0)

@@ -417,7 +417,7 @@ static void warn_of_streams(const struct agent *a)
 			a->plan.label);
 }
 
-static int take_over(struct adoption *ad, struct err *err)
+static int adopt_take_over(struct adoption *ad, struct err *err)
 {
 	_cleanup_free_ pid_t *pids = NULL;
 	struct agent *a = ad->agent;
@@ -582,7 +582,7 @@ static void log_adoption(const struct adoption *ad)
 	events_add(ad->agent->events, &event);
 }
 
-static int prepare(struct adoption *ad, const char *step, struct err *err)
+static int adopt_prepare(struct adoption *ad, const char *step, struct err *err)
 {
 	struct agent *a = ad->agent;
 	int r;
@@ -605,7 +605,7 @@ static int prepare(struct adoption *ad, const char *step, struct err *err)
 	log_adoption(ad);
 	failpoint("adopt-loaded");
 	r = open_tracker(ad, err);
-	return r < 0 ? r : take_over(ad, err);
+	return r < 0 ? r : adopt_take_over(ad, err);
 }
 
 int agent_adopt(
@@ -617,7 +617,7 @@ int agent_adopt(
 
 	agent_close_inherited(options);
 	agent_init(&a, options);
-	r = prepare(&ad, step, err);
+	r = adopt_prepare(&ad, step, err);
 	if (r == 0 && options->remains_only)
 		exit_watch_poll(a.origin.exits);
 	if (r == 0 && options->remains_only && !is_over(&ad))

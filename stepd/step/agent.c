@@ -203,7 +203,7 @@ static int reserve_fds(struct agent *a, struct err *err)
 	return 0;
 }
 
-static int prepare(struct agent *a, const struct spec *spec, struct err *err)
+static int agent_prepare(struct agent *a, const struct spec *spec, struct err *err)
 {
 	uint64_t begin_ns = clock_now_ns();
 	int r;
@@ -334,14 +334,14 @@ static int apply_limits(struct agent *a, struct err *err)
 
 /* ---- during the launch --------------------------------------------------------------------- */
 
-static void on_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
+static void agent_on_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	assert(w->data);
 	*(bool *)w->data = true;
 	ev_break(loop, EVBREAK_ONE);
 }
 
-static void on_too_long(struct ev_loop *loop, _unused_ ev_timer *w, _unused_ int revents)
+static void agent_on_too_long(struct ev_loop *loop, _unused_ ev_timer *w, _unused_ int revents)
 {
 	ev_break(loop, EVBREAK_ONE);
 }
@@ -354,9 +354,9 @@ bool agent_serve_meanwhile(struct agent *a, int fd, uint64_t limit_ms)
 
 	ev_io_stop(a->loop, &a->watch.signal_io);
 	supervisor_line_pause(&a->watch.supervisor, true);
-	ev_io_init(&io, on_readable, fd, EV_READ);
+	ev_io_init(&io, agent_on_readable, fd, EV_READ);
 	io.data = &readable;
-	ev_timer_init(&limit, on_too_long, (double)limit_ms / 1e3, 0.);
+	ev_timer_init(&limit, agent_on_too_long, (double)limit_ms / 1e3, 0.);
 	if (fd >= 0)
 		ev_io_start(a->loop, &io);
 	ev_now_update(a->loop);
@@ -753,7 +753,7 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 		a.trace = trace_new(options->start_ns);
 		trace_phase(a.trace, "spec", options->start_ns);
 	}
-	r = prepare(&a, spec, err);
+	r = agent_prepare(&a, spec, err);
 	if (r == 0)
 		r = create_container(&a, err);
 	if (r == 0)

@@ -219,7 +219,7 @@ static void drop_tasks(struct join *j)
 }
 
 /* err stands in j->err. What was forked ends; the answer comes when it has. */
-static void give_up(struct join *j)
+static void join_give_up(struct join *j)
 {
 	if (j->phase == JOIN_GIVING_UP)
 		return;
@@ -236,7 +236,7 @@ static void give_up(struct join *j)
 
 /* ---- exec ---------------------------------------------------------------------------------- */
 
-static void on_report(const struct child_report *report, void *userdata)
+static void join_on_report(const struct child_report *report, void *userdata)
 {
 	struct join *j = userdata;
 	struct agent *a = j->a;
@@ -264,7 +264,7 @@ void join_read_reports(struct agent *a)
 
 	if (!j || j->launch.report_fd < 0 || j->phase == JOIN_GIVING_UP)
 		return;
-	j->reported = launch_read_reports(&j->launch, on_report, j);
+	j->reported = launch_read_reports(&j->launch, join_on_report, j);
 	if (!j->reported)
 		return;
 	ev_io_stop(a->loop, &j->reports);
@@ -280,7 +280,7 @@ void join_task_ended(struct agent *a, uint32_t local_id)
 		j->running--;
 }
 
-static void answer(struct join *j)
+static void join_end(struct join *j)
 {
 	struct agent *a = j->a;
 
@@ -300,13 +300,13 @@ void join_act(struct agent *a)
 		return;
 	if (j->phase == JOIN_EXECUTING && j->reported && j->err.code == 0 &&
 		join_part_answer(a, &j->part, &j->err) == 0) {
-		answer(j);
+		join_end(j);
 		return;
 	}
 	if (j->err.code < 0)
-		give_up(j);
+		join_give_up(j);
 	if (j->phase == JOIN_GIVING_UP && j->running == 0)
-		answer(j);
+		join_end(j);
 }
 
 static void on_reports(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)

@@ -137,7 +137,7 @@ static int pending_add(struct mpi_link *d, json_t *message, bool is_reply)
 	return 0;
 }
 
-static void on_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
+static void mpi_link_on_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct mpi_link *d = w->data;
 	int r = 0;
@@ -271,7 +271,7 @@ void mpi_link_end_request(struct agent *a)
 		a->mpi.link->requests--;
 }
 
-static int compare_ranks(const void *a, const void *b)
+static int mpi_link_compare_ranks(const void *a, const void *b)
 {
 	json_int_t x = *(const json_int_t *)a, y = *(const json_int_t *)b;
 
@@ -302,10 +302,10 @@ uint32_t *mpi_link_read_ranks(const struct agent *a, const json_t *array, size_t
 	}
 	for (i = 0; i < n; i++)
 		wanted[i] = json_integer_value(json_array_get(array, i));
-	qsort(wanted, n, sizeof(*wanted), compare_ranks);
+	qsort(wanted, n, sizeof(*wanted), mpi_link_compare_ranks);
 	for (i = 0; i < a->tasks.n; i++) {
 		rank = a->tasks.v[i].rank;
-		if (bsearch(&rank, wanted, n, sizeof(*wanted), compare_ranks))
+		if (bsearch(&rank, wanted, n, sizeof(*wanted), mpi_link_compare_ranks))
 			ranks[count++] = a->tasks.v[i].rank;
 	}
 	qsort(ranks, count, sizeof(*ranks), compare_u32);
@@ -439,7 +439,7 @@ static struct mpi_link *mpi_link_new(struct agent *a)
 	ev_init(&d->limit, on_limit);
 	d->limit.data = d;
 	ev_init(&d->link, on_link);
-	ev_init(&d->writable, on_writable);
+	ev_init(&d->writable, mpi_link_on_writable);
 	STAILQ_INIT(&d->pending);
 	return d;
 }

@@ -142,7 +142,7 @@ void reaping_adopted_task(struct agent *a, uint32_t index, bool known, int wait_
 
 /* ---- the report pipe ----------------------------------------------------------------------- */
 
-static void on_report(const struct child_report *report, void *userdata)
+static void reaping_on_report(const struct child_report *report, void *userdata)
 {
 	struct err err = ERR_INIT;
 	struct agent *a = userdata;
@@ -171,7 +171,7 @@ static void read_reports(struct agent *a)
 		return;
 	/* A new program has the pipe and no more of the launch. */
 	a->start.launch.setup.plan = &a->plan;
-	if (!launch_read_reports(&a->start.launch, on_report, a))
+	if (!launch_read_reports(&a->start.launch, reaping_on_report, a))
 		return;
 	ev_io_stop(a->loop, &a->start.report_io);
 	a->start.launch.report_fd = close_fd(a->start.launch.report_fd);
@@ -238,7 +238,7 @@ void reaping_on_child(struct agent *a)
 	reaping_settled(a);
 }
 
-static void on_report_fd(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
+static void reaping_on_report_fd(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	assert(w->data);
 	read_reports(w->data);
@@ -249,7 +249,7 @@ void reaping_watch_reports(struct agent *a)
 {
 	if (a->start.launch.report_fd < 0)
 		return;
-	ev_io_init(&a->start.report_io, on_report_fd, a->start.launch.report_fd, EV_READ);
+	ev_io_init(&a->start.report_io, reaping_on_report_fd, a->start.launch.report_fd, EV_READ);
 	a->start.report_io.data = a;
 	ev_io_start(a->loop, &a->start.report_io);
 }

@@ -228,7 +228,7 @@ static void drop_trial(struct reexec *re)
 }
 
 /* The agent goes on as it was. */
-static void give_up(struct agent *a, const struct err *err)
+static void reexec_give_up(struct agent *a, const struct err *err)
 {
 	struct reexec *re = &a->reexec;
 
@@ -300,7 +300,7 @@ static void on_due(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int reve
 		(void)err_set(&err, -ENOMEM, "write down what the new program needs");
 	else
 		(void)!change(a, h, &err); /* it comes back with err only */
-	give_up(a, &err);
+	reexec_give_up(a, &err);
 }
 
 static void on_tried(int r, const struct err *err, void *userdata)
@@ -313,7 +313,7 @@ static void on_tried(int r, const struct err *err, void *userdata)
 	drop_trial(&a->reexec);
 	if (r < 0) {
 		(void)err_prefix(&why, "'%s'", a->reexec.program);
-		give_up(a, &why);
+		reexec_give_up(a, &why);
 		return;
 	}
 	/* Behind whatever else is due in this turn of the loop: a timer that has run out and whose
@@ -364,7 +364,7 @@ void reexec_go_on(struct agent *a)
 		return;
 	re->trying = true;
 	if (begin_trial(a, &err) < 0)
-		give_up(a, &err);
+		reexec_give_up(a, &err);
 }
 
 void reexec_request(struct agent *a)

@@ -413,7 +413,7 @@ static int read_handed_over_spec(const struct handover *h, struct spec **ret_spe
 	return r < 0 ? r : plan_restore_names(*ret_spec, h, get_plan(h), err);
 }
 
-static int restore(
+static int reexec_restore_all(
 	struct agent *a, const struct spec *spec, const struct handover *h, struct err *err)
 {
 	int r;
@@ -453,12 +453,12 @@ static void report_reexec(struct agent *a, const char *before)
 	events_add(a->events, &event);
 }
 
-static int take_over(struct agent *a, const struct spec *spec, const struct handover *h,
+static int reexec_take_over(struct agent *a, const struct spec *spec, const struct handover *h,
 	const struct log *log, struct err *err)
 {
 	const char *before = handover_get_version(h);
 	uint64_t requested_ns = (uint64_t)json_get_int(handover_root(h), "asked_ns", 0);
-	int r = restore(a, spec, h, err);
+	int r = reexec_restore_all(a, spec, h, err);
 
 	if (r == 0 && failpoint_breaks("reexec-restore"))
 		r = err_set_text(err, -EPROTO, "a test has it fail here");
@@ -501,7 +501,7 @@ int agent_continue(int fd, const char *version, const struct frontend *frontend,
 	a.watch.signal_fd = signal_fd;
 	r = read_handed_over_spec(h, &spec, err);
 	if (r == 0)
-		r = take_over(&a, spec, h, &log, err);
+		r = reexec_take_over(&a, spec, h, &log, err);
 	if (r < 0) /* in spite of the trial: as if killed, and nothing is cleared that a successor
 		    * needs
 		    */
@@ -530,5 +530,5 @@ int agent_try_to_continue(int fd, const char *version, struct err *err)
 	r = a->watch.signal_fd = process_catch_signals(err);
 	if (r >= 0)
 		r = read_handed_over_spec(h, &spec, err);
-	return r < 0 ? r : restore(a, spec, h, err);
+	return r < 0 ? r : reexec_restore_all(a, spec, h, err);
 }

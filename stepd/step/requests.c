@@ -381,7 +381,7 @@ static int release_held(struct requests *rq)
 	return r;
 }
 
-static void finish(struct requests *rq, int r, const struct err *err)
+static void requests_finish(struct requests *rq, int r, const struct err *err)
 {
 	struct request *request = take_ptr(rq->now);
 
@@ -399,7 +399,7 @@ static void on_worker_done(int r, const struct err *err, void *userdata)
 	struct requests *rq = userdata;
 
 	assert(rq);
-	finish(rq, r, err);
+	requests_finish(rq, r, err);
 	start_next(rq);
 	if (rq->resting && rq->rested && !requests_is_busy(rq))
 		rq->rested(rq->userdata);
@@ -426,7 +426,7 @@ static void start_next(struct requests *rq)
 		/* No process to be had: the agent waits for this one itself. */
 		err = (struct err)ERR_INIT;
 		r = request_carry_out(rq, &err);
-		finish(rq, r, &err);
+		requests_finish(rq, r, &err);
 	}
 }
 

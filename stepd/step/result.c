@@ -208,7 +208,7 @@ void service_notify_end(const struct agent *a)
 /* ---- the supervisor ------------------------------------------------------------------------ */
 
 /* A supervisor writes nothing: what it should write all the same is read and dropped. */
-static void on_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
+static void supervisor_line_on_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct supervisor_line *line = w->data;
 	char bytes[256];
@@ -230,7 +230,7 @@ void supervisor_line_watch(
 	line->userdata = userdata;
 	if (line->fd < 0)
 		return;
-	ev_io_init(&line->io, on_readable, line->fd, EV_READ);
+	ev_io_init(&line->io, supervisor_line_on_readable, line->fd, EV_READ);
 	line->io.data = line;
 	ev_io_start(loop, &line->io);
 }

@@ -32,7 +32,7 @@ const char *suspend_state_name(const struct agent *a)
 }
 
 /* To all who requested it: why it can't be, or NULL. Those who did by a signal read the state. */
-static void answer(struct agent *a, enum request_kind kind, const char *why)
+static void suspend_answer(struct agent *a, enum request_kind kind, const char *why)
 {
 	result_publish_state(a, suspend_state_name(a));
 	frontend_suspended(a, kind == REQUEST_SUSPEND, -EIO, why);
@@ -219,7 +219,7 @@ static void add(struct agent *a, enum request_kind kind)
 	a->suspend.resuming = false;
 	a->suspend.stop_self = false;
 	log_error(a->log, "no memory to suspend or resume the step");
-	answer(a, kind, "the agent has no memory left");
+	suspend_answer(a, kind, "the agent has no memory left");
 }
 
 void suspend_thaw(struct agent *a)
@@ -287,7 +287,7 @@ void suspend_request(struct agent *a)
 	struct suspend *s = &a->suspend;
 
 	if (a->state != AGENT_RUNNING) {
-		answer(a, REQUEST_SUSPEND, "the step is ending");
+		suspend_answer(a, REQUEST_SUSPEND, "the step is ending");
 		return;
 	}
 	suspend_check(a); /* it may just have been done by hand */
@@ -299,7 +299,7 @@ void suspend_request(struct agent *a)
 		add(a, REQUEST_SUSPEND);
 		failpoint("suspending");
 	} else if (s->stands) {
-		answer(a, REQUEST_SUSPEND, NULL);
+		suspend_answer(a, REQUEST_SUSPEND, NULL);
 		if (s->stop_self)
 			stop_agent(a);
 	}
@@ -318,7 +318,7 @@ void suspend_resume(struct agent *a)
 		frontend_suspended(a, true, -EIO, "the step was resumed meanwhile");
 		add(a, REQUEST_RESUME);
 	} else if (!s->resuming) {
-		answer(a, REQUEST_RESUME, NULL);
+		suspend_answer(a, REQUEST_RESUME, NULL);
 	}
 }
 
@@ -363,7 +363,7 @@ void suspend_done(struct agent *a, int r, const struct err *err)
 		begin_standing(a);
 		log_info(a->log, "the step is suspended");
 		report(a, EVENT_SUSPEND);
-		answer(a, REQUEST_SUSPEND, NULL);
+		suspend_answer(a, REQUEST_SUSPEND, NULL);
 		if (s->stop_self)
 			stop_agent(a);
 		return;
@@ -373,7 +373,7 @@ void suspend_done(struct agent *a, int r, const struct err *err)
 	log_error(a->log, "%s; it runs on", err->text);
 	if (worker_is_lost(r)) /* which took nothing back */
 		add(a, REQUEST_RESUME);
-	answer(a, REQUEST_SUSPEND, err->text);
+	suspend_answer(a, REQUEST_SUSPEND, err->text);
 }
 
 void suspend_resume_done(struct agent *a, int r, const struct err *err)

@@ -15,7 +15,7 @@
 #define SECRET_SIZE 32u
 #define NO_NODE     UINT32_MAX
 
-/* ---- which relay is which node ------------------------------------------------------------ */
+/* ---- which relay is which node ------------------------------------------------------------- */
 
 /* The step's node of that name, with or without its domain. */
 static uint32_t find_name(const struct session *s, const char *name)
@@ -100,7 +100,7 @@ static int name_nodes(struct session *s)
 	return 0;
 }
 
-/* ---- the wire ----------------------------------------------------------------------------- */
+/* ---- the wire ------------------------------------------------------------------------------ */
 
 /* Whether the nodes' MPI services are connected. */
 static bool is_wired(const struct session *s)
@@ -144,7 +144,7 @@ static json_t *pack_addresses(const struct session *s)
 }
 
 /* In base64. */
-static int make_secret(char text[static BASE64_SIZE(SECRET_SIZE) + 1])
+static int session_make_secret(char text[static BASE64_SIZE(SECRET_SIZE) + 1])
 {
 	unsigned char secret[SECRET_SIZE];
 
@@ -155,7 +155,7 @@ static int make_secret(char text[static BASE64_SIZE(SECRET_SIZE) + 1])
 	return 0;
 }
 
-/* ---- the document ------------------------------------------------------------------------- */
+/* ---- the document -------------------------------------------------------------------------- */
 
 /* Files are one node's each; a relative name is so below the directory where the relay starts. */
 static json_t *pack_files(const struct run_options *o)
@@ -204,7 +204,7 @@ static char *make_doc(const struct session *s)
 	if (r == 0)
 		list = hostlist_make(names, s->count);
 	if (r == 0 && wired && strcmp(auth, "secret") == 0)
-		r = make_secret(secret);
+		r = session_make_secret(secret);
 	all = json_pack("{s:O, s:o, s:o, s:s, s:o, s:o, s:s*, s:s*}", "spec", o->doc, "ranks",
 		layout_json(&s->options->layout), "nodes", array, "list", list, "args",
 		pack_args(o), "node_files", pack_files(o), "runtime_dir", o->runtime_dir, "secret",
@@ -218,9 +218,9 @@ static char *make_doc(const struct session *s)
 	return text;
 }
 
-/* ---- input -------------------------------------------------------------------------------- */
+/* ---- input --------------------------------------------------------------------------------- */
 
-static void on_input(const void *bytes, size_t size, void *userdata)
+static void session_on_input(const void *bytes, size_t size, void *userdata)
 {
 	struct session *s = userdata;
 	uint32_t readers = 0, one = 0, i;
@@ -257,7 +257,7 @@ static int start_input(struct session *s)
 		any = any || get_node(s, id)->reads_stdin;
 	}
 	if (any)
-		input_start(&s->input, s->loop, on_input, s);
+		input_start(&s->input, s->loop, session_on_input, s);
 	return 0;
 }
 

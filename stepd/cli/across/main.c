@@ -43,47 +43,47 @@ struct local {
 	struct inlet inlet;
 };
 
-static void on_signal(const char *name, void *userdata)
+static void local_on_signal(const char *name, void *userdata)
 {
 	const struct local *l = userdata;
 
 	supervisor_signal(l->supervisor, name);
 }
 
-static void on_terminate(bool now, void *userdata)
+static void local_on_terminate(bool now, void *userdata)
 {
 	const struct local *l = userdata;
 
 	supervisor_terminate(l->supervisor, now);
 }
 
-static void on_suspend(bool on, void *userdata)
+static void local_on_suspend(bool on, void *userdata)
 {
 	const struct local *l = userdata;
 
 	supervisor_suspend(l->supervisor, on);
 }
 
-static void on_status(void *userdata)
+static void local_on_status(void *userdata)
 {
 	const struct local *l = userdata;
 
 	running_print(&l->running);
 }
 
-static void on_task_ended(uint32_t rank, _unused_ int wait_status, void *userdata)
+static void local_on_task_ended(uint32_t rank, _unused_ int wait_status, void *userdata)
 {
 	struct local *l = userdata;
 
 	running_end(&l->running, rank);
 }
 
-static void on_report(const char *text, _unused_ void *userdata)
+static void local_on_report(const char *text, _unused_ void *userdata)
 {
 	session_print("%s", text);
 }
 
-static void on_ended(int exit_code, _unused_ const char *result, void *userdata)
+static void local_on_ended(int exit_code, _unused_ const char *result, void *userdata)
 {
 	struct local *l = userdata;
 	int by_user = l->user.ended_by;
@@ -96,21 +96,21 @@ static void on_ended(int exit_code, _unused_ const char *result, void *userdata)
 	ev_break(l->loop, EVBREAK_ALL);
 }
 
-static void on_taken(size_t size, void *userdata)
+static void local_on_taken(size_t size, void *userdata)
 {
 	struct local *l = userdata;
 
 	input_taken(&l->input, l->input.taken + size);
 }
 
-static void on_refused(void *userdata)
+static void local_on_refused(void *userdata)
 {
 	struct local *l = userdata;
 
 	input_stop(&l->input);
 }
 
-static void on_input(const void *bytes, size_t size, void *userdata)
+static void local_on_input(const void *bytes, size_t size, void *userdata)
 {
 	struct local *l = userdata;
 
@@ -123,7 +123,8 @@ static void on_input(const void *bytes, size_t size, void *userdata)
 /* *ret_fd: what the agent reads. */
 static int open_terminal(struct local *l, int *ret_fd, struct err *err)
 {
-	static const struct inlet_events inlet_events = {.taken = on_taken, .refused = on_refused};
+	static const struct inlet_events inlet_events = {
+		.taken = local_on_taken, .refused = local_on_refused};
 	int r;
 
 	if (!isatty(STDIN_FILENO) || !relay_doc_reads_stdin(l->options->run.doc, "0"))
@@ -131,7 +132,7 @@ static int open_terminal(struct local *l, int *ret_fd, struct err *err)
 	r = inlet_open(&l->inlet, l->loop, &inlet_events, l, ret_fd);
 	if (r < 0)
 		return err_set(err, r, "make a pipe for standard input");
-	input_start(&l->input, l->loop, on_input, l);
+	input_start(&l->input, l->loop, local_on_input, l);
 	return 0;
 }
 
@@ -181,8 +182,9 @@ static void local_clear(struct local *l)
 
 static int start_agent(struct local *l, struct err *err)
 {
-	static const struct supervisor_events events = {
-		.task_ended = on_task_ended, .report = on_report, .ended = on_ended};
+	static const struct supervisor_events events = {.task_ended = local_on_task_ended,
+		.report = local_on_report,
+		.ended = local_on_ended};
 	_cleanup_close_ int read_fd = -1;
 	int r = open_terminal(l, &read_fd, err);
 
@@ -200,10 +202,10 @@ static int start_agent(struct local *l, struct err *err)
 
 static int local_run(const struct steprun_options *options, int *ret_code, struct err *err)
 {
-	static const struct user_events events = {.signal = on_signal,
-		.terminate = on_terminate,
-		.suspend = on_suspend,
-		.status = on_status};
+	static const struct user_events events = {.signal = local_on_signal,
+		.terminate = local_on_terminate,
+		.suspend = local_on_suspend,
+		.status = local_on_status};
 	_cleanup_(local_clear) struct local l = {
 		.options = options, .code = STATUS_FAILED, .inlet = INLET_INIT};
 	int r;

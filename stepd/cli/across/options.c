@@ -27,7 +27,7 @@ void steprun_options_clear(struct steprun_options *o)
 	*o = (struct steprun_options)STEPRUN_OPTIONS_INIT;
 }
 
-/* ---- the table ---------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------- */
 
 static struct steprun_options *own(const struct run_build *build)
 {
@@ -96,7 +96,7 @@ static bool is_taken(const char *name)
 	return i == ARRAY_SIZE(other_rows);
 }
 
-static size_t make_rows(struct cli_option rows[CLI_OPTIONS_MAX])
+static size_t steprun_make_rows(struct cli_option rows[CLI_OPTIONS_MAX])
 {
 	const char *heading = NULL;
 	const struct cli_option *table;
@@ -123,10 +123,10 @@ void steprun_options_print_help(FILE *out)
 	      "Runs PROGRAM as the tasks of a step, on this node or on several. In parentheses: what "
 	      "holds if an option\nis not given.\n",
 		out);
-	cli_options_print(rows, make_rows(rows), out);
+	cli_options_print(rows, steprun_make_rows(rows), out);
 }
 
-/* ---- nodes -------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------- */
 
 /* From the options, and in an allocation of Slurm from its variables. */
 struct nodes_found {
@@ -143,7 +143,7 @@ static void nodes_found_clear(struct nodes_found *found)
 	free(found->on_nodes);
 }
 
-static int no_memory(struct err *err)
+static int steprun_no_memory(struct err *err)
 {
 	return err_set(err, -ENOMEM, "list the nodes");
 }
@@ -156,17 +156,17 @@ static void drop_nodes_from(struct strv *nodes, size_t count)
 	}
 }
 
-static int add_name(const char *name, void *userdata)
+static int steprun_add_name(const char *name, void *userdata)
 {
 	return strv_add(userdata, name);
 }
 
 static int add_list(const char *source, const char *text, struct strv *names, struct err *err)
 {
-	int r = hostlist_each(text, SPEC_NTASKS_MAX, add_name, names);
+	int r = hostlist_each(text, SPEC_NTASKS_MAX, steprun_add_name, names);
 
 	if (r == -ENOMEM)
-		return no_memory(err);
+		return steprun_no_memory(err);
 	return r < 0
 		? err_set_text(err, -EINVAL,
 			  "%s: '%.200s' is no list of hosts such as n1,n2 or n[1-4]", source, text)
@@ -219,7 +219,7 @@ static int make_unique(struct strv *names, uint32_t **ret_on_nodes, struct err *
 	}
 	json_decref(known);
 	if (r < 0)
-		return no_memory(err);
+		return steprun_no_memory(err);
 	strv_clear(names);
 	*names = unique;
 	unique = (struct strv){0};
@@ -238,12 +238,12 @@ static int make_local_names(uint32_t count, struct strv *names, struct err *err)
 	host[strcspn(host, ".")] = '\0';
 	for (i = 0; i < count; i++) {
 		if (strv_addf(names, count > 1 ? "%s-%u" : "%s", host, i) < 0)
-			return no_memory(err);
+			return steprun_no_memory(err);
 	}
 	return 0;
 }
 
-/* ---- an allocation ------------------------------------------------------------------------ */
+/* ---- an allocation ------------------------------------------------------------------------- */
 
 static bool has_srun(const char *path)
 {
@@ -307,7 +307,7 @@ static void read_allocation(struct steprun_options *o, char **env, struct nodes_
 	}
 }
 
-/* ---- the choice --------------------------------------------------------------------------- */
+/* ---- the choice ---------------------------------------------------------------------------- */
 
 /* An allocation's owner, such as jobd(8), names the launcher in its environment: it reaches the
  * allocation's nodes. */
@@ -402,7 +402,7 @@ static int find_nodes(struct steprun_options *o, enum layout_kind kind, char **e
 	return r;
 }
 
-/* ---- tasks -------------------------------------------------------------------------------- */
+/* ---- tasks --------------------------------------------------------------------------------- */
 
 /* How many tasks there are if none is given; 0: the document of --spec may have it. */
 static uint32_t default_ntasks(const struct steprun_options *o, const struct nodes_found *found,
@@ -499,7 +499,7 @@ static int distribute(struct steprun_options *o, struct nodes_found *found, enum
 	return r;
 }
 
-/* ---- the document ------------------------------------------------------------------------- */
+/* ---- the document -------------------------------------------------------------------------- */
 
 static int set_distribution(struct steprun_options *o, struct run_build *build,
 	enum layout_kind *ret_kind, uint32_t *ret_plane, struct err *err)
@@ -616,7 +616,7 @@ int steprun_options_parse(
 	_cleanup_(nodes_found_clear) struct nodes_found found = {0};
 	struct cli_option rows[CLI_OPTIONS_MAX];
 	struct cli_options options = {
-		.rows = rows, .n = make_rows(rows), .command = "steprun", .most = -1};
+		.rows = rows, .n = steprun_make_rows(rows), .command = "steprun", .most = -1};
 	int rest = argc, r;
 
 	if (!build.overlay)

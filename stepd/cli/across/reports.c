@@ -272,7 +272,8 @@ int session_exit_code(const struct session *s)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-static void on_report(_unused_ struct session *s, struct node *n, const struct channel_line *line)
+static void session_on_report(
+	_unused_ struct session *s, struct node *n, const struct channel_line *line)
 {
 	if (channel_get_bytes(line) > 0)
 		session_print("%s: %s", n->name ? n->name : "?", line->text);
@@ -352,7 +353,7 @@ static const struct {
 	{"ack", on_ack},
 	{"closed", on_closed},
 	{"task", on_task},
-	{"say", on_report},
+	{"say", session_on_report},
 	{"result", on_result},
 	{"end", on_end},
 };

@@ -283,7 +283,7 @@ void session_end(struct session *s, bool now)
 
 /* ---- the user ------------------------------------------------------------------------------ */
 
-static void on_signal(const char *name, void *userdata)
+static void session_on_signal(const char *name, void *userdata)
 {
 	struct session *s = userdata;
 
@@ -297,13 +297,13 @@ static void on_signal(const char *name, void *userdata)
 	}
 }
 
-static void on_terminate(bool now, void *userdata)
+static void session_on_terminate(bool now, void *userdata)
 {
 	session_end(userdata, now);
 }
 
 /* At once: this process stops next, and its loop with it. */
-static void on_suspend(bool on, void *userdata)
+static void session_on_suspend(bool on, void *userdata)
 {
 	struct session *s = userdata;
 	uint32_t i;
@@ -315,7 +315,7 @@ static void on_suspend(bool on, void *userdata)
 	}
 }
 
-static void on_status(void *userdata)
+static void session_on_status(void *userdata)
 {
 	const struct session *s = userdata;
 
@@ -495,10 +495,10 @@ static int session_make(struct session *s, struct err *err)
 
 int session_run(const struct steprun_options *options, int *ret_code, struct err *err)
 {
-	static const struct user_events events = {.signal = on_signal,
-		.terminate = on_terminate,
-		.suspend = on_suspend,
-		.status = on_status};
+	static const struct user_events events = {.signal = session_on_signal,
+		.terminate = session_on_terminate,
+		.suspend = session_on_suspend,
+		.status = session_on_status};
 	_cleanup_(session_clear) struct session s = {.options = options};
 	int r;
 

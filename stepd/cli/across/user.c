@@ -299,7 +299,7 @@ static void user_stop(struct user *u)
 		u->events->suspend(false, u->userdata);
 }
 
-static void on_signal(struct user *u, int signal)
+static void user_on_signal(struct user *u, int signal)
 {
 	char name[SIGNALS_NAME_SIZE];
 
@@ -315,14 +315,14 @@ static void on_signal(struct user *u, int signal)
 		u->events->signal(signals_name(signal, name, sizeof(name)), u->userdata);
 }
 
-static void on_signals(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
+static void user_on_signals(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct user *u = w->data;
 	struct signalfd_siginfo info;
 
 	assert(u);
 	while (read(u->io.fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		on_signal(u, (int)info.ssi_signo);
+		user_on_signal(u, (int)info.ssi_signo);
 }
 
 int user_watch(struct user *u, struct ev_loop *loop, const struct user_events *events,
@@ -335,7 +335,7 @@ int user_watch(struct user *u, struct ev_loop *loop, const struct user_events *e
 	if (fd < 0)
 		return fd;
 	*u = (struct user){.loop = loop, .events = events, .userdata = userdata};
-	ev_io_init(&u->io, on_signals, fd, EV_READ);
+	ev_io_init(&u->io, user_on_signals, fd, EV_READ);
 	u->io.data = u;
 	ev_io_start(loop, &u->io);
 	return 0;

@@ -449,7 +449,7 @@ static bool is_ours(const struct cli_option *row)
 }
 
 /* The rows of "stepd run" that this verb has, and its own; as many as fit into rows. */
-static size_t make_rows(struct cli_option *rows)
+static size_t set_limits_make_rows(struct cli_option *rows)
 {
 	const struct cli_option *table;
 	size_t n, i, count;
@@ -503,7 +503,7 @@ static int parse_arguments(struct set_limits *s)
 	struct ctl *ctl = s->ctl;
 	struct cli_option rows[CLI_OPTIONS_MAX];
 	struct cli_options options = {.rows = rows,
-		.n = make_rows(rows),
+		.n = set_limits_make_rows(rows),
 		.command = "stepctl set-limits",
 		.anywhere = true,
 		.most = -1};

@@ -116,7 +116,7 @@ static const struct cli_option rows[CTL_OPT_MAX] = {
 };
 /* clang-format on */
 
-static size_t make_rows(const struct verb *verb, struct cli_option *ret_rows)
+static size_t ctl_make_rows(const struct verb *verb, struct cli_option *ret_rows)
 {
 	size_t i, n = 0;
 
@@ -134,7 +134,7 @@ static void ctl_print_verb_help(const struct verb *verb, FILE *out)
 	fprintf(out, "Usage: stepctl %s [OPTION...]%s%s\n%c%s.\n\n", verb->name,
 		*verb->arguments ? " " : "", verb->arguments, verb->doc[0] - 'a' + 'A',
 		verb->doc + 1);
-	cli_options_print(own, make_rows(verb, own), out);
+	cli_options_print(own, ctl_make_rows(verb, own), out);
 }
 
 /* Parses ctl->argv, which begins with the verb: options may stand anywhere, up to "--". -EINVAL
@@ -145,7 +145,7 @@ static int ctl_parse_options(struct ctl *ctl)
 	struct cli_option own[CTL_OPT_MAX];
 	char command[32];
 	struct cli_options options = {.rows = own,
-		.n = make_rows(verb, own),
+		.n = ctl_make_rows(verb, own),
 		.command = command,
 		.anywhere = true,
 		.most = verb->most};
@@ -356,7 +356,7 @@ static const struct verb verbs[] = {
 		"remove what dead agents have left", 0},
 };
 
-static void print_help(FILE *out)
+static void ctl_print_help(FILE *out)
 {
 	size_t i;
 
@@ -373,7 +373,7 @@ static void print_help(FILE *out)
 }
 
 /* Output that could not be written is a failure: half of it must not pass for the whole. */
-static int finish(const char *name, int status)
+static int ctl_finish(const char *name, int status)
 {
 	bool failed = ferror(stdout) != 0;
 
@@ -446,7 +446,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 		r = ctl_parse_options(&ctl);
 	if (r == 0 && ctl.opt.help) {
 		ctl_print_verb_help(verb, stdout);
-		return finish(verb->name, CTL_OK);
+		return ctl_finish(verb->name, CTL_OK);
 	}
 	if (r == 0)
 		r = run(&ctl);
@@ -454,7 +454,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 		ctl_report_err(&ctl, NULL, &ctl.err, NULL);
 		ctl.out.status = verb->failure ? verb->failure : (int)ctl_exit_of(ctl.err.code);
 	}
-	return finish(verb->name, ctl.out.status);
+	return ctl_finish(verb->name, ctl.out.status);
 }
 
 int main(int argc, char **argv)
@@ -472,18 +472,18 @@ int main(int argc, char **argv)
 		return run_verb(verb, argc - 1, argv + 1);
 	if (strcmp(name, "--version") == 0) {
 		printf("stepctl %s\n", PACKAGE_VERSION);
-		return finish(name, CTL_OK);
+		return ctl_finish(name, CTL_OK);
 	}
 	if (strcmp(name, "help") == 0 && argc > 2) {
 		verb = find_verb(argv[2]);
 		return verb ? run_verb(verb, 2, help) : no_such_verb(argv[2]);
 	}
 	if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-		print_help(stdout);
-		return finish(name, CTL_OK);
+		ctl_print_help(stdout);
+		return ctl_finish(name, CTL_OK);
 	}
 	if (*name)
 		return no_such_verb(name);
-	print_help(stderr);
+	ctl_print_help(stderr);
 	return CTL_USAGE;
 }

@@ -522,7 +522,7 @@ static void print_summary(const struct top_data *data, FILE *f)
 	(void)fprintf(f, "%s\n", cut ? cut : "");
 }
 
-static int print_help(const struct top_data *data, size_t rows, FILE *f)
+static int top_print_help(const struct top_data *data, size_t rows, FILE *f)
 {
 	size_t i;
 
@@ -572,7 +572,7 @@ static char *top_view_format(struct top_view *view, struct top_data *data, int h
 		return NULL;
 	print_summary(data, f);
 	if (view->help)
-		r = print_help(data, rows, f);
+		r = top_print_help(data, rows, f);
 	else
 		r = print_table(view, data, rows, f);
 	if (fclose(f) == 0 && r == 0)
@@ -690,7 +690,7 @@ static int on_keys(struct top *top)
 	return top->end ? 0 : draw(top);
 }
 
-static int on_signal(struct top *top)
+static int top_on_signal(struct top *top)
 {
 	enum screen_event event = screen_take_signal(&top->screen, &top->signal);
 
@@ -724,7 +724,7 @@ static int handle_fds(struct top *top, const struct pollfd *fds)
 			r = top_data_read(&top->data, top->data.steps[i]);
 	}
 	if (r == 0 && fds[1].revents)
-		r = on_signal(top);
+		r = top_on_signal(top);
 	if (r == 0 && !top->end && fds[0].revents)
 		r = on_keys(top);
 	return r;

@@ -52,7 +52,7 @@ static void begin(struct doctor *d, const char *heading)
 	d->findings.optional = false;
 }
 
-/* ---- plugins ------------------------------------------------------------------------------ */
+/* ---- plugins ------------------------------------------------------------------------------- */
 
 static void try_mpi(struct doctor *d, const char *name)
 {
@@ -187,7 +187,7 @@ static void check_plugins(struct doctor *d)
 			"there is no MPI plugin in '%s' to be tried", d->plugin_dir);
 }
 
-/* ---- all ---------------------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------------------------- */
 
 static void examine(struct doctor *d)
 {
@@ -266,7 +266,7 @@ static const struct cli_option rows[] = {
 };
 /* clang-format on */
 
-static void print_help(void)
+static void doctor_print_help(void)
 {
 	puts("Usage: stepd doctor [OPTION...]\n"
 	     "Reports what works on this machine for this user, what doesn't, and the remedy.\n"
@@ -288,7 +288,7 @@ int cli_doctor(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	if (d.help) {
-		print_help();
+		doctor_print_help();
 		return EXIT_SUCCESS;
 	}
 	examine(&d);

@@ -28,7 +28,7 @@ struct channel {
 	const struct channel_events *events;
 	void *userdata;
 	bool finished;  /* nothing more is sent */
-	bool no_memory; /* for a line: on_writable() ends the channel */
+	bool no_memory; /* for a line: channel_on_writable() ends the channel */
 };
 
 /* In place. False: it is foreign. */
@@ -108,7 +108,7 @@ static void channel_read_bytes(struct channel *c, const char *bytes, size_t size
 	}
 }
 
-static void on_readable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
+static void channel_on_readable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct channel *c = w->data;
 	char bytes[READ_SIZE];
@@ -180,7 +180,7 @@ static bool channel_push(struct channel *c)
 	return false;
 }
 
-static void on_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
+static void channel_on_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct channel *c = w->data;
 	int i;
@@ -286,9 +286,9 @@ int channel_new_take(struct ev_loop *loop, int in_fd, int out_fd,
 		.out_fd = out_fd,
 		.events = events,
 		.userdata = userdata};
-	ev_io_init(&c->reads, on_readable, in_fd, EV_READ);
+	ev_io_init(&c->reads, channel_on_readable, in_fd, EV_READ);
 	c->reads.data = c;
-	ev_io_init(&c->writes, on_writable, out_fd, EV_WRITE);
+	ev_io_init(&c->writes, channel_on_writable, out_fd, EV_WRITE);
 	c->writes.data = c;
 	ev_io_start(loop, &c->reads);
 	*ret_channel = c;

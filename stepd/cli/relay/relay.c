@@ -207,7 +207,7 @@ static void on_task_ended(uint32_t rank, int wait_status, void *userdata)
 	channel_sendf(y->carrier.channel, y->carrier.index, "task", "%u %d", rank, wait_status);
 }
 
-static void on_report(const char *text, void *userdata)
+static void relay_on_report(const char *text, void *userdata)
 {
 	relay_report(userdata, text);
 }
@@ -258,7 +258,7 @@ static int relay_open_streams(struct relay *y, int stdio[3], struct err *err)
 static int relay_start(struct relay *y, uint32_t node, struct err *err)
 {
 	static const struct supervisor_events events = {
-		.task_ended = on_task_ended, .report = on_report, .ended = on_ended};
+		.task_ended = on_task_ended, .report = relay_on_report, .ended = on_ended};
 	struct supervisor_start start = {.program = "/proc/self/exe", .stdio = {-1, -1, -1}};
 	int extra[2], i, r;
 
@@ -316,7 +316,7 @@ static void on_doc(struct relay *y, const struct channel_line *line)
 		relay_report(y, "the step's document can't be taken: it is broken, or too large");
 }
 
-static void on_input(struct relay *y, const struct channel_line *line)
+static void relay_on_input(struct relay *y, const struct channel_line *line)
 {
 	ssize_t n = channel_get_bytes(line);
 
@@ -329,7 +329,7 @@ static void on_eof(struct relay *y, _unused_ const struct channel_line *line)
 	inlet_end(&y->in);
 }
 
-static void on_signal(struct relay *y, const struct channel_line *line)
+static void relay_on_signal(struct relay *y, const struct channel_line *line)
 {
 	if (y->supervisor)
 		supervisor_signal(y->supervisor, line->text);
@@ -344,12 +344,12 @@ static void relay_terminate(struct relay *y, bool now)
 		relay_end(y, STATUS_SIGNAL_BASE + SIGTERM);
 }
 
-static void on_terminate(struct relay *y, const struct channel_line *line)
+static void relay_on_terminate(struct relay *y, const struct channel_line *line)
 {
 	relay_terminate(y, strcmp(line->verb, "kill") == 0);
 }
 
-static void on_suspend(struct relay *y, const struct channel_line *line)
+static void relay_on_suspend(struct relay *y, const struct channel_line *line)
 {
 	if (y->supervisor)
 		supervisor_suspend(y->supervisor, strcmp(line->verb, "suspend") == 0);
@@ -366,13 +366,13 @@ static const struct {
 } verbs[] = {
 	{"doc", on_doc},
 	{"go", on_go},
-	{"in", on_input},
+	{"in", relay_on_input},
 	{"eof", on_eof},
-	{"signal", on_signal},
-	{"terminate", on_terminate},
-	{"kill", on_terminate},
-	{"suspend", on_suspend},
-	{"resume", on_suspend},
+	{"signal", relay_on_signal},
+	{"terminate", relay_on_terminate},
+	{"kill", relay_on_terminate},
+	{"suspend", relay_on_suspend},
+	{"resume", relay_on_suspend},
 	{"close", on_close},
 };
 

@@ -9,7 +9,7 @@
 #include "stepd/base/parse.h"
 #include "stepd/spec/spec.h"
 
-static int no_memory(struct err *err)
+static int relay_doc_no_memory(struct err *err)
 {
 	return err_set(err, -ENOMEM, "read the step's document");
 }
@@ -29,7 +29,7 @@ void relay_doc_clear(struct relay_doc *doc)
 	*doc = (struct relay_doc)RELAY_DOC_INIT;
 }
 
-/* ---- standard input ----------------------------------------------------------------------- */
+/* ---- standard input ------------------------------------------------------------------------ */
 
 static int is_rank(uint32_t n, void *userdata)
 {
@@ -51,9 +51,9 @@ bool relay_doc_reads_stdin(const json_t *spec, const char *ranks)
 	return parse_ranges(ranks, SPEC_NTASKS_MAX, is_rank, &rank) == -EEXIST;
 }
 
-/* ---- the node's part ---------------------------------------------------------------------- */
+/* ---- the node's part ----------------------------------------------------------------------- */
 
-static int make_secret(const char *text, int *ret_fd)
+static int relay_doc_open_secret(const char *text, int *ret_fd)
 {
 	_cleanup_free_ char *bytes = strdup(text);
 	ssize_t n;
@@ -87,11 +87,11 @@ static int add_wire(struct relay_doc *d, int listen_fd, struct err *err)
 	r |= json_object_set(wire, "addresses", addresses);
 	r |= json_object_set_new(wire, "listen_fd", json_integer(listen_fd));
 	if (r < 0)
-		return no_memory(err);
+		return relay_doc_no_memory(err);
 	d->wired = true;
 	if (!secret)
 		return 0;
-	r = make_secret(secret, &d->secret_fd);
+	r = relay_doc_open_secret(secret, &d->secret_fd);
 	(void)json_object_del(d->all, "secret"); /* it is there */
 	if (r == 0 && json_object_set_new(wire, "secret_fd", json_integer(d->secret_fd)) < 0)
 		r = -ENOMEM;
@@ -114,7 +114,7 @@ static int add_node(struct relay_doc *d, uint32_t id, const char *name, struct e
 	/* No task here reads it; a file is opened by the tasks. */
 	if (r == 0 && !d->reads_stdin && json_object_get(json_object_get(d->spec, "stdin"), "rank"))
 		r = json_object_set_new(d->spec, "stdin", json_string("none"));
-	return r < 0 ? no_memory(err) : 0;
+	return r < 0 ? relay_doc_no_memory(err) : 0;
 }
 
 static int add_args(struct relay_doc *d, const char *name, struct err *err)
@@ -134,7 +134,7 @@ static int add_args(struct relay_doc *d, const char *name, struct err *err)
 				j + 1 < json_array_size(option) ? "" : ".",
 				j + 1 < json_array_size(option) ? "" : name);
 	}
-	return r < 0 ? no_memory(err) : 0;
+	return r < 0 ? relay_doc_no_memory(err) : 0;
 }
 
 int relay_doc_read(const char *text, size_t size, uint32_t node, const char *name, int listen_fd,

@@ -350,7 +350,7 @@ static void close_agent(struct supervisor *k)
 }
 
 /* The agent was killed, while tasks may have run: another one ends them. */
-static bool take_over(struct supervisor *k)
+static bool supervisor_take_over(struct supervisor *k)
 {
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct err err = ERR_INIT;
@@ -387,7 +387,7 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 	intake_read(&k->result);
 	killed = WIFSIGNALED(status);
 	early = killed && !k->started && k->terminated && WTERMSIG(status) != SIGKILL;
-	if (killed && !early && take_over(k))
+	if (killed && !early && supervisor_take_over(k))
 		return;
 	code = killed || k->adopts ? STATUS_FAILED : WEXITSTATUS(status);
 	if (early) /* by our signal: it had not begun */

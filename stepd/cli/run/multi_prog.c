@@ -27,7 +27,7 @@ static void reader_clear(struct reader *rd)
 	json_decref(rd->tasks);
 }
 
-static int no_memory(struct err *err)
+static int multi_prog_no_memory(struct err *err)
 {
 	return err_set(err, -ENOMEM, "read the program list");
 }
@@ -134,7 +134,7 @@ static int add_entry(
 {
 	json_t *entry = json_pack("{s:o, s:o}", key, ranks_take, "argv", argv_json(rd, words));
 
-	return json_array_append_new(rd->tasks, entry) < 0 ? no_memory(rd->err) : 0;
+	return json_array_append_new(rd->tasks, entry) < 0 ? multi_prog_no_memory(rd->err) : 0;
 }
 
 struct line_ranks {
@@ -165,7 +165,7 @@ static int add_rank(uint32_t rank, void *userdata)
 
 	if (split_words(lr->command, &marks, &words) < 0 ||
 		add_entry(lr->rd, "rank", json_integer(rank), &words) < 0) {
-		(void)no_memory(lr->rd->err);
+		(void)multi_prog_no_memory(lr->rd->err);
 		return -ECANCELED;
 	}
 	return 0;
@@ -219,7 +219,7 @@ static int report_ranks(const struct reader *rd, int r, const char *ranks)
 			"line %u: '%.200s' holds a rank that is not below %u, the "
 			"number of tasks",
 			rd->line, ranks, rd->ntasks);
-	return r == -ECANCELED ? -EINVAL : no_memory(rd->err);
+	return r == -ECANCELED ? -EINVAL : multi_prog_no_memory(rd->err);
 }
 
 /* ---- lines --------------------------------------------------------------------------------- */
@@ -270,7 +270,7 @@ static int take_line(struct reader *rd, char *line)
 	if (r == -EINVAL)
 		return err_set_text(rd->err, r, "line %u: a quote is not closed", rd->line);
 	if (r < 0)
-		return no_memory(rd->err);
+		return multi_prog_no_memory(rd->err);
 	if (words.n == 0)
 		return err_set_text(rd->err, -EINVAL,
 			"line %u: there is no program behind '%.200s'", rd->line, ranks);
@@ -325,7 +325,7 @@ int multi_prog_parse(
 
 	rd.tasks = json_array();
 	if (!copy || !rd.tasks || bitset_init(&rd.seen, ntasks) < 0)
-		return no_memory(err);
+		return multi_prog_no_memory(err);
 	while (r == 0 && (line = next_line(&rest, &lines))) {
 		r = take_line(&rd, line);
 		rd.line += lines;

@@ -399,7 +399,7 @@ int run_take_limit_bool(const struct cli_option *o, const char *arg, void *into,
 /* ---- what may be repeated ------------------------------------------------------------------ */
 
 /* Adds entry, which may be NULL for no memory, to the array at o's path. */
-static int append(
+static int run_append(
 	const struct cli_option *o, struct run_build *build, json_t *entry, struct err *err)
 {
 	const char *dot = strchr(o->path, '.');
@@ -457,7 +457,7 @@ int run_take_limit_io(const struct cli_option *o, const char *arg, void *into, s
 		return run_no_memory(err);
 	while (r == 0 && rest)
 		r = add_rate(entry, strsep(&rest, ","), err);
-	return r < 0 ? r : append(o, into, take_ptr(entry), err);
+	return r < 0 ? r : run_append(o, into, take_ptr(entry), err);
 }
 
 /* Where ":rw" begins, or the end: what stands behind a colon in 'c 195:*' is no letter. */
@@ -486,7 +486,7 @@ int run_take_limit_device(const struct cli_option *o, const char *arg, void *int
 			json_object_set_new(entry, "access", json_string_nocheck(arg + at + 1)) <
 				0))
 		return run_no_memory(err);
-	return append(o, into, take_ptr(entry), err);
+	return run_append(o, into, take_ptr(entry), err);
 }
 
 /* ---- what is no part of the spec ----------------------------------------------------------- */
