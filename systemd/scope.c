@@ -220,7 +220,8 @@ static int on_match(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *re
 	if (!error || q->answered)
 		return 0;
 	return scope_end_query(q,
-		err_set_text(q->err, -EACCES, "D-Bus refuses to tell of systemd's jobs: %s (%s)",
+		err_set_text(q->err, -EACCES,
+			"D-Bus refuses the signals of systemd's jobs: %s (%s)",
 			error->message ? error->message : "no reason given", error->name));
 }
 

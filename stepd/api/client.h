@@ -7,7 +7,7 @@
  * Functions return 0 or more, or -errno with the reason in *error, which may be NULL. A struct
  * stepd_client is one connection, for one thread at a time; nothing here is shared between two of
  * them, no signal is caught, and no descriptor is inherited over an exec. Texts are UTF-8. What a
- * function returns through a ret_... pointer is the caller's and freed as its comment says.
+ * function returns through a ret_... pointer is the caller's and freed as its comment describes.
  */
 #ifndef STEPD_API_CLIENT_H
 #define STEPD_API_CLIENT_H
@@ -128,7 +128,7 @@ STEPD_CLIENT_EXPORT int stepd_start_call(struct stepd_client *client, const char
 
 /* Waits for the next reply to the started call. *ret_continues: more will come. -EAGAIN with
  * timeout_ms 0 where none is here yet: wait for stepd_get_fd() to become readable (or writable,
- * where stepd_wants_write() says so) in a loop of your own, and call this until -EAGAIN. */
+ * where stepd_wants_write() is true) in a loop of your own, and call this until -EAGAIN. */
 STEPD_CLIENT_EXPORT int stepd_next(struct stepd_client *client, int timeout_ms, char **ret_reply,
 	bool *ret_continues, struct stepd_error *error);
 

@@ -32,20 +32,20 @@ typedef struct {
 	uint32_t ntasks;
 } mpi_plugin_client_info_t;
 
-/* ---- the service process ------------------------------------------------------------------
+/* ---- the service process --------------------------------------------------------------------
  *
  * What tasks write is never parsed by the agent, which may be root: a plugin that serves a wire
  * protocol has a process for that. Its prefork hook calls host->service_start(); the host forks
  * (and does not exec), and the child takes the job user's identity, is not dumpable, keeps no
- * descriptor of the agent's, and calls the plugin's main. It is no member of the step's container,
- * but under its limits where the tracker has a place for it. It has no capabilities, and makes
- * threads but no processes: a filter of system calls keeps it from what a server has no use for
- * (mpi(7)). Its death never ends the agent: it is told in the step's log, and tasks that speak with
- * it find their descriptors hung up.
+ * descriptor of the agent's, and calls the plugin's main. It is no member of the step's
+ * container, but under its limits where the tracker has a place for it. It has no capabilities,
+ * and makes threads but no processes: a filter of system calls keeps it from what a server has no
+ * use for (mpi(7)). Its death never ends the agent: it is logged, and tasks that speak with it
+ * find their descriptors hung up.
  *
- * main serves until its link to the agent hangs up and no task speaks with it any more, and returns
- * the process's exit status. Before anything else it hands out what tasks need and says that it is
- * ready, or why it can't be: mpi/link.h has the messages of the link.
+ * main serves until its link to the agent hangs up and no task speaks with it any more, and
+ * returns the process's exit status. Before anything else it hands out what tasks need and
+ * reports that it is ready, or why it can't be: mpi/link.h has the messages of the link.
  */
 
 /* How the service processes of a step's nodes reach each other: mpi/wire. */
@@ -83,10 +83,10 @@ struct stepd_mpi_host {
 	bool tcp; /* pmi2: tasks get PMI_PORT and PMI_ID in place of PMI_FD */
 	const stepd_mpi_wire_t *wire;
 
-	/* Forks the service process; once at most. The host waits until it is ready before it forks
-	 * the first task. task_fds: each task gets a socket pair, whose other end its task hook
-	 * finds in mpi_plugin_task_info_t. 0, or -1 with errno set and the reason told by the host:
-	 * prefork then returns SLURM_ERROR. */
+	/* Forks the service process; once at most. The host waits until it is ready before it
+	 * forks the first task. task_fds: each task gets a socket pair, whose other end its task
+	 * hook finds in mpi_plugin_task_info_t. 0, or -1 with errno set; the host logs the
+	 * reason: prefork then returns SLURM_ERROR. */
 	int (*service_start)(void *ctx, stepd_mpi_service_fn main, void *userdata, bool task_fds);
 };
 

@@ -52,7 +52,7 @@ STEPD_EXPORT void fini(void);
  * or why it cannot be used. SLURM_SUCCESS if usable, else SLURM_ERROR. */
 STEPD_EXPORT int plugin_probe(char *text, size_t size);
 
-/* ---- "stepd doctor" ---------------------------------------------------------------------- */
+/* ---- "stepd doctor" ------------------------------------------------------------------------ */
 
 enum stepd_finding_level {
 	STEPD_FINDING_OK,
@@ -62,7 +62,7 @@ enum stepd_finding_level {
 	STEPD_FINDING_LEVEL_COUNT,
 };
 
-/* One thing that was looked at. Strings are the teller's and live until tell() returns; NULL is
+/* One thing that was checked. Strings are the caller's and live until report() returns; NULL is
  * as "". */
 typedef struct {
 	const char *id;     /* "cgroup.limits.memory": NAME of the plugin, a dot, [a-z0-9_.]; not
@@ -76,18 +76,18 @@ typedef struct {
 typedef void (*stepd_tell_fn)(void *ctx, const stepd_finding_t *finding);
 
 /* Optional. Looks closely at what the plugin needs and offers on this machine, for this process,
- * and tells each finding, good ones too, in an order that reads well; called after init(). It may
- * try things out, but changes nothing that others see and leaves nothing behind, also if it is
- * killed in the middle: what an earlier call left then it removes. It takes no longer than some 100
- * ms.
+ * and reports each finding, good ones too, in an order that reads well; called after init(). It
+ * may try things out, but changes nothing that others see and leaves nothing behind, also if it
+ * is killed in the middle: what an earlier call left then it removes. It takes no longer than
+ * some 100 ms.
  *
- * Two ids mean something to the host, which tells by them what a step would have:
+ * Two ids have a meaning for the host, which derives from them what a step would have:
  *   NAME.place       value: where the containers hang, "" where they hang nowhere
  *   NAME.limits.*    value: the limits of <stepd/limits.h> that can be set here, by the words of
  *                    proctrack.7, for instance "memory.max memory.high"
  *
- * SLURM_SUCCESS if all was told, or SLURM_ERROR with errno set. */
-STEPD_EXPORT int plugin_checkup(stepd_tell_fn tell, void *ctx);
+ * SLURM_SUCCESS if all was reported, or SLURM_ERROR with errno set. */
+STEPD_EXPORT int plugin_checkup(stepd_tell_fn report, void *ctx);
 
 #ifdef __cplusplus
 }

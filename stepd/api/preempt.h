@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The preemption plugin: plugin_type "preempt/...". It says which running job may make room for a
- * pending one, how, and in what order; what must be done then the host, jobd(8), does. Names and
- * meanings are those of Slurm's "Preemption" guide. All functions are mandatory. Records are the
- * host's, read only, and stay valid during a call; no function may wait.
+ * The preemption plugin: plugin_type "preempt/...". It decides which running job may be preempted
+ * for a pending one, how, and in what order; what must be done then the host, jobd(8), does.
+ * Names and meanings are those of Slurm's "Preemption" guide. All functions are mandatory.
+ * Records are the host's, read only, and stay valid during a call; no function may wait.
  */
 #ifndef STEPD_API_PREEMPT_H
 #define STEPD_API_PREEMPT_H

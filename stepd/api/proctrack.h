@@ -20,7 +20,7 @@
 #include "step.h"
 #include "usage.h"
 
-/* The environment variable by which a cgroup tracker is told the directory that its containers hang
+/* The environment variable that names to a cgroup tracker the directory that its containers hang
  * below, by the host or by who calls it: init() takes no argument. */
 #define STEPD_CGROUP_ROOT_ENV "STEPD_CGROUP_ROOT"
 
@@ -46,7 +46,7 @@ STEPD_EXPORT int proctrack_p_signal(uint64_t id, int signal);
  * container. */
 STEPD_EXPORT int proctrack_p_destroy(uint64_t id);
 
-/* The container that a process is in, or 0. errno stays as it was or says why not. */
+/* The container that a process is in, or 0. errno stays as it was, or has the reason. */
 STEPD_EXPORT uint64_t proctrack_p_find(pid_t pid);
 
 /* Lists the members, in no order, each once; zombies are left out where the mechanism shows the
@@ -54,13 +54,13 @@ STEPD_EXPORT uint64_t proctrack_p_find(pid_t pid);
  * such container. SLURM_SUCCESS or SLURM_ERROR in spite of the type, as in the guide. */
 STEPD_EXPORT uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids);
 
-/* ---- optional --------------------------------------------------------------------------- */
+/* ---- optional ------------------------------------------------------------------------------ */
 
-/* Settles where the container of this step will hang; called once, before proctrack_p_create(), by
- * an agent that is about to create it, and by nobody else. scope: whether it shall hang in a scope
- * that systemd is asked for, "auto", "yes" (in one or nowhere) or "no"; this process is then moved
- * into it. On success text is empty or a warning, on failure it tells in one sentence what is
- * wrong; at most size bytes with its NUL. job->cont_id is not set yet. */
+/* Settles where the container of this step will hang; called once, before proctrack_p_create(),
+ * by an agent that is about to create it, and by nobody else. scope: whether it shall hang in a
+ * scope that is requested of systemd, "auto", "yes" (in one or nowhere) or "no"; this process is
+ * then moved into it. On success text is empty or a warning, on failure it has in one sentence
+ * what is wrong; at most size bytes with its NUL. job->cont_id is not set yet. */
 STEPD_EXPORT int proctrack_p_place(
 	const stepd_step_rec_t *job, const char *scope, char *text, size_t size);
 
@@ -71,19 +71,19 @@ STEPD_EXPORT int proctrack_p_wait(uint64_t id, int timeout_ms);
 STEPD_EXPORT int proctrack_p_has_pid(uint64_t id, pid_t pid);
 
 /* Stops, or continues, every member. Success means that all of them stand still. Stopping what is
- * stopped is no error. ETIMEDOUT, after a fraction of a second: some still move, all are told to
- * stop; the host calls again until its own deadline, and _resume() to take it back. EOPNOTSUPP:
- * not on this machine; the host then stops them by signals. Continuing leaves those alone that
- * were stopped by something else. EBUSY, of _resume(): something above the container, which is not
- * the plugin's to change, keeps all of them stopped; nothing was changed. */
+ * stopped is no error. ETIMEDOUT, after a fraction of a second: some still move, all have been
+ * signalled to stop; the host calls again until its own deadline, and _resume() to take it back.
+ * EOPNOTSUPP: not on this machine; the host then stops them by signals. Continuing leaves those
+ * alone that were stopped by something else. EBUSY, of _resume(): something above the container,
+ * which is not the plugin's to change, keeps all of them stopped; nothing was changed. */
 STEPD_EXPORT int proctrack_p_suspend(uint64_t id);
 STEPD_EXPORT int proctrack_p_resume(uint64_t id);
 
-/* Whether the container is suspended now, by the kernel's word: whoever did it, this process or an
- * operator by hand, but for what _signal() stops for a moment and would have let go on. *suspended
- * is a bool. text, of at most size bytes with its NUL, is "" or, where _resume() would fail with
- * EBUSY, tells what holds it and what to do. EAGAIN: it can't be told. EOPNOTSUPP, or no such
- * function: the host goes by the members' states. */
+/* Whether the container is suspended now, by the kernel's word: whoever did it, this process or
+ * an operator by hand, but for what _signal() stops for a moment and would have let go on.
+ * *suspended is a bool. text, of at most size bytes with its NUL, is "" or, where _resume() would
+ * fail with EBUSY, names what holds it and what to do. EAGAIN: it can't be found out. EOPNOTSUPP,
+ * or no such function: the host goes by the members' states. */
 STEPD_EXPORT int proctrack_p_is_suspended(uint64_t id, int *suspended, char *text, size_t size);
 
 /* A descriptor of the cgroup that a task is to be born in (CLONE_INTO_CGROUP), made on demand:
@@ -116,7 +116,7 @@ STEPD_EXPORT void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t l
 STEPD_EXPORT int proctrack_p_event_fd(uint64_t id);
 
 /* The directory below which this process's containers hang, for another process that is to find
- * them: a cgroup tracker that this is told by STEPD_CGROUP_ROOT knows the same ids. After
+ * them: a cgroup tracker that has this in STEPD_CGROUP_ROOT knows the same ids. After
  * proctrack_p_create(). ENAMETOOLONG: size is too small. */
 STEPD_EXPORT int proctrack_p_get_root(char *path, size_t size);
 
@@ -124,10 +124,11 @@ STEPD_EXPORT int proctrack_p_get_root(char *path, size_t size);
  * rank those of that task only. The caller has zeroed *usage. ESRCH: no such container or task. */
 STEPD_EXPORT int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage);
 
-/* Limits the container, or with a rank that task's part of it, at any time of its life. Those whose
- * bit is not set stay as they are. On failure text tells in one sentence, of at most size bytes
- * with its NUL, which limit it was and what to do; those applied before it stay. EOPNOTSUPP: this
- * machine, or this container's place, can't. EINVAL, ERANGE: the kernel refuses the value. */
+/* Limits the container, or with a rank that task's part of it, at any time of its life. Those
+ * whose bit is not set stay as they are. On failure text has in one sentence, of at most size
+ * bytes with its NUL, which limit it was and what to do; those applied before it stay.
+ * EOPNOTSUPP: this machine, or this container's place, can't. EINVAL, ERANGE: the kernel refuses
+ * the value. */
 STEPD_EXPORT int proctrack_p_set_limits(
 	uint64_t id, const uint32_t *rank, const stepd_limits_t *limits, char *text, size_t size);
 
@@ -136,7 +137,7 @@ STEPD_EXPORT int proctrack_p_set_limits(
  * end, where _usage would cost too much. EOPNOTSUPP: nothing counts them here. */
 STEPD_EXPORT int proctrack_p_oom_fd(uint64_t id);
 
-/* A member, and the task it descends from as far as the mechanism tells. */
+/* A member, and the task it descends from as far as the mechanism shows. */
 #define STEPD_MEMBER_NO_RANK UINT32_MAX
 typedef struct {
 	pid_t pid;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The step record: what the agent tells its plugins about the step. It holds identity, layout,
- * tasks and the container id, and nothing of stdio, control or accounting. All of it is owned by
- * the agent and lives until after the plugin's last call; a plugin writes cont_id at most.
+ * The step record: what the agent passes to its plugins about the step. It holds identity,
+ * layout, tasks and the container id, and nothing of stdio, control or accounting. All of it is
+ * owned by the agent and lives until after the plugin's last call; a plugin writes cont_id at
+ * most.
  */
 #ifndef STEPD_API_STEP_H
 #define STEPD_API_STEP_H
@@ -34,7 +35,7 @@ typedef struct {
 } stepd_step_task_info_t;
 
 typedef struct {
-	const char *const *argv; /* ends with NULL; itself NULL where this node was not told */
+	const char *const *argv; /* ends with NULL; itself NULL where this node does not have it */
 	const char *cwd;
 } stepd_step_command_t;
 
@@ -54,7 +55,8 @@ typedef struct {
 	uint32_t nodeid; /* index of this node in the step, from 0 */
 	uint32_t nnodes;
 
-	/* The whole step's layout. NULL where the agent was not told it (on one node it always is).
+	/* The whole step's layout. NULL where the agent does not have it (on one node it always
+	 * does).
 	 */
 	const char *const *node_names; /* nnodes of them */
 	const uint32_t *rank_nodes;    /* ntasks of them: the nodeid of each rank */
@@ -86,11 +88,11 @@ typedef struct {
 	 * with the step; NULL: none is bound */
 	const char *const *task_cpus;
 
-	/* The step's command lines, command_count of them, by appnum, and where they run; the same
-	 * on every node that was told all of them, also of those that none of its tasks runs */
+	/* The step's command lines, command_count of them, by appnum, and where they run; the
+	 * same on every node that has all of them, also of those that none of its tasks runs */
 	uint32_t command_count;
 	const stepd_step_command_t *commands;
-	const char *cwd; /* the step's directory, of all that say no other; absolute */
+	const char *cwd; /* the step's directory, of all that name no other; absolute */
 } stepd_step_rec_t;
 
 #ifdef __cplusplus

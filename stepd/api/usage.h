@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a step or one of its tasks has used, for proctrack_p_usage(). Each value says where it is
+ * What a step or one of its tasks has used, for proctrack_p_usage(). Each value has where it is
  * from; one that nobody counted has no source and is never made up.
  */
 #ifndef STEPD_API_USAGE_H
@@ -34,7 +34,7 @@ enum stepd_usage_value {
 };
 
 enum stepd_usage_source {
-	STEPD_USAGE_UNKNOWN, /* value[] says nothing */
+	STEPD_USAGE_UNKNOWN, /* value[] is not set */
 	STEPD_USAGE_CGROUP,  /* the container's files: all processes, past ones too */
 	STEPD_USAGE_PROC, /* /proc: those that lived at the moment, and children they waited for */
 	STEPD_USAGE_RUSAGE, /* wait4(2): the task's first process and the children it waited for */

@@ -79,8 +79,8 @@ struct log {
 	char ident[96];      /* "stepd" or "stepd 7.0" */
 };
 
-/* A line is lost if fd can't take it, or its reader takes nothing for 50 ms: there is nobody left
- * to tell. */
+/* A line is lost if fd can't take it, or its reader reads nothing for 50 ms: no one is left to
+ * report to. */
 void log_line(const struct log *log, enum log_level level, const char *fmt, ...) _printf_(3, 4);
 
 /* Replaces what could break a line or steer a terminal: names of commands and files come from

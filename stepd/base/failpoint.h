@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Points at which a test can have the agent killed, or something in it fail: each says by its name
- * what has just been done, or is about to be. Only a program built with STEPD_FAILPOINTS has them,
- * tests/lib/stepd-failpoints.
+ * Points at which a test can have the agent killed, or something in it fail: the name of each is
+ * what has just been done, or is about to be. Only a program built with STEPD_FAILPOINTS has
+ * them, tests/lib/stepd-failpoints.
  */
 #ifndef STEPD_BASE_FAILPOINT_H
 #define STEPD_BASE_FAILPOINT_H

@@ -12,8 +12,8 @@
 
 #include "stepd/base/err.h"
 
-/* Reads the whole file into *ret_text, NUL-terminated and the caller's to free; *ret_size, if
- * asked for, is its length without the NUL. -EFBIG above max_bytes. The buffer grows, so that
+/* Reads the whole file into *ret_text, NUL-terminated and the caller's to free; *ret_size, if it
+ * is not NULL, is its length without the NUL. -EFBIG above max_bytes. The buffer grows, so that
  * the kernel's files are read in as few calls as they allow (a cgroup.procs read in pieces loses
  * entries). */
 int fs_read(int dirfd, const char *name, size_t max_bytes, char **ret_text,

@@ -261,7 +261,7 @@ static int site_parse(struct reader *reader, const char *file, struct err *err)
 			"can't read '%s': %s is missing; install libinih", file, INIH_SONAME);
 	line = parse_stream(read_line, reader, take_pair, reader);
 	(void)dynlib_close(handle);
-	/* inih tells its first line with a fault: one that is no pair, or one of ours. */
+	/* inih returns its first line with a fault: one that is no pair, or one of ours. */
 	if (line > 0 && (reader->r == 0 || (unsigned)line < reader->line))
 		return err_set_text(err, -EINVAL, "%s: line %d: write 'key = value'", file, line);
 	if (line < 0)

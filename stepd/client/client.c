@@ -233,7 +233,7 @@ static int socket_gone(
 {
 	if (faccessat(dir_fd, "result.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return client_error(error, -ECONNREFUSED,
-			"step %s has ended; %s/result.json says how", step, directory);
+			"step %s has ended; its result is in %s/result.json", step, directory);
 	if (steps_is_locked(dir_fd) == 1)
 		return client_error(error, -ECONNREFUSED,
 			"step %s: its agent does not listen; it begins, or ends, in this moment",
@@ -320,7 +320,7 @@ static int connect_below(int fd, int dir_fd, const char *name, int64_t deadline)
 
 /* The queues of the first two can't be filled by other users (stepd/control/control_impl.h). A
  * client that may not use them, or whose agent is an older one, uses the socket for all, whose
- * error also tells why there is no connection. */
+ * error also has the reason why there is no connection. */
 static int connect_any(int fd, int dir_fd, int64_t deadline)
 {
 	static const char *const names[] = {"socket.agent", "socket.owner", "socket"};

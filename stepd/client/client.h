@@ -27,7 +27,7 @@ struct reply {
 };
 
 /* Takes text, size bytes without the NUL that ended it, apart. -EPROTO: it is no answer, and
- * *ret_why says why in a constant; -ENOMEM. */
+ * *ret_why is the reason, a constant; -ENOMEM. */
 int reply_parse(
 	const char *text, size_t size, struct reply *ret_reply, const char **ret_why) _must_check_;
 void reply_clear(struct reply *reply);

@@ -100,7 +100,7 @@ struct control_options {
 	int dir_fd;              /* of the directory in which the sockets are made */
 	const char *path;        /* the same directory, for messages and bind(2); any length */
 	const char *socket_name; /* in it, and of the others' before the dot; NULL: "socket" */
-	const struct control_bounds *bounds; /* NULL: strangers have what "SMALL" bounds say */
+	const struct control_bounds *bounds; /* NULL: strangers have the "SMALL" bounds */
 	const struct control_method *methods;
 	size_t methods_count;
 	const char *interface;   /* "io.stepd.Step" */

@@ -534,7 +534,7 @@ static int exec_search(const struct child *c)
 			continue;
 		error = -(int)rawcall(
 			SYS_execve, candidate, argv, env); /* returns on failure only */
-		/* EACCES is also said of a directory that this user may not search. */
+		/* EACCES also means a directory that this user may not search. */
 		if (error == EACCES && rawcall(SYS_faccessat, AT_FDCWD, candidate, F_OK) == 0)
 			r = -EACCES;
 		else if (error != EACCES && !is_elsewhere(error))

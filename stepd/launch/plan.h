@@ -90,7 +90,7 @@ int plan_add_tasks(struct plan *plan, const stepd_step_task_info_t *tasks, uint3
  * nothing is looked up again, neither users nor CPUs. */
 void plan_save(const struct plan *plan, struct handover *h, struct json_t *object);
 int plan_restore_names(struct spec *spec, const struct handover *h, const struct json_t *object,
-	struct err *err) _must_check_; /* before it: what the document need not have said */
+	struct err *err) _must_check_; /* before it: what the document need not have */
 int plan_restore(const struct spec *spec, const struct handover *h, const struct json_t *object,
 	struct plan *ret_plan, struct err *err) _must_check_;
 

@@ -21,7 +21,7 @@ struct plugin {
 	int (*init)(void);
 	void (*fini)(void);
 	int (*probe)(char *text, size_t size);
-	int (*checkup)(stepd_tell_fn tell, void *ctx);
+	int (*checkup)(stepd_tell_fn report, void *ctx);
 	bool initialised;
 };
 
@@ -102,7 +102,7 @@ static int check_identity(
 			kind->name);
 	if (strcmp(p->type + len + 1, name) != 0)
 		return err_set_text(err, -ENOEXEC,
-			"plugin '%s' says it is '%.64s'; a plugin's file is named after its type",
+			"plugin '%s' has the type '%.64s'; a plugin's file is named after its type",
 			p->path, p->type);
 	if (p->version && *p->version != STEPD_API_VERSION)
 		return err_set_text(err, -ENOEXEC,
@@ -286,12 +286,12 @@ bool plugin_probe_here(const struct plugin *p, char *text, size_t size)
 	return usable;
 }
 
-int plugin_check_up(const struct plugin *p, stepd_tell_fn tell, void *ctx)
+int plugin_check_up(const struct plugin *p, stepd_tell_fn report, void *ctx)
 {
 	if (!p->checkup)
 		return -EOPNOTSUPP;
 	errno = 0;
-	if (p->checkup(tell, ctx) == SLURM_SUCCESS)
+	if (p->checkup(report, ctx) == SLURM_SUCCESS)
 		return 0;
 	return errno > 0 ? -errno : -EIO;
 }

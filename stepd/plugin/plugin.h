@@ -57,7 +57,7 @@ void plugin_get_version(const struct plugin *p, char *text, size_t size);
 bool plugin_probe_here(const struct plugin *p, char *text, size_t size);
 
 /* plugin_checkup(): 0 once all is reported, or -errno. -EOPNOTSUPP: the plugin has none. */
-int plugin_check_up(const struct plugin *p, stepd_tell_fn tell, void *ctx) _must_check_;
+int plugin_check_up(const struct plugin *p, stepd_tell_fn report, void *ctx) _must_check_;
 
 /* fini(), then the unload. NULL is fine; returns NULL. */
 struct plugin *plugin_unload(struct plugin *p);

@@ -337,7 +337,7 @@ static _noreturn_ void execute_child(int (*execute)(void *userdata), void *userd
 	process_default_signals();
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	r = execute(userdata);
-	(void)!write(error_fd, &r, sizeof(r)); /* else the exit status says less */
+	(void)!write(error_fd, &r, sizeof(r)); /* else the exit status has less detail */
 	_exit(STATUS_FAILED);
 }
 

@@ -81,8 +81,8 @@ static int tasks_live(int dir_fd)
 	return r;
 }
 
-/* Whether processes of the step in that directory live: 1, 0, or -errno where it can't be told.
- * Nothing is touched. */
+/* Whether processes of the step in that directory live: 1, 0, or -errno where it can't be found
+ * out. Nothing is touched. */
 static int leftover_lives(int dir_fd, const char *plugin_dir)
 {
 	int r = tasks_live(dir_fd);
@@ -235,7 +235,7 @@ static void clean_remains(const struct cleaning *c, int dir_fd)
 		clean_report(c, CLEAN_ALONE,
 			"its agent has died, and processes of it live: 'stepd adopt' takes it over");
 	else if (r < 0)
-		clean_report(c, CLEAN_ALONE, "nobody can tell whether processes of it live");
+		clean_report(c, CLEAN_ALONE, "it is not known whether its processes live");
 	else if (c->options->dry_run || (settle_entry(c, step) == 0 && !has(dir_fd, "state.json")))
 		clean_report(c, CLEAN_REMAINS, NULL);
 	else

@@ -149,7 +149,7 @@ struct trace {
 	uint64_t start_ns;
 	struct trace_event *v;
 	size_t n, capacity;
-	bool lost;     /* for want of memory: said in the file */
+	bool lost;     /* for want of memory: noted in the file */
 	json_t *names; /* of events that another program has noted: their texts */
 };
 

@@ -61,7 +61,7 @@ struct bind_text {
 extern const char *const bind_cpu_names[BIND_CPU_MAX];
 extern const char *const bind_mem_names[BIND_MEM_MAX];
 
-/* 0 or -errno; err says what is wrong with the text and doesn't name the field. */
+/* 0 or -errno; err has what is wrong with the text, without the field's name. */
 int bind_text_parse_cpu(const char *text, struct bind_text *ret_text, struct err *err) _must_check_;
 int bind_text_parse_mem(const char *text, struct bind_text *ret_text, struct err *err) _must_check_;
 

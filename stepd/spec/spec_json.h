@@ -123,7 +123,7 @@ int spec_bad(struct err *err, const struct spec_at *at, const char *fmt, ...) _p
 int spec_no_memory(struct err *err);
 
 /* Where err has a list, a failure goes into it and is 0 here: what comes behind it is read, too.
- * spec_is_wrong() tells at the end whether there was one. */
+ * At the end err has them. */
 int spec_collect(int r, struct err *err) _must_check_;
 
 int spec_get_int(const struct spec_at *at, const struct json_t *value, int64_t least, int64_t most,

@@ -153,7 +153,7 @@ int steps_show(int dir_fd, steps_found_fn found, void *userdata)
 		.locked = steps_is_locked(dir_fd),
 		.dir_fd = dir_fd,
 		.doc = doc};
-	entry.alive = entry.locked != 0; /* as another user: what the state says */
+	entry.alive = entry.locked != 0; /* as another user: by the state alone */
 	return found(&entry, userdata);
 }
 

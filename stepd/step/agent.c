@@ -730,7 +730,7 @@ int agent_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 	if (r < 0)
 		a->end.failure = *err;
 	frontend_end(a);
-	failpoint("client-told");
+	failpoint("client-notified");
 	service_notify_end(a);
 	result_end_ready(a);
 	if (r == 0)

@@ -47,7 +47,7 @@ struct agent_options {
 };
 
 /* Runs the step. 0: it ran, and *ret_code is what to exit with. Else it never ran a task, nothing
- * of it is left, and err says why; the caller exits with STATUS_FAILED. */
+ * of it is left, and err has the reason; the caller exits with STATUS_FAILED. */
 int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
 	struct err *err) _must_check_;
 

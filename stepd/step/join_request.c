@@ -8,7 +8,7 @@
 #include "mpi/link.h"
 #include "stepd/spec/spec.h"
 
-static int say_bad(const char *what, const char *how, struct err *err)
+static int refuse_field(const char *what, const char *how, struct err *err)
 {
 	return err_set_text(err, -EINVAL, "spawn: %s %s", what, how);
 }
@@ -50,12 +50,12 @@ static int read_argv(const json_t *object, struct strv *argv, struct err *err)
 	for (i = 0; r == 0 && i < json_array_size(array); i++) {
 		text = text_of(json_array_get(array, i));
 		if (!text)
-			return say_bad("argv", "must be an array of texts", err);
+			return refuse_field("argv", "must be an array of texts", err);
 		r = strv_add(argv, text);
 	}
 	if (r < 0)
 		return err_set(err, r, "spawn");
-	return argv->n && argv->v[0][0] ? 0 : say_bad("argv", "names no program", err);
+	return argv->n && argv->v[0][0] ? 0 : refuse_field("argv", "names no program", err);
 }
 
 static int check_entries(const json_t *array, const char *name, struct err *err)
@@ -63,10 +63,10 @@ static int check_entries(const json_t *array, const char *name, struct err *err)
 	size_t i;
 
 	if (array && !json_is_array(array))
-		return say_bad(name, "must be an array", err);
+		return refuse_field(name, "must be an array", err);
 	for (i = 0; i < json_array_size(array); i++) {
 		if (!is_entry(text_of(json_array_get(array, i))))
-			return say_bad(name, "must have texts of the form NAME=VALUE", err);
+			return refuse_field(name, "must have texts of the form NAME=VALUE", err);
 	}
 	return 0;
 }
@@ -95,7 +95,7 @@ static int read_cwd(const json_t *object, char **ret_cwd, struct err *err)
 	if (!value || json_is_null(value))
 		return 0;
 	if (!text || !text[0] || strlen(text) >= PATH_MAX)
-		return say_bad("cwd", "must be the path of a directory", err);
+		return refuse_field("cwd", "must be the path of a directory", err);
 	*ret_cwd = strdup(text);
 	return *ret_cwd ? 0 : err_set(err, -ENOMEM, "spawn");
 }
@@ -109,11 +109,11 @@ static int read_environ(const json_t *object, struct join_group *group, struct e
 	if (!array)
 		return 0;
 	if (json_array_size(array) != group->count)
-		return say_bad("environ", "must have an array for each task", err);
+		return refuse_field("environ", "must have an array for each task", err);
 	for (i = 0; r == 0 && i < json_array_size(array); i++)
 		r = json_is_array(json_array_get(array, i))
 			? check_entries(json_array_get(array, i), "environ", err)
-			: say_bad("environ", "must have an array for each task", err);
+			: refuse_field("environ", "must have an array for each task", err);
 	group->environ = array;
 	return r;
 }
@@ -128,7 +128,7 @@ static int read_group(
 	if (r == 0)
 		r = read_number(object, "rank", 0, size - 1, &group->rank, err);
 	if (r == 0 && group->count > size - group->rank)
-		r = say_bad("size", "is less than what its groups have", err);
+		r = refuse_field("size", "is less than what its groups have", err);
 	if (r == 0)
 		r = read_argv(object, &group->argv, err);
 	if (r == 0)
@@ -147,7 +147,7 @@ static int read_groups(const json_t *array, struct join_request *request, struct
 	uint64_t next_rank = 0;
 
 	if (json_array_size(array) == 0 || json_array_size(array) > JOIN_TASKS_MAX)
-		return say_bad("groups", "must be an array of what is to be started", err);
+		return refuse_field("groups", "must be an array of what is to be started", err);
 	request->groups = calloc(json_array_size(array), sizeof(*request->groups));
 	if (!request->groups)
 		return err_set(err, -ENOMEM, "spawn");
@@ -156,7 +156,7 @@ static int read_groups(const json_t *array, struct join_request *request, struct
 		r = read_group(
 			json_array_get(array, request->groups_count++), request->size, group, err);
 		if (r == 0 && group->rank < next_rank)
-			r = say_bad("rank", "must be above those of the group before", err);
+			r = refuse_field("rank", "must be above those of the group before", err);
 		next_rank = (uint64_t)group->rank + group->count;
 		request->count += group->count;
 	}

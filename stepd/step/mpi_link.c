@@ -97,7 +97,7 @@ struct mpi_link {
 	ev_timer limit;           /* then it is killed */
 	unsigned lines;           /* it has put into the log */
 	unsigned requests;        /* that are not answered yet */
-	bool over;                /* it was told to end, or at least that the step does */
+	bool over;                /* it was notified that the step ends, or that it is to end */
 	bool hung_up;             /* before that, by itself */
 };
 

@@ -205,7 +205,7 @@ void reaping_poll(struct agent *a)
 		failpoint("waited");
 		if (task)
 			report_task_end(a, task, wait_status_of(&info));
-		failpoint("task-told");
+		failpoint("task-recorded");
 		if (wait4(info.si_pid, &wait_status, WNOHANG, &usage) != info.si_pid)
 			return; /* our own child that has ended: can't be */
 		failpoint("reaped");

@@ -131,7 +131,7 @@ static int execute_program(int program_fd, int handover_fd, bool check, struct e
 
 /* ---- trying it ----------------------------------------------------------------------------- */
 
-/* What it writes is its answer, or why it has none: a library that is missing, say. */
+/* Its output is its answer, or the reason for none, such as a missing library. */
 _noreturn_ static void be_trial(int program_fd, int handover_fd, int answer_fd, pid_t parent)
 {
 	struct err err = ERR_INIT;
@@ -148,7 +148,7 @@ _noreturn_ static void be_trial(int program_fd, int handover_fd, int answer_fd, 
 
 static int judge(int status, char *text, struct err *err)
 {
-	const char *line = text[0] && text[0] != '\n' ? text : "it says nothing";
+	const char *line = text[0] && text[0] != '\n' ? text : "no output";
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
 		strncmp(text, REEXEC_CHECKED, strlen(REEXEC_CHECKED)) == 0)

@@ -32,10 +32,10 @@ void service_use_journal(struct log *log);
  * name, "stepd n3/7.0". */
 void service_name_log(struct log *log, const struct spec *spec);
 
-/* Tells the state that the agent is in now. */
+/* Notifies the service manager of the agent's state. */
 void service_notify_state(const struct agent *a);
 
-/* Tells how it ended, or why the step could not be started. */
+/* Notifies it of how the step ended, or why it could not be started. */
 void service_notify_end(const struct agent *a);
 
 /* ---- the supervisor ------------------------------------------------------------------------ */
@@ -96,7 +96,7 @@ int result_check_files(const struct agent *a, struct err *err) _must_check_;
  * costs no result. */
 int result_reserve(struct agent *a, struct err *err) _must_check_;
 
-/* result.json into the step's directory, if options->keep_result_ms says so: on the disk before
+/* result.json into the step's directory, if options->keep_result_ms is not 0: on the disk before
  * this returns, and before anybody is notified that the step has ended. */
 int result_keep(struct agent *a, struct err *err) _must_check_;
 

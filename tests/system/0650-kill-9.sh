@@ -58,7 +58,7 @@ one_round() { # BACKEND FAILPOINT
 	at=
 	case $2 in
 	adopt-*) point='running' ;;
-	waited | task-told | reaped) at=":$((step_no % 3 + 1))" ;;
+	waited | task-recorded | reaped) at=":$((step_no % 3 + 1))" ;;
 	esac
 	STEPD_FAILPOINT=$point$at timeout -k 5 150 "$failing" serve -q --spec "$tmpdir/spec" 2>"$tmpdir/err" &
 	runner=$!

@@ -9,9 +9,9 @@ start_step --proctrack "$tracker" -n 2 -- sleep 60
 before_fds=$(least_fds)
 old=$(readlink "/proc/$agent/exe")
 
-refuses /bin/false "'$stepd': tried, it ended with status 1: it says nothing" \
+refuses /bin/false "'$stepd': tried, it ended with status 1: no output" \
 	"a program that fails is refused"
-refuses /bin/true "tried, it ended with status 0: it says nothing" \
+refuses /bin/true "tried, it ended with status 0: no output" \
 	"a program that succeeds with something else is refused"
 refuses /bin/cat "tried, it ended with status 1: .*unrecognized option" \
 	"the refusal of a program quotes its complaint"

@@ -119,11 +119,11 @@ like "$(of mpi.ailing.env text)" "it rains; wait for sun" \
 ailing die
 is "$(of mpi.ailing.pmi1 level) $(of mpi.ailing.pmi1 value)" "warning fence" \
 	"a plugin whose service dies in the fence has the stage as value"
-like "$(of mpi.ailing.pmi1 text)" "hung up; the step says: .*exited with status 7" \
+like "$(of mpi.ailing.pmi1 text)" "hung up; the step reports: .*exited with status 7" \
 	"a plugin whose service dies in the fence is reported with the reason"
 fits "the document of a failure is as the schema has it"
 ailing linger
-like "$(of mpi.ailing.pmi1 text)" "hung up; the step says: .*exited with status 7" \
+like "$(of mpi.ailing.pmi1 text)" "hung up; the step reports: .*exited with status 7" \
 	"a plugin whose service has not quite ended when its tasks have is reported with the reason"
 ailing forget
 is "$(of mpi.ailing.pmi1 value)" get "a plugin that forgets values fails at get"

@@ -247,7 +247,7 @@ static void test_faults(void **state)
 	} faults[] = {
 		{"wrongkind", -ENOEXEC, "is of type 'proctrack/wrongkind', not of kind 'trial'"},
 		{"longerkind", -ENOEXEC, "is of type 'trials/longerkind', not of kind 'trial'"},
-		{"misnamed", -ENOEXEC, "says it is 'trial/other'"},
+		{"misnamed", -ENOEXEC, "has the type 'trial/other'"},
 		{"notype", -ENOEXEC, "does not export plugin_type"},
 		{"noname", -ENOEXEC, "does not export plugin_name"},
 		{"otherversion", -ENOEXEC, "version 1.1.0 of the plugin interface, this is 0.1.0"},

@@ -247,7 +247,7 @@ static void test_answers(_unused_ void **state)
 		{PLAY_FAILED, -ECANCELED, "its job's result is 'failed'"},
 		{PLAY_DENIED, -EACCES, "systemd refuses it: Permission denied"},
 		{PLAY_NAMELESS, -EIO, "systemd refuses it: no reason given (org.example.Odd)"},
-		{PLAY_NO_MATCH, -EACCES, "D-Bus refuses to tell of systemd's jobs: too many"},
+		{PLAY_NO_MATCH, -EACCES, "D-Bus refuses the signals of systemd's jobs: too many"},
 	};
 	static const struct scope_request request = {
 		.name = NAME, .description = "d", .timeout_ms = 20000};

@@ -118,7 +118,7 @@ static int find_presence(struct target *target, struct stepd_error *error)
 	return 0;
 }
 
-/* 0 with target->client, or where no agent lives without it, and target->presence tells why. */
+/* 0 with target->client; without it where no agent lives, and target->presence is the reason. */
 static int target_connect(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
 	int r = stepd_connect_directory(
@@ -132,8 +132,8 @@ static int target_connect(struct ctl *ctl, struct target *target, struct stepd_e
 static int target_gone(const struct target *target, struct stepd_error *error)
 {
 	if (target->presence == STEPD_ENDED)
-		return client_error(
-			error, -ESRCH, "it has ended ('stepctl show %s' tells how)", target->label);
+		return client_error(error, -ESRCH,
+			"it has ended ('stepctl show %s' prints its result)", target->label);
 	return client_error(error, -ECONNREFUSED,
 		"its agent has died; 'stepd adopt %s' takes the step over", target->label);
 }

@@ -195,7 +195,7 @@ static void report_bad(
 	(void)vsnprintf(what, sizeof(what), fmt, args);
 	va_end(args);
 	reporter_add(r->reporter, STEPD_FINDING_PROBLEM, r->id, value, remedy, "%s%s%s", what,
-		error[0] ? "; the step says: " : "", error);
+		error[0] ? "; the step reports: " : "", error);
 }
 
 static void report_not_begun(struct report *r)

@@ -383,7 +383,7 @@ static const struct cli_option rows[] = {
 	{.name = "step", .arg = "ID", .take = run_take_number, .path = "step",
 	 .doc = "step id (0)"},
 	{.name = "multi-prog", .take = cli_take_flag, .offset = BUILD(multi_prog), .path = "tasks",
-	 .doc = "PROGRAM is a file that says which ranks run which program, as srun reads it",
+	 .doc = "PROGRAM is a file with the program of each rank, as srun reads it",
 	 .more = "Its lines hold ranks (`0-3,8` or, in the last line, `*` for the rest), a program "
 	         "and its arguments. `%t` is replaced by the rank, `%o` by its index among the "
 	         "line's ranks. Arguments on the command line follow those of each line."},
