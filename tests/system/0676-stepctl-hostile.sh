@@ -58,7 +58,7 @@ pid=$("$stepctl" pids "$job.0" | head -n 1)
 out=$("$stepctl" find "$pid" 1 2>"$tmpdir/printed")
 is $? 7 "find exits with 7 where one step has an unknown tracker"
 like "$out" "^$pid step $job\.0 task 0 " "find finds the processes of other steps beside an unknown tracker"
-like "$out" "^1 is in no step that could be asked" \
+like "$out" "^1 is in no step that could be searched" \
 	"find reports that a pid may be in the step that can't be read"
 like "$(cat "$tmpdir/printed")" "step 7\.0: .*nosuch" "find names the step with an unknown tracker"
 is "$("$stepctl" find --json "$pid" 1 2>/dev/null |

@@ -493,7 +493,7 @@ static int distribute(struct steprun_options *o, struct nodes_found *found, enum
 	for (i = 0; r == 0 && i < o->layout.nodes; i++) {
 		if (o->layout.counts[i] == 0)
 			r = err_set_text(err, -EINVAL,
-				"node %u of %u would get none of the %u tasks; ask for fewer nodes",
+				"node %u of %u would get none of the %u tasks; request fewer nodes",
 				i, o->layout.nodes, o->layout.ntasks);
 	}
 	return r;

@@ -580,7 +580,7 @@ static void print_one(const struct find *f, const struct wanted *w)
 
 	if (!s) {
 		printf("%d is in no step%s\n", (int)w->given,
-			f->incomplete ? " that could be asked" : "");
+			f->incomplete ? " that could be searched" : "");
 		return;
 	}
 	user = term_printable(&f->ctl->term, s->user, TERM_WHOLE);
