@@ -36,12 +36,12 @@ typedef struct {
  *
  * What tasks write is never parsed by the agent, which may be root: a plugin that serves a wire
  * protocol has a process for that. Its prefork hook calls host->service_start(); the host forks
- * (and does not exec), and the child takes the job user's identity, is not dumpable, keeps no
+ * (and does not exec), and the child takes the job user's identity, is not dumpable, has no
  * descriptor of the agent's, and calls the plugin's main. It is no member of the step's
  * container, but under its limits where the tracker has a place for it. It has no capabilities,
- * and makes threads but no processes: a filter of system calls keeps it from what a server has no
- * use for (mpi(7)). Its death never ends the agent: it is logged, and tasks that speak with it
- * find their descriptors hung up.
+ * and makes threads but no processes: a filter of system calls denies it what a server has no use
+ * for (mpi(7)). Its death never ends the agent: it is logged, and tasks that speak with it find
+ * their descriptors hung up.
  *
  * main serves until its link to the agent hangs up and no task speaks with it any more, and
  * returns the process's exit status. Before anything else it hands out what tasks need and

@@ -4,9 +4,9 @@
  * guides ("const char plugin_type[]" and following), so that who has written one finds their way.
  *
  * A plugin is a shared object called KIND_NAME.so ("proctrack_cgroup.so") in the plugin
- * directory. The host loads it with all symbols resolved and kept to itself, checks plugin_type
- * and plugin_version, resolves the functions of the kind, and calls init() once before any of
- * them; fini() is called once, before the object is unloaded.
+ * directory. The host loads it with all symbols resolved and local, checks plugin_type and
+ * plugin_version, resolves the functions of the kind, and calls init() once before any of them;
+ * fini() is called once, before the object is unloaded.
  */
 #ifndef STEPD_API_PLUGIN_H
 #define STEPD_API_PLUGIN_H
@@ -68,7 +68,7 @@ typedef struct {
 	const char *id;     /* "cgroup.limits.memory": NAME of the plugin, a dot, [a-z0-9_.]; not
 			     * renamed later, for programs compare it */
 	int level;          /* enum stepd_finding_level */
-	const char *value;  /* for programs: a path, a number, words with blanks between; or "" */
+	const char *value;  /* for programs: a path, a number, names with blanks between; or "" */
 	const char *text;   /* for people: one sentence without its full stop, on one line */
 	const char *remedy; /* what to do about it, likewise; or "" */
 } stepd_finding_t;

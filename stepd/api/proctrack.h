@@ -75,11 +75,11 @@ STEPD_EXPORT int proctrack_p_has_pid(uint64_t id, pid_t pid);
  * signalled to stop; the host calls again until its own deadline, and _resume() to take it back.
  * EOPNOTSUPP: not on this machine; the host then stops them by signals. Continuing leaves those
  * alone that were stopped by something else. EBUSY, of _resume(): something above the container,
- * which is not the plugin's to change, keeps all of them stopped; nothing was changed. */
+ * which is not the plugin's to change, leaves all of them stopped; nothing was changed. */
 STEPD_EXPORT int proctrack_p_suspend(uint64_t id);
 STEPD_EXPORT int proctrack_p_resume(uint64_t id);
 
-/* Whether the container is suspended now, by the kernel's word: whoever did it, this process or
+/* Whether the container is suspended now, by the kernel's state: whoever did it, this process or
  * an operator by hand, but for what _signal() stops for a moment and would have let go on.
  * *suspended is a bool. text, of at most size bytes with its NUL, is "" or, where _resume() would
  * fail with EBUSY, names what holds it and what to do. EAGAIN: it can't be found out. EOPNOTSUPP,
@@ -101,8 +101,8 @@ STEPD_EXPORT int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t loca
 STEPD_EXPORT int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone);
 
 /* Whether members may lead sessions and process groups of their own, also while they are added:
- * false, or no such function, where the container rests on their process group, which the host then
- * keeps the same for all tasks of a step. (A bool in all but the type.) */
+ * false, or no such function, where the container rests on their process group, which the host
+ * then leaves the same for all tasks of a step. (A bool in all but the type.) */
 STEPD_EXPORT int proctrack_p_spans_sessions(void);
 
 /* The task of this local id has ended and been reaped: what stands for it alone can go now, so that

@@ -57,7 +57,7 @@ static inline int take_fd(int *fd)
 	return v;
 }
 
-/* Closes fd if it is one, keeping errno; returns -1 for the caller's variable. */
+/* Closes fd if it is one, with errno unchanged; returns -1 for the caller's variable. */
 static inline int close_fd(int fd)
 {
 	int saved = errno;

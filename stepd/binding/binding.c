@@ -96,7 +96,7 @@ static int read_nearest(int cgroup_fd, const char *file, char **ret_text)
 	return r;
 }
 
-/* Keeps of set what the group's file lists. */
+/* Intersects set with the list in the group's file. */
 static int narrow_by(int cgroup_fd, const char *file, struct bitset *set)
 {
 	_cleanup_bitset_ struct bitset listed = {0};

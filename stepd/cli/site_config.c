@@ -73,7 +73,7 @@ static int take_keep_result(struct site_config *config, _unused_ const struct si
 {
 	if (parse_duration_ms(value, &config->keep_result_ms) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%s' is no duration; write 90s, 5m, 2h or 1d, or 0 to keep none", value);
+			"'%s' is no duration; write 90s, 5m, 2h or 1d, or 0 for no result", value);
 	config->keep_result_given = true;
 	return 0;
 }
@@ -354,7 +354,8 @@ int site_take_keep_result(struct site_options *site, const char *arg, struct err
 {
 	if (parse_duration_ms(arg, &site->keep_result_ms) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%.200s' is no duration such as 90, 30s, 5m, 2h or 1d; 0 keeps none", arg);
+			"'%.200s' is no duration such as 90, 30s, 5m, 2h or 1d, or 0 for no result",
+			arg);
 	site->keep_result_given = true;
 	return 0;
 }

@@ -380,7 +380,7 @@ int stepd_read_result(const char *directory, char **ret_json, struct stepd_error
 	if (r == -ENOENT)
 		return client_error(error, r,
 			"step %s: there is no '%s/result.json': it has not ended, or its result was "
-			"kept long enough",
+			"removed after its retention time",
 			step, directory);
 	return r < 0
 		? client_error_errno(error, r, "step %s: read '%s/result.json'", step, directory)

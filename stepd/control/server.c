@@ -6,7 +6,7 @@
  * strangers costs little time; and accepting takes some milliseconds of a turn of the loop.
  *
  * Descriptors may run out. One is held in reserve: it is closed to accept a caller, who is
- * rejected, so that the queue of the socket, which stays readable, doesn't keep the loop busy.
+ * rejected, so that the queue of the socket, which stays readable, does not occupy the loop.
  * Where even that fails, accepting pauses for a while.
  */
 #include "stepd/control/control_impl.h"
@@ -24,7 +24,7 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 
-/* ---- the sockets ----------------------------------------------------------------------------- */
+/* ---- the sockets --------------------------------------------------------------------------- */
 
 /* A client that doesn't wait for a slot finds one; net.core.somaxconn cuts it. */
 #define BACKLOG 2048
@@ -100,7 +100,7 @@ static int listen_at(const struct control_options *o, enum listener_kind kind, s
 	return take_fd(&fd);
 }
 
-/* ---- a caller's access ----------------------------------------------------------------------- */
+/* ---- a caller's access --------------------------------------------------------------------- */
 
 /* The kernel reports the peer's credentials as they were when the connection was made, so a program
  * that drops its identity afterwards retains the access of its connection. */
@@ -177,7 +177,7 @@ void access_deny(struct control_call *call, const char *name)
 			"message", message));
 }
 
-/* ---- the service ----------------------------------------------------------------------------- */
+/* ---- the service --------------------------------------------------------------------------- */
 
 #define ACCEPT_PAUSE_S 0.1
 #define HUPS_PER_TURN  64
@@ -287,7 +287,7 @@ static void on_turn(struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 	end_finish(c);
 }
 
-/* ---- hangups during a call ------------------------------------------------------------------- */
+/* ---- hangups during a call ----------------------------------------------------------------- */
 
 void control_watch_hup(struct conn *conn, bool on)
 {
@@ -314,7 +314,7 @@ static void on_hup(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revent
 		conn_fail(events[i].data.ptr, "gone");
 }
 
-/* ---- accepting ---------------------------------------------------------------------------- */
+/* ---- accepting ----------------------------------------------------------------------------- */
 
 /* Reports the limit to a caller that is rejected, unless its socket is full. */
 static void reject(const struct control *c, int fd, unsigned limit)

@@ -473,8 +473,8 @@ static int do_signals(struct child *c)
 	return (int)rawcall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 }
 
-/* As a shell reports it: 127 for a program that is nowhere, 126 for all else that keeps a task from
- * being executed. */
+/* As a shell reports it: 127 for a program that is nowhere, 126 for all else that prevents a task
+ * from being executed. */
 static int exit_status(enum child_stage stage, int error)
 {
 	bool absent = error == ENOENT || error == ENOTDIR;

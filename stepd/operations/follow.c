@@ -173,7 +173,7 @@ void op_events(struct op_call *call, const json_t *parameters, struct operations
 	if (param_is_given(parameters, "from") && from == 0)
 		from = 1; /* all of them */
 	if (!o->a->events) {
-		op_fail_unsupported(call, "the step's events are not kept");
+		op_fail_unsupported(call, "the step's events are not recorded");
 		return;
 	}
 	f = pending_new(o, call, PENDING_EVENTS, sizeof(*f), NULL);

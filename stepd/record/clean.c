@@ -111,7 +111,7 @@ int leftover_check(
 #define SETTLE_PATIENCE_MS 5000
 
 const char *const clean_names[CLEAN_WHAT_MAX] = {
-	[CLEAN_RESULT] = "a result that was kept long enough",
+	[CLEAN_RESULT] = "a result whose retention time is over",
 	[CLEAN_REMAINS] = "left by an agent that died",
 	[CLEAN_ALONE] = "left alone",
 };

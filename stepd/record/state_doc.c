@@ -25,12 +25,12 @@ static bool lives(const struct added_process *p)
 
 static void prune(struct added *added)
 {
-	size_t i, kept = 0;
+	size_t i, n = 0;
 
 	for (i = 0; i < added->n; i++)
 		if (lives(&added->v[i]))
-			added->v[kept++] = added->v[i];
-	added->n = kept;
+			added->v[n++] = added->v[i];
+	added->n = n;
 }
 
 int added_note(struct added *added, pid_t pid, uint64_t start_ticks)
@@ -246,17 +246,17 @@ static int unpack_own(json_t *doc, struct state_doc *s, struct err *err)
 static int unpack_options(json_t *doc, struct state_doc *s, struct err *err)
 {
 	json_t *options = json_object_get(doc, "options");
-	json_int_t interval = 0, keep = 0;
+	json_int_t interval = 0, keep_ms = 0;
 	json_error_t why;
 	int usage = 0;
 
 	if (options &&
 		json_unpack_ex(options, &why, 0, "{s?I, s?b, s?I}", "sample_interval_ms", &interval,
-			"usage", &usage, "keep_result_ms", &keep) < 0)
+			"usage", &usage, "keep_result_ms", &keep_ms) < 0)
 		return err_bad(&why, err);
 	s->sample_interval_ms = (uint64_t)interval;
 	s->usage_table = usage;
-	s->keep_result_ms = (uint64_t)keep;
+	s->keep_result_ms = (uint64_t)keep_ms;
 	s->result_file = json_string_value(json_object_get(options, "result"));
 	s->sample_file = json_string_value(json_object_get(options, "sample"));
 	s->plugin_dir = json_string_value(json_object_get(options, "plugin_dir"));

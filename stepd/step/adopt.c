@@ -522,7 +522,7 @@ static int live_on(struct adoption *ad, struct err *err)
 	struct agent *a = ad->agent;
 
 	registry_inherit(a->registry);
-	if (is_over(ad) && result_hand_on(a))
+	if (is_over(ad) && result_forward(a))
 		return 0; /* all but its going was done */
 	if (strcmp(state, agent_state_names[AGENT_STARTING]) == 0 ||
 		(ad->successor.state.reason && a->reason == AGENT_REASON_LAUNCH))

@@ -106,11 +106,11 @@ int frontend_restore(
 
 void agent_close_inherited(const struct agent_options *o)
 {
-	const int keep[] = {o->ready_fd, o->supervisor_fd, o->listen_fd ? *o->listen_fd : -1,
+	const int retained[] = {o->ready_fd, o->supervisor_fd, o->listen_fd ? *o->listen_fd : -1,
 		o->log->fd, report_descriptor_of(o->result_file),
 		report_descriptor_of(o->sample_file), report_descriptor_of(o->trace_file)};
 
-	process_close_inherited(keep, ARRAY_SIZE(keep));
+	process_close_inherited(retained, ARRAY_SIZE(retained));
 }
 
 void agent_init(struct agent *a, const struct agent_options *options)
@@ -197,7 +197,7 @@ static int reserve_fds(struct agent *a, struct err *err)
 		a->start.spare_fd[i] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 		if (a->start.spare_fd[i] < 0)
 			return err_set(err, -errno,
-				"keep descriptors for the step's end (raise the limit of open "
+				"reserve descriptors for the step's end (raise the limit of open "
 				"files, ulimit -Hn)");
 	}
 	return 0;
@@ -668,7 +668,7 @@ static void write_reports(struct agent *a)
 	const char *trace_file = a->options->trace_file;
 	struct err err = ERR_INIT;
 
-	if (a->state == AGENT_ENDED && result_keep(a, &err) < 0)
+	if (a->state == AGENT_ENDED && result_store(a, &err) < 0)
 		log_error(a->log, "%s", err.text);
 	if (a->state == AGENT_ENDED && result_write(a, &err) < 0)
 		log_error(a->log, "%s", err.text);
@@ -705,7 +705,7 @@ static void agent_clear(struct agent *a)
 	a->mpi.service_cgroup_fd = close_fd(a->mpi.service_cgroup_fd);
 	a->pt = proctrack_close(a->pt);
 	failpoint("leaving");
-	if (a->result_kept)
+	if (a->result_stored)
 		a->registry = registry_retire(a->registry);
 	a->registry = registry_close(a->registry);
 	a->trace = trace_free(a->trace);

@@ -142,7 +142,7 @@ struct agent {
 	struct stdio *stdio;
 	struct trace *trace;
 	struct account account;
-	struct events *events;       /* NULL: none are kept */
+	struct events *events;       /* NULL: none are recorded */
 	struct frontends *frontends; /* NULL: nobody can call */
 
 	struct agent_start start;
@@ -155,7 +155,7 @@ struct agent {
 	struct suspend suspend;
 	struct reexec reexec;
 	struct ready ready;
-	bool result_kept; /* result.json stands in the step's directory, and stays */
+	bool result_stored; /* result.json stands in the step's directory, and stays */
 };
 
 /* As in result.json and state.json. */

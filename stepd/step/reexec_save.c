@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a new program needs beside what any successor has (agent_pack()): descriptors, buffers, what
- * waits, and how far each module is. Both halves, side by side: each line of a save_...() has its
- * counterpart in a restore_...(). What a module keeps to itself it saves and restores itself.
+ * What a new program needs beside what any successor has (agent_pack()): descriptors, buffers,
+ * what waits, and how far each module is. Both halves, side by side: each line of a save_...()
+ * has its counterpart in a restore_...(). A module saves and restores its private state itself.
  */
 #include <jansson.h>
 #include <signal.h>

@@ -443,10 +443,10 @@ void result_publish_state(struct agent *a, const char *state)
 /* given_up: the step has ended without those that could not be killed. */
 static json_t *pack_task(const struct task *task, const stepd_usage_t *usage, bool given_up)
 {
-	char words[TASK_TEXT_SIZE];
+	char outcome[TASK_TEXT_SIZE];
 	const char *text = given_up && task->state == TASK_RUNNING
 		? "given up: it could not be killed"
-		: task_text(task, words, sizeof(words));
+		: task_text(task, outcome, sizeof(outcome));
 	json_auto_t *doc = json_pack("{s:I, s:i, s:s, s:b}", "rank", (json_int_t)task->rank, "pid",
 		(int)task->pid, "text", text, "on_request", (int)task->requested);
 	int r = doc ? 0 : -1;
@@ -557,7 +557,7 @@ int result_reserve(struct agent *a, struct err *err)
 	return registry_reserve_result(a->registry, size < RESERVE_MAX ? size : RESERVE_MAX, err);
 }
 
-int result_keep(struct agent *a, struct err *err)
+int result_store(struct agent *a, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	int r;
@@ -571,7 +571,7 @@ int result_keep(struct agent *a, struct err *err)
 		return err_set(
 			err, -ENOMEM, "write '%s/result.json'", registry_get_path(a->registry));
 	r = registry_store_result(a->registry, text, err);
-	a->result_kept = r == 0;
+	a->result_stored = r == 0;
 	return r;
 }
 
@@ -581,7 +581,7 @@ static int store(const char *path, const char *text)
 				      : report_store(path, text, true);
 }
 
-bool result_hand_on(struct agent *a)
+bool result_forward(struct agent *a)
 {
 	const char *path = a->options->result_file;
 	_cleanup_free_ char *text = NULL;
@@ -596,7 +596,7 @@ bool result_hand_on(struct agent *a)
 	r = supervisor_line_write(&a->watch.supervisor, text);
 	if (r < 0)
 		log_error(a->log, "write the result to the step's supervisor: %s", strerror(-r));
-	a->result_kept = true;
+	a->result_stored = true;
 	return true;
 }
 
@@ -604,7 +604,7 @@ int result_write(const struct agent *a, struct err *err)
 {
 	const char *path = a->options->result_file;
 	_cleanup_free_ char *line = NULL;
-	int r, kept;
+	int r, sent;
 
 	if (!path && a->watch.supervisor.fd < 0)
 		return 0;
@@ -612,8 +612,8 @@ int result_write(const struct agent *a, struct err *err)
 	if (!line)
 		return err_set(err, -ENOMEM, "write the result");
 	r = path ? store(path, line) : 0;
-	kept = supervisor_line_write(&a->watch.supervisor, line);
+	sent = supervisor_line_write(&a->watch.supervisor, line);
 	if (r < 0)
 		return err_set(err, r, "write the result '%s'", path);
-	return kept < 0 ? err_set(err, kept, "write the result to the step's supervisor") : 0;
+	return sent < 0 ? err_set(err, sent, "write the result to the step's supervisor") : 0;
 }

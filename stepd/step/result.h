@@ -92,17 +92,17 @@ void result_drop_ready(struct agent *a);
  * known before. */
 int result_check_files(const struct agent *a, struct err *err) _must_check_;
 
-/* Makes sure of result_keep()'s blocks, before anything runs: a file system that fills up meanwhile
- * costs no result. */
+/* Makes sure of result_store()'s blocks, before anything runs: a file system that fills up
+ * meanwhile costs no result. */
 int result_reserve(struct agent *a, struct err *err) _must_check_;
 
 /* result.json into the step's directory, if options->keep_result_ms is not 0: on the disk before
  * this returns, and before anybody is notified that the step has ended. */
-int result_keep(struct agent *a, struct err *err) _must_check_;
+int result_store(struct agent *a, struct err *err) _must_check_;
 
 /* Of a step that was taken over: whether a result of it stands in its directory already, which then
  * stays, and goes to options->result_file. */
-bool result_hand_on(struct agent *a);
+bool result_forward(struct agent *a);
 
 /* The same document to options->result_file, replaced whole and on the disk before this returns; to
  * standard output for "-". */

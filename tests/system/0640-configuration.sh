@@ -35,7 +35,7 @@ is "$?$out" "0" "a configuration behind a byte order mark, without a last newlin
 refused 'keep_result = 1h\n\ncolour = red\n' \
 	"line 3: there is no key 'colour'; stepd.conf(5) has those that there are" "an unknown key is refused"
 refused 'keep_result = soon\n' \
-	"line 1: keep_result: 'soon' is no duration; write 90s, 5m, 2h or 1d, or 0 to keep none" "a wrong value is refused"
+	"line 1: keep_result: 'soon' is no duration; write 90s, 5m, 2h or 1d, or 0 for no result" "a wrong value is refused"
 refused '\n\noperator_group = no-such-group\nkeep_result = soon\n' \
 	"line 3: operator_group: there is no group 'no-such-group'; give the name of one, or its number" \
 	"the first of two faults is reported"

@@ -24,11 +24,11 @@ step --step 1 --keep-result 1h -- sh -c 'exit 3'
 is "$(json_get "$(step_dir 1)/result.json" exit_code)" 3 "a new step of that name replaces the retained result"
 step --step 3 --keep-result 1ms -- true
 ok "clean --dry-run succeeds" clean --dry-run
-like "$(cat "$tmpdir/out")" "/[^ ]*_$job.3: a result that was kept long enough" \
+like "$(cat "$tmpdir/out")" "/[^ ]*_$job.3: a result whose retention time is over" \
 	"clean --dry-run reports an expired result"
 ok "clean --dry-run removes nothing" test -f "$(step_dir 3)/result.json"
 ok "clean succeeds where a result has expired" clean
-like "$(cat "$tmpdir/out")" "/[^ ]*_$job.3: a result that was kept long enough" \
+like "$(cat "$tmpdir/out")" "/[^ ]*_$job.3: a result whose retention time is over" \
 	"clean reports the expired result that it removes"
 is "$(ls -d "$run"/*_"$job.3" 2>/dev/null)" "" "clean removes an expired result with its directory"
 step --step 3 --keep-result 1ms -- true

@@ -45,10 +45,10 @@ for b in $(backends); do
 	result=$(step_dir 7)/result.json
 	json_get "$result" '{**d, "keep_until_time_usec": 1}' >"$tmpdir/expired"
 	cat "$tmpdir/expired" >"$result"
-	like "$("$stepctl" clean --dry-run)" "_$job\.7: a result that was kept long enough\$" \
+	like "$("$stepctl" clean --dry-run)" "_$job\.7: a result whose retention time is over\$" \
 		"$b: clean --dry-run reports an expired result"
 	is "$(ls "$run"/*_"$job.7")" result.json "$b: clean --dry-run does not remove an expired result"
-	like "$("$stepctl" clean)" "_$job\.7: a result that was kept long enough\$" \
+	like "$("$stepctl" clean)" "_$job\.7: a result whose retention time is over\$" \
 		"$b: clean removes an expired result"
 	if [ "$(id -u)" = 0 ] && setpriv --reuid 64999 --clear-groups "$stepctl" --version >/dev/null 2>&1; then
 		begin "$b" 0

@@ -138,7 +138,7 @@ static int record_state(const struct orphan *o, bool suspend, struct err *err)
 		     : 0;
 }
 
-/* The lock keeps an agent from taking the step over meanwhile. */
+/* While the lock is held no agent can take the step over. */
 static int lock_step(const struct orphan *o, struct err *err)
 {
 	int fd = registry_lock_for_cleaning(o->entry.dir_fd);
@@ -292,7 +292,7 @@ static int wait_step(struct ctl *ctl, struct target *target, struct stepd_error 
 	return r < 0 ? r : take_result(ctl, target, json_object_get(reply, "result"), error);
 }
 
-/* A step that has ended before: its result is read as long as it is kept. */
+/* A step that has ended before: its result is read as long as it is retained. */
 static int wait_ended(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
 	json_auto_t *result = NULL;

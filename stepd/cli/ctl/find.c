@@ -428,7 +428,7 @@ static int search_siblings(struct find *f, struct proctrack *pt, const struct fi
 	return 0;
 }
 
-/* A bad state.json keeps no other step from being searched. */
+/* After a bad state.json the other steps are searched all the same. */
 static int find_by_tracker(struct find *f, const struct find_step *step)
 {
 	struct stepd_error error = {.code = 0};

@@ -188,7 +188,7 @@ static int request_again(struct ctl *ctl, const struct request *request, struct 
 	r = target_connect(ctl, target, &again);
 	if (r == -ENOENT)
 		return client_error(error, -ENOENT,
-			"it has ended in this moment, and its result was not kept; see --keep-result of "
+			"it has ended in this moment, and its result was not retained; see --keep-result of "
 			"'stepd run'");
 	if (r == -EBUSY) {
 		*error = again;

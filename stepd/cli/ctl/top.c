@@ -186,15 +186,15 @@ static int on_step(const struct stepd_step *found, void *userdata)
 
 static void remove_gone(struct top_data *data)
 {
-	size_t i, kept = 0;
+	size_t i, n = 0;
 
 	for (i = 0; i < data->n; i++) {
 		if (data->steps[i]->seen)
-			data->steps[kept++] = data->steps[i];
+			data->steps[n++] = data->steps[i];
 		else
 			free_step(data->steps[i]);
 	}
-	data->n = kept;
+	data->n = n;
 }
 
 static int top_data_scan(struct top_data *data)

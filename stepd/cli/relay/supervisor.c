@@ -198,7 +198,7 @@ static void child_clear(struct child *c)
 	c->supervisor_fd = close_fd(c->supervisor_fd);
 }
 
-static int keep_open(int fd)
+static int leave_open(int fd)
 {
 	return fd < 0 ? 0 : fcntl(fd, F_SETFD, 0);
 }
@@ -228,9 +228,9 @@ static int execute_agent(void *userdata)
 	if (r == 0)
 		r = set_stdio(s->stdio);
 	if (r == 0)
-		r = keep_open(c->spec_fd) | keep_open(c->ready_fd) | keep_open(c->supervisor_fd);
+		r = leave_open(c->spec_fd) | leave_open(c->ready_fd) | leave_open(c->supervisor_fd);
 	for (i = 0; r == 0 && i < s->extra_fds_count; i++)
-		r = keep_open(s->extra_fds[i]);
+		r = leave_open(s->extra_fds[i]);
 	if (r == 0)
 		(void)execv(s->program, c->argv.v);
 	return -errno;

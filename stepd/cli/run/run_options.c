@@ -615,7 +615,7 @@ static const struct cli_option rows[] = {
 	{.name = "plugin-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(plugin_dir),
 	 .doc = "load plugins from here"},
 	{.name = "runtime-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(runtime_dir),
-	 .doc = "keep the step's state below this directory"},
+	 .doc = "where the step's state is stored"},
 	{.name = "trace", .arg = "FILE", .take = run_take_own_text, .offset = OWN(trace),
 	 .doc = "write where the time went, for a browser's trace viewer",
 	 .more = "See [THE TRACE]. The file is treated as that of `--result`."},
@@ -626,7 +626,7 @@ static const struct cli_option rows[] = {
 	         "reader has two seconds to read some. A file that can't be written is refused "
 	         "before the step is started."},
 	{.name = "keep-result", .arg = "DURATION", .take = run_take_keep_result,
-	 .doc = "keep result.json in the step's directory for so long (0)",
+	 .doc = "how long result.json stays in the step's directory (0)",
 	 .more = "See [FILES]."},
 	{.name = "config", .arg = "FILE", .take = run_take_config, .offset = OWN(config),
 	 .doc = "the site's configuration, stepd.conf(5)"},
