@@ -196,7 +196,7 @@ static int take_option(struct cli_options *options, const struct cli_option *row
 	if (row->arg_second && optind >= argc)
 		return err_set_text(err, -EINVAL, "--%s needs two values: %s %s", row->name,
 			row->arg, row->arg_second);
-	if (row->arg_second) /* getopt_long() knows no option of two words */
+	if (row->arg_second) /* getopt_long() knows no option with two arguments */
 		second = argv[optind++];
 	r = row->take(row, arg, into, err);
 	if (r == 0 && second)

@@ -31,9 +31,9 @@ struct cli_option {
 	char letter;            /* 0: none */
 	const char *arg;        /* what help calls its argument; NULL: it takes none */
 	bool arg_optional;      /* --name[=ARG] */
-	const char *arg_second; /* a word of its own behind the argument; NULL: none */
+	const char *arg_second; /* a second argument, behind the first; NULL: none */
 	cli_take_fn *take;
-	cli_take_fn *take_second; /* takes that word */
+	cli_take_fn *take_second; /* takes that argument */
 	size_t offset;            /* of the member it sets, for take */
 	const char *path;         /* of the spec's field that it sets, "node.id"; NULL: of none */
 	const char *value;        /* which it sets it to, for take */

@@ -32,7 +32,7 @@ static bool means_none(const json_t *value)
 	return text && (strcmp(text, "max") == 0 || strcmp(text, "none") == 0);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------- */
 
 /* A number in the field's range, a size if the field has any, or "max". */
 static int get_number(const struct spec_field *field, const struct spec_at *at, const json_t *value,
@@ -127,7 +127,7 @@ int spec_row_limit_cpus(const struct spec_field *field, void *into, const struct
 	return 0;
 }
 
-/* ---- lists -------------------------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------------------------- */
 
 /* "0-3,8"; field->most is the largest number. */
 int spec_row_limit_list(const struct spec_field *field, void *into, const struct spec_at *at,
@@ -161,7 +161,7 @@ int spec_row_limit_list(const struct spec_field *field, void *into, const struct
 	return *member ? 0 : spec_no_memory(err);
 }
 
-/* ---- devices ------------------------------------------------------------------------------ */
+/* ---- devices ------------------------------------------------------------------------------- */
 
 /* An array of objects. *ret_entries has as many, all zero. */
 static int make_entries(const struct spec_at *at, const json_t *value, size_t size,
@@ -237,14 +237,14 @@ int spec_row_limit_devices(_unused_ const struct spec_field *field, void *into,
 {
 	struct limits *limits = into;
 	void *entries = NULL;
-	const char *word = json_string_value(value);
+	const char *text = json_string_value(value);
 	int r = 0;
 
 	/* Not "none", by which some would mean: no device. */
-	limits->all_devices = word && strcmp(word, "max") == 0;
-	if (word && !limits->all_devices)
-		return spec_bad(err, at, "'%.200s' is neither an array nor \"max\"", word);
-	if (!word)
+	limits->all_devices = text && strcmp(text, "max") == 0;
+	if (text && !limits->all_devices)
+		return spec_bad(err, at, "'%.200s' is neither an array nor \"max\"", text);
+	if (!text)
 		r = make_entries(at, value, sizeof(*limits->devices), &entries, err);
 	limits->devices = entries;
 	for (; r == 0 && limits->devices_count < json_array_size(value); limits->devices_count++) {
@@ -275,7 +275,7 @@ static const char *device_problem(const char *text)
 	return "is neither a path below /dev nor numbers such as \"c 195:*\"";
 }
 
-/* ---- tables ------------------------------------------------------------------------------- */
+/* ---- tables -------------------------------------------------------------------------------- */
 
 #define DEVICE_NAME_MAX 4095
 #define NUMBER(limit_)  offsetof(struct limits, number[STEPD_LIMIT_##limit_])
@@ -407,7 +407,7 @@ const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS] = {
 		.unset = "`\"rwm\"`"},
 };
 
-/* ---- entry points ------------------------------------------------------------------------ */
+/* ---- entry points -------------------------------------------------------------------------- */
 
 int spec_row_limits(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
@@ -457,7 +457,7 @@ int limits_from_json(
 #define MAJOR_MAX 4095u    /* MINORBITS of the kernel is 20 */
 #define MINOR_MAX 1048575u /* of 32 bits */
 
-/* ---- by number ---------------------------------------------------------------------------- */
+/* ---- by number ----------------------------------------------------------------------------- */
 
 static int parse_number(const char *text, bool any, uint32_t most, uint32_t *ret_n)
 {
@@ -507,7 +507,7 @@ int limits_device_parse(const char *text, stepd_device_rule_t *ret_rule)
 	return r;
 }
 
-/* ---- by name ------------------------------------------------------------------------------ */
+/* ---- by name ------------------------------------------------------------------------------- */
 
 bool limits_device_is_path(const char *text)
 {

@@ -269,7 +269,7 @@ struct sink *sink_free(struct sink *sink)
 /* ---- copies for tools ---------------------------------------------------------------------- */
 
 /* What may wait in the socket, as far as the kernel lets everybody request it. */
-#define COPY_ROOM (1u << 20)
+#define COPY_BUFFER_BYTES (1u << 20)
 
 /* Lines in the log: whether anything is lost is up to a process of the user's. */
 #define COPY_LINES_MAX 100u
@@ -412,7 +412,7 @@ static void copy_take_fd(struct copy *copy, int fd)
 int copy_open(struct copy *copy, int *ret_fd)
 {
 	_cleanup_close_ int ours = -1, theirs = -1;
-	int pair[2], size = COPY_ROOM, r;
+	int pair[2], size = COPY_BUFFER_BYTES, r;
 
 	*ret_fd = -1;
 	if (copy->fd >= 0)

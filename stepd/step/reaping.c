@@ -32,12 +32,12 @@
 /* ended: the task as it will be, once it has ended. */
 static void add_exit_event(struct agent *a, const struct task *ended, struct event *event)
 {
-	char words[TASK_TEXT_SIZE];
+	char outcome[TASK_TEXT_SIZE];
 
 	event->rank = ended->rank;
 	event->pid = ended->pid;
 	if (event->exit_code != 0)
-		event->text = task_text(ended, words, sizeof(words));
+		event->text = task_text(ended, outcome, sizeof(outcome));
 	events_add(a->events, event);
 }
 
@@ -69,12 +69,13 @@ void reaping_report_lost(struct agent *a, const struct task *task)
 static void apply_policies(struct agent *a, const struct task *task)
 {
 	const struct spec *spec = a->plan.spec;
-	char words[TASK_TEXT_SIZE];
+	char outcome[TASK_TEXT_SIZE];
 
 	if (a->state != AGENT_RUNNING || task->exec_status || task->dropped)
 		return;
 	if (task_failed(task))
-		log_info(a->log, "task %u %s", task->rank, task_text(task, words, sizeof(words)));
+		log_info(a->log, "task %u %s", task->rank,
+			task_text(task, outcome, sizeof(outcome)));
 	if (a->tasks.running == 0)
 		return;
 	if (task_failed(task) && spec->kill_on_bad_exit &&

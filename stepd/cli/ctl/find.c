@@ -227,15 +227,15 @@ static int add_pid(struct find *f, const char *text)
 static int add_pids_from(struct find *f, FILE *in)
 {
 	_cleanup_free_ char *line = NULL;
-	char *word, *at;
+	char *number, *at;
 	size_t size = 0;
 	int r = 0;
 
 	while (r == 0 && getline(&line, &size, in) > 0) {
 		at = line;
-		while (r == 0 && (word = strsep(&at, " \t\r\n"))) {
-			if (*word)
-				r = add_pid(f, word);
+		while (r == 0 && (number = strsep(&at, " \t\r\n"))) {
+			if (*number)
+				r = add_pid(f, number);
 		}
 	}
 	if (r == 0 && ferror(in))

@@ -32,33 +32,33 @@ static int multi_prog_no_memory(struct err *err)
 	return err_set(err, -ENOMEM, "read the program list");
 }
 
-/* ---- words --------------------------------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------------------------- */
 
-struct word {
+struct argument {
 	struct buffer text;
-	bool begun; /* "" between quotes is a word too */
+	bool begun; /* "" between quotes is one, too */
 };
 
-static void word_clear(struct word *w)
+static void argument_clear(struct argument *arg)
 {
-	buffer_clear(&w->text);
-	w->begun = false;
+	buffer_clear(&arg->text);
+	arg->begun = false;
 }
 
-static int word_put(struct word *w, const char *bytes, size_t n)
+static int argument_put(struct argument *arg, const char *bytes, size_t n)
 {
-	w->begun = true;
-	return buffer_add(&w->text, bytes, n);
+	arg->begun = true;
+	return buffer_add(&arg->text, bytes, n);
 }
 
-static int word_end(struct word *w, struct strv *words)
+static int argument_end(struct argument *arg, struct strv *args)
 {
 	int r = 0;
 
-	if (w->begun)
+	if (arg->begun)
 		r = strv_add_take(
-			words, strndup(buffer_bytes(&w->text) ?: "", buffer_size(&w->text)));
-	word_clear(w);
+			args, strndup(buffer_bytes(&arg->text) ?: "", buffer_size(&arg->text)));
+	argument_clear(arg);
 	return r;
 }
 
@@ -69,27 +69,28 @@ struct marks {
 	bool used;
 };
 
-/* Puts what stands at p into the word; how many bytes of p that took, or -ENOMEM. */
-static ssize_t put_next(struct word *w, const char *p, char quote, struct marks *marks)
+/* Adds the next character of p, or what it stands for, to the argument: how many bytes of p that
+ * took, or -ENOMEM. */
+static ssize_t put_next(struct argument *arg, const char *p, char quote, struct marks *marks)
 {
 	char digits[16];
 	int n;
 
 	if (quote != '\'' && p[0] == '\\' && p[1])
-		return word_put(w, p + 1, 1) < 0 ? -ENOMEM : 2;
+		return argument_put(arg, p + 1, 1) < 0 ? -ENOMEM : 2;
 	if (quote != '\'' && p[0] == '%' && (p[1] == 't' || p[1] == 'o')) {
 		marks->used = true;
 		n = snprintf(
 			digits, sizeof(digits), "%u", p[1] == 't' ? marks->rank : marks->offset);
-		return word_put(w, digits, (size_t)n) < 0 ? -ENOMEM : 2;
+		return argument_put(arg, digits, (size_t)n) < 0 ? -ENOMEM : 2;
 	}
-	return word_put(w, p, 1) < 0 ? -ENOMEM : 1;
+	return argument_put(arg, p, 1) < 0 ? -ENOMEM : 1;
 }
 
-/* Splits a line into words. -EINVAL: a quote is open at its end. */
-static int split_words(const char *line, struct marks *marks, struct strv *words)
+/* Splits a line into arguments. -EINVAL: a quote is open at its end. */
+static int split_arguments(const char *line, struct marks *marks, struct strv *args)
 {
-	_cleanup_(word_clear) struct word w = {0};
+	_cleanup_(argument_clear) struct argument arg = {0};
 	char quote = '\0';
 	const char *p = line;
 	ssize_t n;
@@ -100,29 +101,29 @@ static int split_words(const char *line, struct marks *marks, struct strv *words
 			quote = '\0';
 		else if (!quote && (*p == '\'' || *p == '"')) {
 			quote = *p;
-			n = word_put(&w, "", 0) < 0 ? -ENOMEM : 1;
+			n = argument_put(&arg, "", 0) < 0 ? -ENOMEM : 1;
 		} else if (!quote && isspace((unsigned char)*p))
-			n = word_end(&w, words) < 0 ? -ENOMEM : 1;
+			n = argument_end(&arg, args) < 0 ? -ENOMEM : 1;
 		else
-			n = put_next(&w, p, quote, marks);
+			n = put_next(&arg, p, quote, marks);
 		if (n < 0)
 			return (int)n;
 		p += n;
 	}
-	return quote ? -EINVAL : word_end(&w, words);
+	return quote ? -EINVAL : argument_end(&arg, args);
 }
 
 /* ---- entries ------------------------------------------------------------------------------- */
 
 /* Any bytes: what is no UTF-8 is passed on as it is. */
-static json_t *argv_json(const struct reader *rd, const struct strv *words)
+static json_t *argv_json(const struct reader *rd, const struct strv *args)
 {
 	json_auto_t *argv = json_array();
 	size_t i;
 	int r = 0;
 
-	for (i = 0; i < words->n && r == 0; i++)
-		r = json_array_append_new(argv, json_string_nocheck(words->v[i]));
+	for (i = 0; i < args->n && r == 0; i++)
+		r = json_array_append_new(argv, json_string_nocheck(args->v[i]));
 	for (i = 0; rd->extra && rd->extra[i] && r == 0; i++)
 		r = json_array_append_new(argv, json_string_nocheck(rd->extra[i]));
 	return r < 0 ? NULL : take_ptr(argv);
@@ -130,9 +131,9 @@ static json_t *argv_json(const struct reader *rd, const struct strv *words)
 
 /* Adds an entry for the ranks, whose value it takes over. */
 static int add_entry(
-	struct reader *rd, const char *key, json_t *ranks_take, const struct strv *words)
+	struct reader *rd, const char *key, json_t *ranks_take, const struct strv *args)
 {
-	json_t *entry = json_pack("{s:o, s:o}", key, ranks_take, "argv", argv_json(rd, words));
+	json_t *entry = json_pack("{s:o, s:o}", key, ranks_take, "argv", argv_json(rd, args));
 
 	return json_array_append_new(rd->tasks, entry) < 0 ? multi_prog_no_memory(rd->err) : 0;
 }
@@ -161,10 +162,10 @@ static int add_rank(uint32_t rank, void *userdata)
 {
 	struct line_ranks *lr = userdata;
 	struct marks marks = {.rank = rank, .offset = lr->offset++};
-	_cleanup_strv_ struct strv words = {0};
+	_cleanup_strv_ struct strv args = {0};
 
-	if (split_words(lr->command, &marks, &words) < 0 ||
-		add_entry(lr->rd, "rank", json_integer(rank), &words) < 0) {
+	if (split_arguments(lr->command, &marks, &args) < 0 ||
+		add_entry(lr->rd, "rank", json_integer(rank), &args) < 0) {
 		(void)multi_prog_no_memory(lr->rd->err);
 		return -ECANCELED;
 	}
@@ -224,9 +225,9 @@ static int report_ranks(const struct reader *rd, int r, const char *ranks)
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
-/* Once the words have shown whether they differ from rank to rank. */
+/* Once the arguments have shown whether they differ from rank to rank. */
 static int take_ranks(struct reader *rd, const char *ranks, const char *command, bool differs,
-	const struct strv *words)
+	const struct strv *args)
 {
 	struct line_ranks lr = {.rd = rd, .command = command};
 	_cleanup_free_ char *rest = NULL;
@@ -240,19 +241,19 @@ static int take_ranks(struct reader *rd, const char *ranks, const char *command,
 			return add_rest(rd, command) < 0 ? -EINVAL : 0;
 		rest = rest_text(rd);
 		rd->seen_count = rd->ntasks;
-		return add_entry(rd, "ranks", rest ? json_string(rest) : NULL, words);
+		return add_entry(rd, "ranks", rest ? json_string(rest) : NULL, args);
 	}
 	r = parse_ranges(ranks, rd->ntasks, claim_rank, rd);
 	if (r == 0 && differs)
 		r = parse_ranges(ranks, rd->ntasks, add_rank, &lr);
 	if (r < 0)
 		return report_ranks(rd, r, ranks);
-	return differs ? 0 : add_entry(rd, "ranks", json_string(ranks), words);
+	return differs ? 0 : add_entry(rd, "ranks", json_string(ranks), args);
 }
 
 static int take_line(struct reader *rd, char *line)
 {
-	_cleanup_strv_ struct strv words = {0};
+	_cleanup_strv_ struct strv args = {0};
 	struct marks marks = {0};
 	char *ranks, *command;
 	int r;
@@ -266,15 +267,15 @@ static int take_line(struct reader *rd, char *line)
 	command = ranks + strcspn(ranks, " \t\r");
 	if (*command)
 		*command++ = '\0';
-	r = split_words(command, &marks, &words);
+	r = split_arguments(command, &marks, &args);
 	if (r == -EINVAL)
 		return err_set_text(rd->err, r, "line %u: a quote is not closed", rd->line);
 	if (r < 0)
 		return multi_prog_no_memory(rd->err);
-	if (words.n == 0)
+	if (args.n == 0)
 		return err_set_text(rd->err, -EINVAL,
 			"line %u: there is no program behind '%.200s'", rd->line, ranks);
-	return take_ranks(rd, ranks, command, marks.used, &words);
+	return take_ranks(rd, ranks, command, marks.used, &args);
 }
 
 /* Cuts the next line off, with those that a backslash at the end joins to it. */

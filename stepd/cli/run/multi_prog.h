@@ -4,11 +4,11 @@
  *
  *   RANKS PROGRAM [ARG...]
  *
- * RANKS is "0-3,8", or "*" in the last line for all ranks that no line before names. In the words
- * behind it, %t is the rank and %o its place in RANKS, from 0 (with "*", the rank again). Quotes,
- * single or double, hold a word together, between single quotes nothing is replaced, and a
- * backslash takes the next byte, a line's end too, as part of the word or line. Lines that begin
- * with '#' are comments.
+ * RANKS is "0-3,8", or "*" in the last line for all ranks that no line before names. In the
+ * arguments behind it, %t is the rank and %o its position in RANKS, from 0 (with "*", the rank
+ * again). Quotes, single or double, hold an argument together, between single quotes nothing is
+ * replaced, and a backslash takes the next byte, a line's end too, as part of the argument or
+ * line. Lines that begin with '#' are comments.
  */
 #ifndef STEPD_CLI_RUN_MULTI_PROG_H
 #define STEPD_CLI_RUN_MULTI_PROG_H

@@ -281,14 +281,14 @@ static int set_streams(const struct run_build *build, json_t *doc, struct err *e
 {
 	static const char *const outputs[] = {"stdout", "stderr"};
 	const json_t *out = json_object_get(build->overlay, "stdout");
-	const char *word = json_string_value(out);
+	const char *mode = json_string_value(out);
 	json_t *stream;
 	size_t i;
 	int r = 0;
 
 	if (!json_object_get(doc, "stdin") && is_kind(doc, "normal"))
 		r |= json_object_set_new(doc, "stdin", json_string("all"));
-	if (out && !json_object_get(doc, "stderr") && (!word || strcmp(word, "inherit") != 0))
+	if (out && !json_object_get(doc, "stderr") && (!mode || strcmp(mode, "inherit") != 0))
 		r |= json_object_set_new(doc, "stderr", json_string("stdout"));
 	for (i = 0; build->open_mode && i < ARRAY_SIZE(outputs); i++) {
 		stream = json_object_get(doc, outputs[i]);
