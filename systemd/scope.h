@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A transient scope of systemd around this process: requested of systemd's manager over D-Bus by
- * StartTransientUnit, org.freedesktop.systemd1(5). This is the only place that uses libsystemd,
+ * StartTransientUnit, org.freedesktop.systemd1(5). This is the only file that uses libsystemd,
  * which is loaded for the request and unloaded again: it takes some 3 ms, and its mappings would
  * make each fork of a task dearer.
  */

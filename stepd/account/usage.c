@@ -14,7 +14,7 @@
 #include "stepd/base/parse.h"
 #include "stepd/snapshot/handover.h"
 
-/* ---- the values ------------------------------------------------------------------------------ */
+/* ---- the values ---------------------------------------------------------------------------- */
 
 /* clang-format off */
 const struct usage_value usage_values[STEPD_USAGE_COUNT] = {
@@ -238,7 +238,7 @@ void usage_update(stepd_usage_t *last, const stepd_usage_t *now)
 	}
 }
 
-/* ---- of a step and its tasks ----------------------------------------------------------------- */
+/* ---- of a step and its tasks --------------------------------------------------------------- */
 
 int usage_open(struct usage *u, uint32_t n)
 {
@@ -354,7 +354,7 @@ void usage_finish(struct usage *u, struct proctrack *pt, const stepd_step_rec_t 
 	forget_moment(&u->step);
 }
 
-/* ---- handed over to a new program ---------------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 /* The letters of the sources and then the values, in the order of the names that stand there once:
  * a step of 1,000 tasks has 17,000 of them. */
@@ -434,7 +434,7 @@ void usage_restore(struct usage *u, uint32_t n, const json_t *object)
 		restore_values(json_array_get(tasks, i), map, &u->tasks[i]);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------- */
 
 #define COLUMNS_MAX 4 /* tasks with a column each */
 
@@ -555,7 +555,7 @@ char *usage_table_format(const struct usage_view *view)
 	return NULL;
 }
 
-/* ---- as samples ------------------------------------------------------------------------------ */
+/* ---- as samples ---------------------------------------------------------------------------- */
 
 enum sample_format sample_format_of(const char *file)
 {

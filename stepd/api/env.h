@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The place of name in env, or the place of its NULL. */
+/* The index of name in env, or that of its NULL. */
 static inline size_t stepd_env_index(char **env, const char *name)
 {
 	size_t n = strlen(name), i = 0;

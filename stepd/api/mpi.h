@@ -38,7 +38,7 @@ typedef struct {
  * protocol has a process for that. Its prefork hook calls host->service_start(); the host forks
  * (and does not exec), and the child takes the job user's identity, is not dumpable, has no
  * descriptor of the agent's, and calls the plugin's main. It is no member of the step's
- * container, but under its limits where the tracker has a place for it. It has no capabilities,
+ * container, but under its limits where the tracker has a cgroup for it. It has no capabilities,
  * and makes threads but no processes: a filter of system calls denies it what a server has no use
  * for (mpi(7)). Its death never ends the agent: it is logged, and tasks that speak with it find
  * their descriptors hung up.
@@ -110,7 +110,7 @@ typedef struct {
 	int service_fd;
 
 	/* Of a task that was started by another one's spawn: the number of the spawn in the step,
-	 * from 1, and the task's place among those of that spawn. 0 and the ranks above else. */
+	 * from 1, and the task's rank in that spawn. 0 and the ranks above else. */
 	uint32_t spawn;
 	uint32_t rank;   /* among those that share an MPI_COMM_WORLD */
 	uint32_t size;   /* of these */

@@ -87,7 +87,7 @@ STEPD_EXPORT int proctrack_p_resume(uint64_t id);
 STEPD_EXPORT int proctrack_p_is_suspended(uint64_t id, int *suspended, char *text, size_t size);
 
 /* A descriptor of the cgroup that a task is to be born in (CLONE_INTO_CGROUP), made on demand:
- * the caller closes it. local_id is the task's. EOPNOTSUPP: the kernel or the place of the
+ * the caller closes it. local_id is the task's. EOPNOTSUPP: the kernel or the position of the
  * container does not allow it; the host forks and calls proctrack_p_add(). */
 STEPD_EXPORT int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id);
 
@@ -127,7 +127,7 @@ STEPD_EXPORT int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usag
 /* Limits the container, or with a rank that task's part of it, at any time of its life. Those
  * whose bit is not set stay as they are. On failure text has in one sentence, of at most size
  * bytes with its NUL, which limit it was and what to do; those applied before it stay.
- * EOPNOTSUPP: this machine, or this container's place, can't. EINVAL, ERANGE: the kernel refuses
+ * EOPNOTSUPP: this machine, or this container's cgroup, can't. EINVAL, ERANGE: the kernel refuses
  * the value. */
 STEPD_EXPORT int proctrack_p_set_limits(
 	uint64_t id, const uint32_t *rank, const stepd_limits_t *limits, char *text, size_t size);

@@ -117,7 +117,7 @@ static int strv_compare_names(const char *a, const char *b)
 	return (*a == '=' ? 0 : (unsigned char)*a) - (*b == '=' ? 0 : (unsigned char)*b);
 }
 
-static int compare_places(const void *a, const void *b, void *userdata)
+static int compare_entries(const void *a, const void *b, void *userdata)
 {
 	char *const *entries = userdata;
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -134,7 +134,7 @@ int strv_names_make(struct strv_names *names, char *const *entries, size_t n)
 		return -ENOMEM;
 	for (i = 0; i < n; i++)
 		order[i] = i;
-	qsort_r(order, n, sizeof(*order), compare_places, (void *)entries);
+	qsort_r(order, n, sizeof(*order), compare_entries, (void *)entries);
 	*names = (struct strv_names){.entries = entries, .order = order, .n = n};
 	return 0;
 }

@@ -48,7 +48,7 @@ static int take_descriptor(const struct cli_option *o, const char *arg, void *in
 		return err_set_text(err, -EINVAL, "'%s' is no descriptor's number", arg);
 	if (fcntl((int)fd, F_GETFD) < 0)
 		return err_set(err, -errno, "descriptor %u", fd);
-	/* One of the three stays what it is for the tasks: a copy of it is closed in its place. */
+	/* One of the three stays what it is for the tasks: a copy of it is closed instead. */
 	*ret_fd = fd > STDERR_FILENO ? (int)fd : fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
 	return *ret_fd < 0 ? err_set(err, -errno, "copy descriptor %u", fd) : 0;
 }
@@ -325,8 +325,8 @@ int cli_adopt(int argc, char **argv)
 
 /* ---- stepd continue ------------------------------------------------------------------------ */
 
-/* stepd continue: what an agent executes in its own place when it is upgraded (reexec.h). Nobody
- * else has the descriptor. */
+/* stepd continue: what an agent executes in place of its own program when it is upgraded
+ * (reexec.h). Nobody else has the descriptor. */
 
 /* On one line: an agent that is about to be replaced logs its beginning. */
 _noreturn_ static void check_continue(int fd)

@@ -562,7 +562,7 @@ void control_accept_at(struct control *c, enum listener_kind kind, int fd)
 	ev_io_start(c->options.loop, &listener->io);
 }
 
-/* Accepts at a new socket in the place of what is there: of mode 0666 for all, else 0600 and that
+/* Accepts at a new socket, which replaces what is there: of mode 0666 for all, else 0600 and that
  * of the owner with him as the file's owner. */
 static int control_listen(struct control *c, enum listener_kind kind, struct err *err)
 {

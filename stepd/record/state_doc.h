@@ -19,10 +19,10 @@ struct json_t;
 
 /* ---- added processes ----------------------------------------------------------------------- */
 
-/* The processes that were added to a step from outside, where its tracker has no place of its own
- * on the machine: once the agent is dead nothing but their numbers shows that they are the step's.
- * So they stand in state.json, each with its start time, before AddPid is answered. Those that have
- * ended are forgotten at the next one. */
+/* The processes that were added to a step from outside, where its tracker has no state of its own
+ * on the machine: once the agent is dead nothing but their numbers shows that they are the
+ * step's. So they stand in state.json, each with its start time, before AddPid is answered. Those
+ * that have ended are forgotten at the next one. */
 
 struct added_process {
 	pid_t pid;

@@ -525,9 +525,9 @@ static int open_node(int dev_fd, const char *name, uint64_t resolve)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A node at its own place may be anywhere below /dev, for only root makes nodes; a link only on
- * /dev itself, where udev makes those in disk/by-id and the like: not in /dev/shm, where anybody
- * does, nor out of /dev. */
+/* A device node may be anywhere below /dev, for only root makes nodes; a link only on /dev
+ * itself, where udev makes those in disk/by-id and the like: not in /dev/shm, where anybody does,
+ * nor out of /dev. */
 static int open_device(const char *path)
 {
 	_cleanup_close_ int dev_fd = open(DEV, O_PATH | O_DIRECTORY | O_CLOEXEC);

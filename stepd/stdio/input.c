@@ -427,7 +427,7 @@ struct toolin *toolin_free(struct toolin *input)
 	return NULL;
 }
 
-/* ---- a new program ------------------------------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 void toolin_save(const struct toolin *input, struct handover *h, json_t *object)
 {

@@ -442,7 +442,7 @@ struct copy *copy_free(struct copy *copy)
 	return NULL;
 }
 
-/* ---- a new program ------------------------------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 void copy_save(const struct copy *copy, struct handover *h, json_t *object)
 {

@@ -611,7 +611,7 @@ struct pump *pump_free(struct pump *pump)
 	return NULL;
 }
 
-/* ---- handed over to a new program ---------------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 int64_t pump_number_of(const struct pump_dest *dest)
 {

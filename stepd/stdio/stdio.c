@@ -462,7 +462,7 @@ struct stdio *stdio_free(struct stdio *io)
 	return NULL;
 }
 
-/* ---- handed over to a new program ---------------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 /* Of the launch only what tasks need that join the step: not the tasks' ends, nor /dev/null. */
 void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object)

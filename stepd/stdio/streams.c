@@ -329,7 +329,7 @@ int stdio_share_again(struct stdio *io, struct err *err)
 	return r < 0 ? r : renew_output(io, STDERR_FILENO, err);
 }
 
-/* ---- for the program that goes on ---------------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 /* As share_output(), with what that opened once. */
 static int restore_output(

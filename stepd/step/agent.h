@@ -51,8 +51,8 @@ struct agent_options {
 int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
 	struct err *err) _must_check_;
 
-/* In a program that was executed in an agent's place: goes on with its step, by what the agent has
- * handed over on fd (reexec.h), and ends as agent_run() does. */
+/* In a program that an agent has executed in place of its own: goes on with its step, from what
+ * the agent has handed over on fd (reexec.h), and ends as agent_run() does. */
 int agent_continue(int fd, const char *version, const struct frontend *frontend, int *ret_code,
 	struct err *err) _must_check_;
 

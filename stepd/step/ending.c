@@ -652,7 +652,7 @@ void ending_unwatch(struct agent *a)
 	requests_clear(&a->requests);
 }
 
-/* ---- a new program in the agent's place ---------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 /* Where the end was requested with another sequence than the step's own. */
 static void save_kill_steps(const struct agent *a, struct handover *h, json_t *array)

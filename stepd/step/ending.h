@@ -53,7 +53,7 @@ void ending_settle(struct agent *a);
 void ending_streams_done(void *userdata);
 
 /* For the program that goes on with the step (handover.h): the escalation, the limits, the
- * suspension. restore: in the place of ending_watch() and ending_started(). */
+ * suspension. restore: instead of ending_watch() and ending_started(). */
 void ending_save(struct agent *a, struct handover *h, struct json_t *object);
 int ending_restore(struct agent *a, const struct handover *h, const struct json_t *object,
 	struct err *err) _must_check_;

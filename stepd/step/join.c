@@ -240,11 +240,11 @@ static void join_on_report(const struct child_report *report, void *userdata)
 {
 	struct join *j = userdata;
 	struct agent *a = j->a;
-	uint32_t place = report->local_id - j->part.joined.first_local;
+	uint32_t index = report->local_id - j->part.joined.first_local;
 	struct err err = ERR_INIT;
 	struct task *task;
 
-	if (place >= j->forked)
+	if (index >= j->forked)
 		return; /* a child can't write that; nothing to name */
 	task = &a->tasks.v[report->local_id];
 	if (report->stage == CHILD_STAGE_EXEC && report->error == 0) {
@@ -253,7 +253,7 @@ static void join_on_report(const struct child_report *report, void *userdata)
 	}
 	task->exec_status = child_report_explain(&j->launch.setup, report, &err);
 	task->dropped = true;
-	j->part.errors[place] = -err.code;
+	j->part.errors[index] = -err.code;
 	if (j->err.code == 0)
 		j->err = err;
 }
@@ -352,9 +352,9 @@ static int check_size(const struct plan *plan, const struct join_request *reques
 		ENVIRON_BYTES_MAX, request->groups_count, one);
 }
 
-/* places: the ranks among the spawn's. */
+/* spawn_ranks: the tasks' ranks in the spawn. */
 static int make_program(
-	const struct plan *plan, struct join_part *part, size_t k, const uint32_t *places)
+	const struct plan *plan, struct join_part *part, size_t k, const uint32_t *spawn_ranks)
 {
 	struct join_group *group = &part->request.groups[k];
 	struct plan_program *program = &part->programs[k];
@@ -362,7 +362,7 @@ static int make_program(
 
 	if (r == 0)
 		r = environ_make_joined(&plan->programs[0].env, &group->env, part->joined.size,
-			places, part->joined.count, &program->env);
+			spawn_ranks, part->joined.count, &program->env);
 	if (r == 0)
 		r = environ_task_reserve(&part->task_env, program->env.n);
 	program->argv = group->argv.v;
@@ -373,21 +373,21 @@ static int make_program(
 static int make_programs(const struct plan *plan, struct join_part *part)
 {
 	const struct join_request *request = &part->request;
-	_cleanup_free_ uint32_t *places = calloc(request->count, sizeof(*places));
+	_cleanup_free_ uint32_t *spawn_ranks = calloc(request->count, sizeof(*spawn_ranks));
 	uint32_t i, n = 0;
 	size_t k;
-	int r = places ? 0 : -ENOMEM;
+	int r = spawn_ranks ? 0 : -ENOMEM;
 
 	for (k = 0; r == 0 && k < request->groups_count; k++) {
 		for (i = 0; i < request->groups[k].count; i++) {
-			places[n] = request->groups[k].rank + i;
-			part->ranks[n] = request->first_rank + places[n];
+			spawn_ranks[n] = request->groups[k].rank + i;
+			part->ranks[n] = request->first_rank + spawn_ranks[n];
 			part->task_program[n] = (uint32_t)k;
 			n++;
 		}
 	}
 	for (k = 0; r == 0 && k < request->groups_count; k++)
-		r = make_program(plan, part, k, places);
+		r = make_program(plan, part, k, spawn_ranks);
 	return r;
 }
 
@@ -416,7 +416,7 @@ static int make_arrays(struct agent *a, struct join_part *part)
 	return make_programs(&a->plan, part);
 }
 
-/* ---- their places -------------------------------------------------------------------------- */
+/* ---- their ranks --------------------------------------------------------------------------- */
 
 /* Node 0's service numbers spawns and ranks. None may stand for two tasks here. */
 static int check_numbers(const struct agent *a, const struct join_request *request, struct err *err)
@@ -517,9 +517,9 @@ static int join_part_make(
 /* ---- the socket pairs ---------------------------------------------------------------------- */
 
 /* Before a task's fork. */
-static int join_part_open(struct agent *a, struct join_part *part, uint32_t place, struct err *err)
+static int join_part_open(struct agent *a, struct join_part *part, uint32_t index, struct err *err)
 {
-	const struct join_group *group = &part->request.groups[part->task_program[place]];
+	const struct join_group *group = &part->request.groups[part->task_program[index]];
 	struct mpi_service *service = mpi_get_service(a->mpi.host);
 	_cleanup_free_ char **own = NULL;
 	int pair[2] = {-1, -1}, r;
@@ -528,14 +528,14 @@ static int join_part_open(struct agent *a, struct join_part *part, uint32_t plac
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, -errno,
 			"make a task's descriptor (raise the limit of open files, ulimit -Hn)");
-	part->fds[place] = pair[1];
+	part->fds[index] = pair[1];
 	r = join_group_environ(
-		group, part->ranks[place] - part->joined.first_rank - group->rank, &own);
+		group, part->ranks[index] - part->joined.first_rank - group->rank, &own);
 	if (r < 0)
 		(void)close_fd(pair[0]);
 	else
 		r = mpi_service_add_task_take(
-			service, part->joined.first_local + place, pair[0], own);
+			service, part->joined.first_local + index, pair[0], own);
 	/* the service never waits for one of them */
 	if (r == 0 && pair[1] >= 0 && fcntl(pair[1], F_SETFL, O_NONBLOCK) < 0)
 		r = -errno;

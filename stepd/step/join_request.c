@@ -201,9 +201,9 @@ int join_request_read(const json_t *message, struct join_request *ret_request, s
 	return 0;
 }
 
-int join_group_environ(const struct join_group *group, uint32_t place, char ***ret_environ)
+int join_group_environ(const struct join_group *group, uint32_t index, char ***ret_environ)
 {
-	const json_t *array = json_array_get(group->environ, place);
+	const json_t *array = json_array_get(group->environ, index);
 	size_t n = json_array_size(array), i;
 	char **own;
 

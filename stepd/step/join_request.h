@@ -45,10 +45,10 @@ int join_request_id(const struct json_t *message, int64_t *ret_id, struct err *e
 int join_request_read(const struct json_t *message, struct join_request *ret_request,
 	struct err *err) _must_check_;
 
-/* The entries of this task alone, place counting the tasks of the group: borrowed texts, for
- * free(). *ret_environ is NULL where there are none. 0 or -ENOMEM. */
+/* The entries of this task alone, the index-th of the group: borrowed texts, for free().
+ * *ret_environ is NULL where there are none. 0 or -ENOMEM. */
 int join_group_environ(
-	const struct join_group *group, uint32_t place, char ***ret_environ) _must_check_;
+	const struct join_group *group, uint32_t index, char ***ret_environ) _must_check_;
 
 void join_request_clear(struct join_request *request);
 #define _cleanup_join_request_ _cleanup_(join_request_clear)

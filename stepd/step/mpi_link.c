@@ -735,7 +735,7 @@ void mpi_link_close(struct agent *a)
 	a->mpi.link = NULL;
 }
 
-/* ---- a new program in the agent's place ---------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 void mpi_link_save(const struct agent *a, struct handover *h, json_t *object)
 {

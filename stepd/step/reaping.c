@@ -299,8 +299,8 @@ static int exit_watch_read_status(int pidfd, int *ret_status)
 	return 1;
 }
 
-/* Whether /proc shows us all of that process: it writes a 0 in the place of what it hides. The link
- * has the same condition as the status (PTRACE_MODE_READ_FSCREDS), and a zombie has it, too. */
+/* Whether /proc shows us all of that process: it writes a 0 for what it hides. The link has the
+ * same condition as the status (PTRACE_MODE_READ_FSCREDS), and a zombie has it, too. */
 static bool is_open_to_us(pid_t pid)
 {
 	char path[64], target[64];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * An upgrade while the step runs: SIGUSR2, or the method Reexec, has the agent execute its new
- * program in its own place. The process stays the same one, so its children stay its children, its
- * locks stay locked, and its descriptors open; what it knows goes over in a handover (handover.h).
+ * program in place of the running one. The process stays the same one, so its children stay its
+ * children, its locks stay locked, and its descriptors open; what it knows goes over in a
+ * handover (handover.h).
  *
  *   the container's requests rest -> a child tries the new program, with all that there is to hand
  *   over: it restores the whole of it, and ends -> the state of that moment is written down ->

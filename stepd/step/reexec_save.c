@@ -210,7 +210,7 @@ static void restore_stopped(struct agent *a, const json_t *object)
 	}
 }
 
-/* A tracker without a place of its own on the machine may know some members by nothing else. */
+/* A tracker without state of its own on the machine may know some members only by this. */
 static void save_container(const struct agent *a, struct handover *h, json_t *object)
 {
 	json_t *array = handover_put_array(h, object, "members");

@@ -598,7 +598,7 @@ bool requests_is_busy(const struct requests *rq)
 	return rq->now || worker_is_busy(&rq->worker);
 }
 
-/* ---- a new program in the agent's place ---------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 static const char *const kind_names[] = {
 	[REQUEST_SIGNAL] = "signal",

@@ -81,8 +81,8 @@ void result_send_ready(struct agent *a);
 /* The step is over: what is left is written now, unless the reader takes nothing for seconds. */
 void result_end_ready(struct agent *a);
 
-/* In a new program in the agent's place: what the reader has not taken, NULL where all is written.
- * 0 or -ENOMEM. */
+/* At a re-exec, in the new program: what the reader has not taken, NULL where all is written. 0
+ * or -ENOMEM. */
 int result_restore_ready(struct agent *a, const char *text, size_t size) _must_check_;
 
 /* Closes it, with what is not written yet. */

@@ -431,7 +431,7 @@ void suspend_adopted(struct agent *a, bool suspending)
 		add(a, REQUEST_RESUME); /* a signal freezes for a moment, too */
 }
 
-/* ---- a new program in the agent's place ---------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 void suspend_save(const struct suspend *s, struct handover *h, struct json_t *object)
 {

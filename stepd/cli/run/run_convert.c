@@ -251,7 +251,7 @@ int run_take_no_kill(const struct cli_option *o, const char *arg, void *into, st
 	return run_take_bad_exit(o, "0", into, err);
 }
 
-/* ---- streams and places -------------------------------------------------------------------- */
+/* ---- streams and directories --------------------------------------------------------------- */
 
 int run_take_stream(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
