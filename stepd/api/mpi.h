@@ -44,8 +44,8 @@ typedef struct {
  * their descriptors hung up.
  *
  * main serves until its link to the agent hangs up and no task speaks with it any more, and
- * returns the process's exit status. Before anything else it hands out what tasks need and
- * reports that it is ready, or why it can't be: mpi/link.h has the messages of the link.
+ * returns the process's exit status. Before anything else it sends what tasks need and reports
+ * that it is ready, or why it can't be: mpi/link.h has the messages of the link.
  */
 
 /* How the service processes of a step's nodes reach each other: mpi/wire. */
@@ -127,7 +127,7 @@ STEPD_EXPORT mpi_plugin_client_state_t *p_mpi_hook_client_prelaunch(
 STEPD_EXPORT int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env);
 
 /* In the task's process, as the user, right before exec. env is this task's; what the service has
- * handed out for it stands there already. */
+ * sent for it is there already. */
 STEPD_EXPORT void p_mpi_hook_slurmstepd_task(const mpi_plugin_task_info_t *job, char ***env);
 
 /* Optional, for plugins whose task hook would change the environment and nothing else: a plugin

@@ -75,7 +75,7 @@ typedef struct {
 
 typedef void (*stepd_tell_fn)(void *ctx, const stepd_finding_t *finding);
 
-/* Optional. Looks closely at what the plugin needs and offers on this machine, for this process,
+/* Optional. Checks closely what the plugin needs and offers on this machine, for this process,
  * and reports each finding, good ones too, in an order that reads well; called after init(). It
  * may try things out, but changes nothing that others see and leaves nothing behind, also if it
  * is killed in the middle: what an earlier call left then it removes. It takes no longer than

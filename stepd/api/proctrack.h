@@ -112,7 +112,7 @@ STEPD_EXPORT void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t l
 
 /* A descriptor that shows an exceptional condition (EPOLLPRI) whenever the container may have
  * become empty or populated; the caller closes it. Before each wait it must be read from its
- * start. EOPNOTSUPP: there is none, look at the container at every SIGCHLD instead. */
+ * start. EOPNOTSUPP: there is none; read the container at every SIGCHLD instead. */
 STEPD_EXPORT int proctrack_p_event_fd(uint64_t id);
 
 /* The directory below which this process's containers hang, for another process that is to find

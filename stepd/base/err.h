@@ -46,7 +46,7 @@ int err_prefix(struct err *err, const char *fmt, ...) _printf_(2, 3);
 
 /* Moves a failure into the list, where there is one: true, and the caller goes on to find more.
  * Not want of memory. False: it stays, and is to be returned. What was collected before, and is
- * handed on without a text, counts once. */
+ * returned without a text, counts once. */
 bool err_collect(struct err *err);
 void err_list_clear(struct err_list *list);
 #define _cleanup_err_list_ _cleanup_(err_list_clear)

@@ -35,10 +35,10 @@ DIR *fs_opendir(int dirfd, const char *name);
 
 /* The names in a directory, read by the descriptor itself and a few at a time: readdir(3) takes a
  * descriptor of its own, and a thousand names before it gives the first. Calls fn for each name
- * from where fd stands, "." and ".." too, until it returns other than 0, which is handed on. type
+ * from where fd stands, "." and ".." too, until it returns other than 0, which is returned. type
  * is one of DT_... of <dirent.h>. At most piece_bytes are read before fn gets them, up to
- * DIRNAMES_PIECE_MAX: 20 for a name and its length, in eights. -errno where the directory can't be
- * read, -EINVAL where one name takes more. */
+ * DIRNAMES_PIECE_MAX: 20 for a name and its length, in eights. -errno where the directory can't
+ * be read, -EINVAL where one name takes more. */
 typedef int (*dirnames_fn)(const char *name, uint8_t type, void *userdata);
 int dirnames_each(int fd, size_t piece_bytes, dirnames_fn fn, void *userdata) _must_check_;
 

@@ -12,7 +12,7 @@
 
 #define HOSTLIST_NAME_MAX 255u
 
-/* Calls add for each name, in order, until it returns a negative number, which is handed on; NULL
+/* Calls add for each name, in order, until it returns a negative number, which is returned; NULL
  * only checks the text. -EINVAL: no such list; -E2BIG: more than most names. */
 typedef int (*hostlist_fn)(const char *name, void *userdata);
 int hostlist_each(const char *text, size_t most, hostlist_fn add, void *userdata) _must_check_;

@@ -35,7 +35,7 @@ int parse_size(const char *text, uint64_t bare_unit, uint64_t *ret_bytes) _must_
 const char *parse_plugin_name(const char *text, const char *kind);
 
 /* A list of numbers and ranges, "0-3,8": calls add for each, ascending within a range, until it
- * returns a negative number, which is handed on. Numbers are below limit. */
+ * returns a negative number, which is returned. Numbers are below limit. */
 typedef int (*parse_range_fn)(uint32_t n, void *userdata);
 int parse_ranges(const char *text, uint32_t limit, parse_range_fn add, void *userdata) _must_check_;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which CPUs share a core, a socket and a NUMA node. Found out with hwloc, in a process of its own
- * that loads it and hands over a table: the agent, whose size each fork of a task pays for, never
+ * Which CPUs share a core, a socket and a NUMA node. Found out with hwloc, in a process of its
+ * own that loads it and sends a table: the agent, whose size each fork of a task pays for, never
  * has it, and an XML file that hwloc can't bear (2.9 dies of some) ends that process only. It has
  * the step's user, no descriptor of the agent's, and limited time; its table is checked.
  * topology.c is the only file that includes its header.

@@ -16,9 +16,9 @@
 #define INVALID_PARAMETER   SERVICE_INTERFACE ".InvalidParameter"
 #define EXPECTED_MORE       SERVICE_INTERFACE ".ExpectedMore"
 
-/* ---- replies --------------------------------------------------------------------------------- */
+/* ---- replies ------------------------------------------------------------------------------- */
 
-/* Replies: text around the caller's, handed to the kernel at once where it takes it. */
+/* Replies: text around the caller's, sent at once as far as the kernel takes it. */
 
 const struct control_peer *control_call_peer(const struct control_call *call)
 {
@@ -143,7 +143,7 @@ void *control_call_get_holder(const struct control_call *call)
 	return call->gone_userdata;
 }
 
-/* ---- org.varlink.service --------------------------------------------------------------------- */
+/* ---- org.varlink.service ------------------------------------------------------------------- */
 
 /* org.varlink.service, which every Varlink service has (https://varlink.org/Service): what it is
  * and which interfaces it speaks. Open to everybody. */
@@ -222,7 +222,7 @@ static const struct control_method service_methods[] = {
 		.run = get_description},
 };
 
-/* ---- a frame becomes a call ------------------------------------------------------------------ */
+/* ---- a frame becomes a call ---------------------------------------------------------------- */
 
 struct envelope {
 	json_t *doc; /* owned */

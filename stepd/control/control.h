@@ -167,7 +167,7 @@ void control_reply_text(struct control_call *call, const char *parameters, size_
 void control_error_take(struct control_call *call, const char *name, struct json_t *parameters);
 void control_no_memory(struct control_call *call);
 
-/* Calls fn once, from the loop, when all answers so far are in the kernel's hands. */
+/* Calls fn once, from the loop, when the kernel has all answers so far. */
 void control_call_on_drained(struct control_call *call,
 	void (*fn)(struct control_call *call, void *userdata), void *userdata);
 

@@ -2,10 +2,10 @@
  *
  * The control service's insides, shared by the files of stepd/control/ and its tests.
  *
- * A connection reads, or runs one call, or writes: only with nothing to answer and nothing to write
- * it takes more input. It never ends inside of a function that somebody else called: conn_fail()
- * closes it at once, and the next turn of the loop calls on_gone() of its call and frees it. So a
- * struct conn is valid in every callback, and what follows a reply may look at it.
+ * A connection reads, or runs one call, or writes: only with nothing to answer and nothing to
+ * write it takes more input. It never ends inside of a function that somebody else called:
+ * conn_fail() closes it at once, and the next turn of the loop calls on_gone() of its call and
+ * frees it. So a struct conn is valid in every callback, and code behind a reply may read it.
  */
 #ifndef STEPD_CONTROL_CONTROL_IMPL_H
 #define STEPD_CONTROL_CONTROL_IMPL_H

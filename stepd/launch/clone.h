@@ -19,7 +19,7 @@ struct clone {
 			* runs on this stack, of stack_size bytes, both multiples of 16 */
 	size_t stack_size;
 	bool siblings;      /* the child is the caller's parent's (CLONE_PARENT) */
-	bool clone3_absent; /* found out; the caller hands it from one call to the next */
+	bool clone3_absent; /* found out; the caller passes it from one call to the next */
 };
 
 /* Calls run(arg) in the child, where it must not return; *cleared has whether its signals are

@@ -65,7 +65,7 @@ DEFINE_CLEANUP(struct plugin *, plugin_unload);
 #define _cleanup_plugin_ _cleanup_(plugin_unload_p)
 
 /* Calls found for every file of kind in dir, by its name without kind and suffix, in the order of
- * the alphabet, until one returns a negative number, which is handed on. */
+ * the alphabet, until one returns a negative number, which is returned. */
 typedef int (*plugin_found_fn)(const char *name, void *userdata);
 int plugin_each(const char *dir, const struct plugin_kind *kind, plugin_found_fn found,
 	void *userdata, struct err *err) _must_check_;

@@ -65,7 +65,7 @@ int steps_read_result(int dir_fd, struct json_t **ret_doc) _must_check_;
 int steps_is_locked(int dir_fd) _must_check_;
 
 /* Calls visit for each directory below the runtime directory that could be a step's, until it
- * returns other than 0, which is handed on. path is absolute; both are borrowed for the call. */
+ * returns other than 0, which is returned. path is absolute; both are borrowed for the call. */
 typedef int (*steps_dir_fn)(int dir_fd, const char *path, void *userdata);
 int steps_each_dir(
 	const char *runtime_dir, steps_dir_fn visit, void *userdata, struct err *err) _must_check_;
@@ -73,7 +73,7 @@ int steps_each_dir(
 /* Whether an agent holds the lock of that directory; as another user, whether there is one. */
 bool steps_agent_lives(int dir_fd);
 
-/* Calls found for each step of this node, until it returns other than 0, which is handed on. No
+/* Calls found for each step of this node, until it returns other than 0, which is returned. No
  * runtime directory: no steps. What can't be read is left out. */
 typedef int (*steps_found_fn)(const struct step_entry *entry, void *userdata);
 int steps_each(const char *runtime_dir, steps_found_fn found, void *userdata,

@@ -21,8 +21,8 @@ struct toolin;
 
 /* ---- one input for several tasks ----------------------------------------------------------- */
 
-/* Hands one input to several tasks: each gets every byte. A piece is read when all have taken the
- * one before, so the slowest reader sets the pace and one buffer serves them all. A task that
+/* Copies one input to several tasks: each gets every byte. A piece is read when all have taken
+ * the one before, so the slowest reader sets the pace and one buffer serves them all. A task that
  * closed its stdin is left out; when the input ends, each has the end of its pipe. */
 
 /* fd is borrowed. */

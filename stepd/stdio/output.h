@@ -75,8 +75,8 @@ DEFINE_CLEANUP(struct sink *, sink_free);
 
 int copy_new(struct ev_loop *loop, const struct log *log, struct copy **ret_copy) _must_check_;
 
-/* Opens the way if there is none: then *ret_fd is the reader's end, the caller's to hand over and
- * to close; else -1. */
+/* Opens the socket if there is none: then *ret_fd is the reader's end, for the caller to send and
+ * close; else -1. */
 int copy_open(struct copy *copy, int *ret_fd) _must_check_;
 
 /* Nothing waits: what can't be sent now is added to *lost, the stream's own count, which goes out

@@ -2,13 +2,13 @@
  *
  * The tasks' standard streams. Wherever it can be, a task writes straight to its end (a file it
  * opened as the user, the agent's own descriptor) and no byte passes through the agent. The agent
- * carries bytes only to put labels before lines, to hand its stdin to tasks, and where the spec
+ * carries bytes only to put labels before lines, to copy its stdin to tasks, and where the spec
  * lets tools have copies of the output (forward) or give the tasks their stdin (pump.h, input.h).
  *
  * Life: stdio_open() before the first fork opens what tasks share; stdio_task_open() right before
- * a task's fork and stdio_task_close() after it; stdio_start() when all are forked; stdio_finish()
- * when the container is empty: what is in the pipes still comes out, then done() is called.
- * Descriptors are O_CLOEXEC; a child dup2()s them to 0, 1 and 2.
+ * a task's fork and stdio_task_close() after it; stdio_start() when all are forked;
+ * stdio_finish() when the container is empty: what is in the pipes still comes out, then done()
+ * is called. Descriptors are O_CLOEXEC; a child dup2()s them to 0, 1 and 2.
  */
 #ifndef STEPD_STDIO_STDIO_H
 #define STEPD_STDIO_STDIO_H
@@ -78,10 +78,10 @@ void stdio_task_close(struct stdio *io, struct stdio_task *task);
 /* Begins to carry bytes, and closes the shared files that only tasks write to. */
 void stdio_start(struct stdio *io);
 
-/* ---- tools, by way of the MPI service process (mpi/link.h) ---- */
+/* ---- tools, by way of the MPI service process (mpi/link.h) --------------------------------- */
 
 /* Copies from now on these streams of these tasks (NULL: of all, else ascending). *ret_fd: a new
- * descriptor to hand to the reader and to close, or -1: it has it. -EOPNOTSUPP: nothing of that
+ * descriptor to send to the reader and to close, or -1: it has one. -EOPNOTSUPP: nothing of that
  * passes through the agent. */
 int stdio_copy(struct stdio *io, const uint32_t *ranks, size_t count, unsigned streams,
 	int *ret_fd) _must_check_;

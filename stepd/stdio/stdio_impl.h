@@ -66,7 +66,7 @@ struct stdio {
 	int null_fd;
 	struct pump *pump;           /* with labels, or raw where tools may have copies */
 	struct copy *copy;           /* what the pump carries, for tools; NULL: without a pump */
-	struct stdin_writer *writer; /* where the agent hands out its stdin */
+	struct stdin_writer *writer; /* where the agent copies its stdin to tasks */
 	struct toolin *input;        /* where stdin comes from tools */
 	unsigned join_copy; /* streams of tasks that join which are copied from the first byte */
 	struct shared shared[3];
@@ -78,7 +78,7 @@ struct stdio {
 	void *userdata;
 };
 
-/* ---- streams.c ------------------------------------------------------------------------------- */
+/* ---- streams.c ----------------------------------------------------------------------------- */
 
 bool stdio_is_dev_null(int fd);
 

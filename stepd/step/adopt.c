@@ -35,7 +35,7 @@ struct successor {
 	struct agent_options options; /* those given, and for the others the dead agent's */
 };
 
-/* Looks for directories of the name "<node>_<label>"; all others are not ours to judge. */
+/* Searches directories of the name "<node>_<label>"; all others are ignored. */
 static int find_node(DIR *dir, const char *node, const char *label, char **ret_node)
 {
 	_cleanup_free_ char *found = NULL;
@@ -412,7 +412,7 @@ static void warn_of_streams(const struct agent *a)
 	if (spec->in.mode == SPEC_STREAM_ALL && spec->kind == STEPD_STEP_NORMAL &&
 		spec->local_ntasks > 1)
 		log_warning(a->log,
-			"the standard input of step %s was handed out by its dead agent: there is no "
+			"the standard input of step %s went through its dead agent: there is no "
 			"more",
 			a->plan.label);
 }

@@ -37,7 +37,7 @@ void ending_abort(struct agent *a, int code, enum log_level level, const char *w
  * NULL. One that runs already is cut short, if this one comes to its end earlier. */
 void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count);
 
-/* Looks whether the step is over and goes on to its next state if so. */
+/* If the step is over, goes on to its next state. */
 void ending_check(struct agent *a);
 
 void ending_unwatch(struct agent *a);

@@ -539,7 +539,7 @@ static int set_variables(json_t *doc, const struct steprun_options *o, enum layo
 	return r < 0 ? err_set(err, -ENOMEM, "read the options") : 0;
 }
 
-/* A document is UTF-8: a variable that is not can't be handed to an agent. */
+/* A document is UTF-8: a variable that is not can't be sent to an agent. */
 static void drop_foreign(json_t *doc, int verbosity)
 {
 	json_t *env = json_object_get(doc, "env"), *value;

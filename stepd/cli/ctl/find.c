@@ -3,7 +3,7 @@
  * stepctl find: the steps and tasks of any number of processes.
  *
  * The kernel is read first: a cgroup names its container, so that such a step needs no agent, and
- * each process is read once, however many steps there are. What is then left is looked up by the
+ * each process is read once, however many steps there are. What is then left is searched by the
  * agents of the steps of other trackers, all at the same time.
  */
 #include <fcntl.h>
@@ -148,7 +148,7 @@ static int namespace_visit(struct scan *scan, const char *name, namespace_fn fn,
 }
 
 /* Calls fn for each process that has a number there, with it and its pid here, until it returns
- * other than 0, which is handed on. */
+ * other than 0, which is returned. */
 static int namespace_each(ino_t inode, namespace_fn fn, void *userdata, struct err *err)
 {
 	_cleanup_closedir_ DIR *proc = opendir("/proc");

@@ -47,7 +47,7 @@ struct ps_tree {
 	struct node *nodes;           /* of the same indices */
 	size_t n;
 	size_t at;    /* printed last; NONE: nothing yet */
-	size_t first; /* where the next root is looked for */
+	size_t first; /* where the search for the next root begins */
 };
 
 /* By task, those of none last. */
