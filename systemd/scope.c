@@ -305,7 +305,7 @@ static int wait_answer(struct query *q)
 		if (r == 0)
 			r = q->lib->wait(q->bus, end_usec - now);
 		if (r < 0 && r != -EINTR)
-			return err_set(q->err, r, "talk to systemd over D-Bus");
+			return err_set(q->err, r, "communicate with systemd over D-Bus");
 	}
 }
 

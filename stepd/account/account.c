@@ -48,7 +48,7 @@ static void oom_log_task(
 		"task %u (pid %d) ran out of memory: the kernel killed %llu process%s of it%s%s",
 		task->rank, (int)task->pid, (unsigned long long)task->oom_kills,
 		task->oom_kills == 1 ? "" : "es",
-		now->source[STEPD_USAGE_MEMORY_PEAK_BYTES] ? "; the most it had was " : "",
+		now->source[STEPD_USAGE_MEMORY_PEAK_BYTES] ? "; its peak was " : "",
 		now->source[STEPD_USAGE_MEMORY_PEAK_BYTES]
 			? usage_text(now, STEPD_USAGE_MEMORY_PEAK_BYTES, peak)
 			: "");
@@ -150,7 +150,8 @@ static void oom_finish(struct account *acc)
 		oom_read_tasks(acc);
 	if (oom_is_unsettled(acc))
 		log_error(acc->setup.log,
-			"the step ran out of memory: the kernel killed %llu more process%s, of no task's",
+			"the step ran out of memory: the kernel killed %llu more process%s, which "
+			"belong to no task",
 			(unsigned long long)(acc->oom.kills - acc->oom.attributed),
 			acc->oom.kills - acc->oom.attributed == 1 ? "" : "es");
 }
@@ -555,7 +556,7 @@ void account_report(struct account *acc, uint64_t end_ns)
 	};
 	text = usage_table_format(&view);
 	if (!text || report_write(setup->log->fd, text) < 0)
-		log_warning(setup->log, "can't print what the step has used");
+		log_warning(setup->log, "can't print the step's usage");
 }
 
 void account_save(const struct account *acc, struct handover *h, struct json_t *object)
@@ -585,7 +586,7 @@ int account_restore(struct account *acc, const struct account_setup *setup,
 		return r;
 	oom_restore(acc, json_get_object(object, "oom"), runs);
 	r = sample ? sample_restore(acc, h, sample, &acc->sample) : 0;
-	return r < 0 ? err_set(err, r, "go on with the samples") : 0;
+	return r < 0 ? err_set(err, r, "restore the samples") : 0;
 }
 
 void account_close(struct account *acc)

@@ -46,7 +46,7 @@ static int find_disk(const char *name, stepd_io_limit_t *io, struct err *err)
 	if (r < 0)
 		return r;
 	if (node.type != 'b')
-		return err_set_text(err, -ENOTBLK, "'%s' is no block device", name);
+		return err_set_text(err, -ENOTBLK, "'%s' is not a block device", name);
 	(void)snprintf(
 		path, sizeof(path), "/sys/dev/block/%u:%u/partition", node.major, node.minor);
 	if (access(path, F_OK) == 0)

@@ -640,7 +640,7 @@ int sample_parse_interval(const char *text, uint64_t *ret_ms, struct err *err)
 
 	if (parse_duration_ms(text, &ms) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%.200s' is no interval such as 1s, 500ms or 1m (--sample INTERVAL FILE)",
+			"'%.200s' is not an interval such as 1s, 500ms or 1m (--sample INTERVAL FILE)",
 			text);
 	if (ms < SAMPLE_INTERVAL_MS_LEAST || ms > SAMPLE_INTERVAL_MS_MOST)
 		return err_set_text(

@@ -341,7 +341,7 @@ int fs_check_parents(const char *path, const char *trusted, struct err *err)
 	char *slash;
 
 	if (snprintf(dir, sizeof(dir), "%s", path) >= (int)sizeof(dir))
-		return err_set(err, -ENAMETOOLONG, "open what is above '%s'", path);
+		return err_set(err, -ENAMETOOLONG, "open the parent directory of '%s'", path);
 	while ((slash = strrchr(dir, '/')) && dir[1]) {
 		slash[slash == dir] = '\0'; /* "/" itself comes last */
 		if (trusted && is_above(dir, trusted))
@@ -366,10 +366,10 @@ static int check_parents_of(const char *path, struct err *err)
 		return fs_check_parents(path, NULL, err);
 	here = getcwd(NULL, 0);
 	if (!here)
-		return err_set(err, -errno, "open what is above '%s'", path);
+		return err_set(err, -errno, "open the parent directory of '%s'", path);
 	if (asprintf(&whole, "%s/%s", here, path) < 0) {
 		whole = NULL;
-		return err_set(err, -ENOMEM, "open what is above '%s'", path);
+		return err_set(err, -ENOMEM, "open the parent directory of '%s'", path);
 	}
 	return fs_check_parents(whole, NULL, err);
 }
@@ -600,10 +600,10 @@ const char *userpath_explain(int error)
 {
 	switch (error < 0 ? -error : error) {
 	case ELOOP:
-		return "it leads through too many links, or through one of /proc to what a process "
-		       "has open, as /dev/fd/N does, and such links aren't followed for a step";
+		return "it leads through too many links, or through a link of /proc to an open "
+		       "file, such as /dev/fd/N, which is not followed for a step";
 	case EXDEV:
-		return "it is a file of /proc, and none of those is opened for a step";
+		return "it is a file of /proc, which is not opened for a step";
 	default:
 		return NULL;
 	}

@@ -177,8 +177,8 @@ static int err_outside(const struct listing *l, uint32_t n, struct err *err)
 {
 	char text[SHOWN_MAX];
 
-	return err_set_text(err, -EINVAL, "%s: %s %u is none of the step's (%s)", l->field, l->one,
-		n, binding_show(l->bound, text, sizeof(text)));
+	return err_set_text(err, -EINVAL, "%s: %s %u is not one of the step's (%s)", l->field,
+		l->one, n, binding_show(l->bound, text, sizeof(text)));
 }
 
 /* What the numbers stand for. */
@@ -213,9 +213,9 @@ static int read_item(
 		r = bitset_add_hex(&numbers, item->digits, item->digits_len);
 		if (r < 0) /* beyond what the kernel can have */
 			return err_set_text(err, -EINVAL,
-				"%s: the mask 0x%.*s%s has %s that the machine has not", l->field,
-				(int)(item->digits_len > 64 ? 64 : item->digits_len), item->digits,
-				item->digits_len > 64 ? "..." : "", l->many);
+				"%s: the mask 0x%.*s%s has %s that this machine does not have",
+				l->field, (int)(item->digits_len > 64 ? 64 : item->digits_len),
+				item->digits, item->digits_len > 64 ? "..." : "", l->many);
 		outside = bitset_first_outside(&numbers, l->bound);
 		if (outside != BITSET_NONE)
 			return err_outside(l, outside, err);

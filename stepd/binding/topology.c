@@ -113,7 +113,7 @@ static int choose_flags(struct hwloc *h)
 static int err_no_topology(const char *file, struct err *err)
 {
 	return err_set_text(err, -EINVAL,
-		"'%s' is no topology in the XML of hwloc (lstopo --of xml writes one)", file);
+		"'%s' is not a topology in the XML of hwloc (lstopo --of xml writes one)", file);
 }
 
 static int use_file(struct hwloc *h, const char *file, struct err *err)
@@ -131,7 +131,7 @@ static int use_file(struct hwloc *h, const char *file, struct err *err)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(err, fd < 0 ? fd : -errno, "open '%s'", file);
 	if (!S_ISREG(st.st_mode)) /* a FIFO would block the agent */
-		return err_set_text(err, -EINVAL, "'%s' is no regular file", file);
+		return err_set_text(err, -EINVAL, "'%s' is not a regular file", file);
 	r = fs_read_fd(fd, TOPOLOGY_FILE_MAX, &text, &size);
 	if (r < 0)
 		return err_set(err, r, "read '%s'", file);
@@ -359,7 +359,7 @@ static int take_answer(
 		return err_set_text(err, answer.code, "%s", answer.text);
 	size -= sizeof(answer);
 	if (answer.count == 0 || size != answer.count * sizeof(*t.cpus))
-		return err_set_text(err, -EIO, "what hwloc found was not handed over whole");
+		return err_set_text(err, -EIO, "hwloc's result is incomplete");
 	t.cpus = malloc(size);
 	if (!t.cpus)
 		return err_set(err, -ENOMEM, "read the machine's topology");

@@ -203,7 +203,7 @@ int bootstrap_read_card(char *text, struct bootstrap_card *ret_card, struct err 
 			return bad_card(err);
 		if (i == 0 && strcmp(field[0], FORMAT) != 0)
 			return err_set_text(err, -EPROTO,
-				"it is no stepd that this one (%s) can speak with; install the "
+				"it is not a stepd that this one (%s) can speak with; install the "
 				"same on all nodes",
 				stepd_version);
 	}
@@ -402,7 +402,8 @@ static int set_ranks(struct bootstrap *b, struct err *err)
 	request.counts = counts;
 	if (distribution && layout_parse(distribution, &request.kind, &request.plane) < 0)
 		return err_set_text(err, -EINVAL,
-			"distribution: '%.200s' is none of tasks to nodes", distribution);
+			"distribution: '%.200s' does not distribute tasks over nodes",
+			distribution);
 	if (request.kind == LAYOUT_ARBITRARY)
 		return err_set_text(err, -EINVAL, "distribution: arbitrary needs a list of hosts");
 	r = layout_make(&request, &layout, err);

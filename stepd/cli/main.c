@@ -112,9 +112,9 @@ static const struct {
 } commands[] = {
 	{"run", cli_run, "run a step: stepd run -n 4 -- PROGRAM [ARG...]"},
 	{"serve", cli_serve, "run the step of a spec file, for a node daemon"},
-	{"adopt", cli_adopt, "be the agent of a step whose agent has died"},
+	{"adopt", cli_adopt, "take over a step whose agent has died"},
 	{"continue", cli_continue,
-		"goes on with an agent's step: an agent that is upgraded calls it"},
+		"continue a step in a new program, for an agent that is upgraded"},
 	{"relay", cli_relay, "steprun's relay on a node"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},
 	{"plugins", cli_plugins, "the installed plugins and what they can do here"},

@@ -133,8 +133,8 @@ static int report_unknown(
 			continue;
 		if (*name && strncmp(options->rows[i].name, name, strlen(name)) == 0)
 			return err_set_text(err, -EINVAL,
-				"--%s is short for several options; write it out (see %s --help)",
-				name, options->command);
+				"--%s is ambiguous; write the option out (see %s --help)", name,
+				options->command);
 		distance = spec_name_distance(name, options->rows[i].name);
 		if (distance < least) {
 			least = distance;

@@ -45,7 +45,7 @@ static int take_descriptor(const struct cli_option *o, const char *arg, void *in
 	uint32_t fd;
 
 	if (parse_u32(arg, 0, 1u << 20, &fd) < 0)
-		return err_set_text(err, -EINVAL, "'%s' is no descriptor's number", arg);
+		return err_set_text(err, -EINVAL, "'%s' is not a descriptor's number", arg);
 	if (fcntl((int)fd, F_GETFD) < 0)
 		return err_set(err, -errno, "descriptor %u", fd);
 	/* One of the three stays what it is for the tasks: a copy of it is closed instead. */
@@ -60,7 +60,7 @@ static int take_socket(const struct cli_option *o, const char *arg, void *into, 
 	int r = take_descriptor(o, arg, into, err);
 
 	if (r == 0 && (fstat(*fd, &st) < 0 || !S_ISSOCK(st.st_mode)))
-		return err_set_text(err, -ENOTSOCK, "descriptor %s is no socket", arg);
+		return err_set_text(err, -ENOTSOCK, "descriptor %s is not a socket", arg);
 	return r;
 }
 
@@ -179,8 +179,8 @@ static void print_adopt_help(void)
 	puts("Usage: stepd adopt [OPTION...] STEP\n"
 	     "Takes over a step, JOB.STEP or NODE/JOB.STEP, whose agent has died.\n");
 	cli_options_print(adopt_rows, ARRAY_SIZE(adopt_rows), stdout);
-	puts("\nWhat is not given is as the dead agent had it. Exits with the step's status; 120 to "
-	     "127 are\ndescribed in stepd(8).");
+	puts("\nOptions that are not given are as the dead agent had them. Exits with the "
+	     "step's status; 120 to 127 are\ndescribed in stepd(8).");
 }
 
 /* Options that can't stand together. */

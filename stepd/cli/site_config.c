@@ -73,7 +73,8 @@ static int take_keep_result(struct site_config *config, _unused_ const struct si
 {
 	if (parse_duration_ms(value, &config->keep_result_ms) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%s' is no duration; write 90s, 5m, 2h or 1d, or 0 for no result", value);
+			"'%s' is not a duration; write 90s, 5m, 2h or 1d, or 0 for no result",
+			value);
 	config->keep_result_given = true;
 	return 0;
 }
@@ -107,7 +108,7 @@ static int take_deadline(
 
 	if (parse_duration_ms(value, &ms) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%s' is no duration; write 90s, 5m or 2h, or 0 for no deadline", value);
+			"'%s' is not a duration; write 90s, 5m or 2h, or 0 for no deadline", value);
 	return set_field(config, key, json_integer((json_int_t)ms), err);
 }
 
@@ -118,7 +119,7 @@ static int take_size(
 
 	if (parse_size(value, 1, &bytes) < 0 || bytes > INT64_MAX)
 		return err_set_text(err, -EINVAL,
-			"'%s' is no size; write 512M or 4G, or 0 for no limit", value);
+			"'%s' is not a size; write 512M or 4G, or 0 for no limit", value);
 	return set_field(config, key, json_integer((json_int_t)bytes), err);
 }
 
@@ -148,7 +149,7 @@ static int take_wire_fanout(
 
 	if (parse_u32(value, 2, 1024, &n) < 0)
 		return err_set_text(
-			err, -EINVAL, "'%s' is no whole number in the range 2 to 1024", value);
+			err, -EINVAL, "'%s' is not a whole number in the range 2 to 1024", value);
 	return set_field(config, key, json_integer(n), err);
 }
 
@@ -233,13 +234,12 @@ static int take_pair(void *user, const char *section, const char *name, const ch
 	if (i == ARRAY_SIZE(keys))
 		return report_line(reader,
 			err_set_text(&reader->err, -EINVAL,
-				"there is no key '%s'; stepd.conf(5) has those that there are",
-				name));
+				"there is no key '%s'; stepd.conf(5) lists the keys", name));
 	if (reader->given[i])
 		return report_line(reader,
 			err_set_text(&reader->err, -EINVAL,
-				"%s is given twice (a line that begins with a blank goes on with "
-				"the value before)",
+				"%s is given twice (a line that begins with a blank continues the value "
+				"before it)",
 				name));
 	reader->given[i] = true;
 	r = keys[i].take(reader->config, &keys[i], value, &reader->err);
@@ -279,7 +279,8 @@ static int check_file(int fd, const char *file, struct err *err)
 	if (fstat(fd, &st) < 0)
 		return err_set(err, -errno, "read the configuration '%s'", file);
 	if (!S_ISREG(st.st_mode))
-		return err_set_text(err, -EINVAL, "configuration: '%s' is no regular file", file);
+		return err_set_text(
+			err, -EINVAL, "configuration: '%s' is not a regular file", file);
 	r = fs_check_trusted(fd, file, err);
 	return r < 0 && err ? err_prefix(err, "configuration") : r;
 }
@@ -354,7 +355,7 @@ int site_take_keep_result(struct site_options *site, const char *arg, struct err
 {
 	if (parse_duration_ms(arg, &site->keep_result_ms) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%.200s' is no duration such as 90, 30s, 5m, 2h or 1d, or 0 for no result",
+			"'%.200s' is not a duration such as 90, 30s, 5m, 2h or 1d, or 0 for no result",
 			arg);
 	site->keep_result_given = true;
 	return 0;

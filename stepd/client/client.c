@@ -236,8 +236,7 @@ static int socket_gone(
 			"step %s has ended; its result is in %s/result.json", step, directory);
 	if (steps_is_locked(dir_fd) == 1)
 		return client_error(error, -ECONNREFUSED,
-			"step %s: its agent does not listen; it begins, or ends, in this moment",
-			step);
+			"step %s: its agent does not listen; it is just starting or ending", step);
 	if (faccessat(dir_fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return client_error(error, -ECONNREFUSED,
 			"step %s: its agent is gone; 'stepd adopt %s' takes the step over", step,
@@ -254,14 +253,14 @@ static int socket_failed(int r, int dir_fd, const char *directory, const char *s
 		return socket_gone(dir_fd, directory, step, error);
 	case -EAGAIN: /* of connect(2): its queue was full until the deadline */
 		return client_error(error, -ETIMEDOUT,
-			"step %s: its agent took no connection in %d ms; it may be stopped, or busy",
+			"step %s: its agent accepted no connection within %d ms; it may be stopped, or busy",
 			step, timeout_ms);
 	case -EACCES:
 		return client_error(error, -EPERM, "step %s: this user may not open '%s/socket'",
 			step, directory);
 	case -ENOTSOCK:
 		return client_error(error, r,
-			"step %s: '%s/socket' is no socket: no agent has put it there", step,
+			"step %s: '%s/socket' is not a socket: no agent has made it", step,
 			directory);
 	default:
 		return client_error_errno(
@@ -464,7 +463,7 @@ static const char *find_fault(const json_t *doc)
 	const json_t *error = json_object_get(doc, "error");
 
 	if (!json_is_object(doc))
-		return "it is no JSON object";
+		return "it is not a JSON object";
 	if (parameters && !json_is_object(parameters) && !json_is_null(parameters))
 		return "its parameters are no object";
 	if (continues && !json_is_boolean(continues))
@@ -483,7 +482,7 @@ int reply_parse(const char *text, size_t size, struct reply *ret_reply, const ch
 	json_t *parameters = json_get_object(doc, "parameters");
 	struct reply reply = {.continues = json_get_bool(doc, "continues", false)};
 
-	*ret_why = doc ? find_fault(doc) : "it is no JSON";
+	*ret_why = doc ? find_fault(doc) : "it is not JSON";
 	if (*ret_why)
 		return -EPROTO;
 	reply.parameters = parameters ? json_incref(parameters) : json_object();
@@ -510,7 +509,7 @@ int client_refuse(
 {
 	client->broken = true;
 	return client_error(error, -EPROTO,
-		"step %s: %s: what came is no answer: %s; is this the socket of a step's agent?",
+		"step %s: %s: the reply is invalid: %s; is this the socket of a step's agent?",
 		client->name, method, why);
 }
 
@@ -519,19 +518,19 @@ static int stream_failed(struct stepd_client *client, const char *method, int r,
 	struct stepd_error *error)
 {
 	if (r == -ETIMEDOUT && timeout_ms == 0)
-		return client_error(error, -EAGAIN, "step %s: %s: there is no answer yet",
-			client->name, method);
+		return client_error(
+			error, -EAGAIN, "step %s: %s: there is no reply yet", client->name, method);
 	if (r == -ETIMEDOUT)
 		return client_error(error, r,
-			"step %s: %s: no answer in %d ms; its agent may be stopped, or busy",
+			"step %s: %s: no reply within %d ms; its agent may be stopped, or busy",
 			client->name, method, timeout_ms);
 	if (r == -EMSGSIZE)
 		return client_refuse(client, method, "it has no end", error);
 	client->broken = true;
 	if (r == -ECONNRESET || r == -EPIPE)
 		return client_error(error, -ECONNRESET,
-			"step %s: %s: its agent ended the connection before the answer; connect "
-			"again to see whether it lives",
+			"step %s: %s: its agent ended the connection before the reply; connect again "
+			"to see whether it lives",
 			client->name, method);
 	return client_error_errno(error, r, "step %s: %s", client->name, method);
 }
@@ -684,7 +683,7 @@ int client_next(struct stepd_client *client, int timeout_ms, struct reply *ret_r
 
 	if (client->broken || !client->method)
 		return client_error(error, client->broken ? -ECONNRESET : -EINVAL,
-			"step %s: there is no answer to wait for on this connection", client->name);
+			"step %s: no reply is pending on this connection", client->name);
 	r = stream_next(&client->stream, stream_deadline(timeout_ms), &frame, &size);
 	if (r < 0)
 		return stream_failed(client, client->method, r, timeout_ms, error);
@@ -745,7 +744,7 @@ static int load_call(const struct stepd_client *client, const char *method, cons
 	json_error_t why;
 
 	if (length == 0 || method[length] || length > 255)
-		return client_error(error, -EINVAL, "step %s: '%s' is no name of a method",
+		return client_error(error, -EINVAL, "step %s: '%s' is not the name of a method",
 			client->name, method);
 	if (!text)
 		return 0;

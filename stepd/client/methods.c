@@ -151,7 +151,7 @@ static const struct remote_row {
 		.before = "its agent does not know the parameter '", .parameter = "parameter",
 		.after = "', or not this value of it"},
 	{"org.varlink.service.ExpectedMore", -EINVAL,
-		.before = "it has more answers than one: call it with STEPD_CALL_MORE"},
+		.before = "it has several replies: call it with STEPD_CALL_MORE"},
 	{NULL, -EIO, .format = format_unknown},
 };
 
@@ -351,8 +351,8 @@ int stepd_find_step(
 	int r;
 
 	if (!is_name(name))
-		return client_error(
-			error, -EINVAL, "'%s' is no name of a step (such as 7.0, or n1/7.0)", name);
+		return client_error(error, -EINVAL,
+			"'%s' is not the name of a step (such as 7.0, or n1/7.0)", name);
 	r = stepd_each_step(runtime_dir, match_step, &search, error);
 	if (r == 0)
 		r = choose_match(&search, ret_directory, error);
@@ -552,7 +552,7 @@ int stepd_signal(struct stepd_client *client, const char *signal,
 	/* kill(2)'s other meanings of a pid are refused: none of them means "the whole step". */
 	if (target && (target->pid < 0 || (target->start_ticks > 0 && target->pid == 0)))
 		return client_error(error, -EINVAL,
-			"step %s: Signal: %d is no pid of one process (a signal for all of a step "
+			"step %s: Signal: %d is not a pid of one process (a signal for all of a step "
 			"names none)",
 			client->name, (int)target->pid);
 	return call_done_take(
@@ -607,7 +607,7 @@ int stepd_notify(struct stepd_client *client, const char *message, struct stepd_
 
 	if (!parameters) /* jansson takes nothing else */
 		return client_error(
-			error, -EINVAL, "step %s: Notify: the message is no UTF-8", client->name);
+			error, -EINVAL, "step %s: Notify: the message is not UTF-8", client->name);
 	return call_done_take(client, "Notify", parameters, client->timeout_ms, error);
 }
 

@@ -408,7 +408,7 @@ static bool serve_one(struct conn *conn)
 		return false;
 	}
 	if (r < 0) {
-		conn_fail(conn, r == -EMSGSIZE ? "a call too long" : "what it sent is no call");
+		conn_fail(conn, r == -EMSGSIZE ? "a call too long" : "it sent an invalid call");
 		return false;
 	}
 	if (conn->fd < 0) /* the answer could not be sent */
@@ -528,7 +528,7 @@ static void queue_rest(struct conn *conn, const struct iovec *iov, size_t count,
 		r = buffer_add(&conn->out, (char *)iov[i].iov_base + skip, iov[i].iov_len - skip);
 	}
 	if (r < 0)
-		conn_fail(conn, "no memory for its answers");
+		conn_fail(conn, "no memory for its replies");
 	else
 		quota_update(conn);
 }
@@ -546,7 +546,7 @@ void conn_send(struct conn *conn, struct iovec *iov, size_t count)
 	if (buffer_size(&conn->out) == 0)
 		n = send_now(conn, iov, count);
 	if (n < 0)
-		conn_fail(conn, "it takes no more answers");
+		conn_fail(conn, "it reads no more replies");
 	else if ((size_t)n < size)
 		queue_rest(conn, iov, count, (size_t)n);
 }
@@ -569,7 +569,7 @@ static void conn_on_writable(struct ev_loop *loop, ev_io *io, _unused_ int reven
 	ssize_t n = send_now(conn, &iov, 1);
 
 	if (n < 0) {
-		conn_fail(conn, "it takes no more answers");
+		conn_fail(conn, "it reads no more replies");
 		return;
 	}
 	buffer_drop(&conn->out, (size_t)n);

@@ -389,7 +389,7 @@ static void accept_in_need(const struct listener *listener, int why)
 
 	if (!c->accept_failed)
 		log_warning(c->options.log,
-			"control socket: can't take a connection: %s; callers are turned away",
+			"control socket: can't accept a connection: %s; callers are rejected",
 			strerror(why));
 	c->accept_failed = true;
 	if (c->spare_fd >= 0) {

@@ -353,7 +353,7 @@ static int frontends_restore(
 	struct control_options options;
 
 	if (!f)
-		return err_set(err, -ENOMEM, "go on with the step's socket");
+		return err_set(err, -ENOMEM, "restore the step's socket");
 	operations_restore(f->operations, object);
 	options = make_options(f);
 	return control_restore(

@@ -438,7 +438,7 @@ static int note_added(struct agent *a, const struct procstat *st, pid_t pid, str
 	if (registry_get_root(a->registry))
 		return 0;
 	if (added_note(&a->origin.added, pid, st->start_ticks) < 0)
-		return err_set(err, -ENOMEM, "note process %d", (int)pid);
+		return err_set(err, -ENOMEM, "record process %d", (int)pid);
 	result_publish_state(a, suspend_state_name(a));
 	return 0;
 }
@@ -451,7 +451,7 @@ static int add_process(struct agent *a, const struct pidref *held, struct err *e
 	int r = procstat_read(held->pid, &st);
 
 	if (r < 0)
-		return err_set(err, r, "read of process %d", (int)held->pid);
+		return err_set(err, r, "read /proc of process %d", (int)held->pid);
 	obstacle = find_obstacle(a, held->pid, &st);
 	if (obstacle)
 		return err_set_text(err, -EINVAL, "process %d can't be added to the step: %s",

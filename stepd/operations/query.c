@@ -309,7 +309,7 @@ void op_list_pids(struct op_call *call, const json_t *parameters, struct operati
 		return;
 	r = get_members(o->a, &choice, &members, &n);
 	if (r < 0) {
-		op_fail(call, r, "the list of the step's processes can't be had");
+		op_fail(call, r, "the step's processes can't be listed");
 		return;
 	}
 	if (n > OPERATIONS_PIECE_MAX && !call->more) {
@@ -517,7 +517,7 @@ static void find_take(struct operations *o, struct op_call *call, const json_t *
 	r = f->pid_namespace ? find_list_members(f) : 0;
 	if (r < 0) {
 		op_fail(pending_end(&f->listing.pending), r,
-			"the list of the step's processes can't be had");
+			"the step's processes can't be listed");
 		return;
 	}
 	f->listing.n = f->members_count + n;

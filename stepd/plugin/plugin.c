@@ -76,7 +76,7 @@ static int check_regular(const char *path, struct err *err)
 		return err_set(err, -errno, "open '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set_text(
-			err, -ENOEXEC, "'%s' is no plugin: it is not a regular file", path);
+			err, -ENOEXEC, "'%s' is not a plugin: it is not a regular file", path);
 	return 0;
 }
 
@@ -94,8 +94,8 @@ static int check_identity(
 	p->checkup = (int (*)(stepd_tell_fn, void *))dlsym(p->handle, "plugin_checkup");
 	if (!p->type || !p->name)
 		return err_set_text(err, -ENOEXEC,
-			"'%s' is no plugin: it does not export %s (see <stepd/plugin.h>)", p->path,
-			p->type ? "plugin_name" : "plugin_type");
+			"'%s' is not a plugin: it does not export %s (see <stepd/plugin.h>)",
+			p->path, p->type ? "plugin_name" : "plugin_type");
 	if (strncmp(p->type, kind->name, len) != 0 || p->type[len] != '/')
 		return err_set_text(err, -ENOEXEC,
 			"plugin '%s' is of type '%.64s', not of kind '%s'", p->path, p->type,
@@ -215,7 +215,7 @@ int plugin_load(const char *dir, const struct plugin_kind *kind, const char *nam
 
 	if (!bare)
 		return err_set_text(err, -EINVAL,
-			"'%.70s' is no name of a %s plugin; write NAME or %s/NAME, of letters, "
+			"'%.70s' is not the name of a %s plugin; write NAME or %s/NAME, of letters, "
 			"digits, '_' and '-'",
 			name, kind->name, kind->name);
 	real = realpath(dir, NULL);

@@ -227,7 +227,7 @@ static void clean_remains(const struct cleaning *c, int dir_fd)
 	int r;
 
 	if (!step) {
-		clean_report(c, CLEAN_ALONE, "its name is no step's");
+		clean_report(c, CLEAN_ALONE, "its name is not that of a step");
 		return;
 	}
 	r = has(dir_fd, "state.json") ? leftover_lives(dir_fd, c->plugin_dir) : 0;
@@ -239,8 +239,7 @@ static void clean_remains(const struct cleaning *c, int dir_fd)
 	else if (c->options->dry_run || (settle_entry(c, step) == 0 && !has(dir_fd, "state.json")))
 		clean_report(c, CLEAN_REMAINS, NULL);
 	else
-		clean_report(
-			c, CLEAN_ALONE, "it could not be brought to its end: adopt it, to see why");
+		clean_report(c, CLEAN_ALONE, "it could not be ended: adopt it to see the reason");
 }
 
 /* ---- one entry ----------------------------------------------------------------------------- */
@@ -283,7 +282,7 @@ static bool is_ours(const struct cleaning *c, int dir_fd, const struct stat *st)
 		return false;
 	}
 	if (find_strange(dir_fd, strange)) {
-		(void)snprintf(text, sizeof(text), "'%s' in it is no file of a step's", strange);
+		(void)snprintf(text, sizeof(text), "'%s' in it is not a file of a step", strange);
 		clean_report(c, CLEAN_ALONE, text);
 		return false;
 	}
@@ -306,7 +305,7 @@ static void clean_entry(const struct cleaning *c)
 	if (fd < 0 && errno == ENOENT)
 		return;
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		clean_report(c, CLEAN_ALONE, "it is no directory of a step's");
+		clean_report(c, CLEAN_ALONE, "it is not the directory of a step");
 		return;
 	}
 	if (is_result_only(fd)) {

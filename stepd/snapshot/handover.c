@@ -58,7 +58,7 @@ void handover_fail(struct handover *h, int code, const char *why)
 
 static void handover_no_memory(struct handover *h)
 {
-	handover_fail(h, -ENOMEM, "write down what the new program needs: no memory");
+	handover_fail(h, -ENOMEM, "save the agent's state: no memory");
 }
 
 /* The value stays borrowed, NULL where it could not be put. */
@@ -214,7 +214,7 @@ int handover_finish(struct handover *h, struct err *err)
 	r = fd < 0 ? -errno : write_all(h, fd);
 	if (r == 0 && fcntl(fd, F_ADD_SEALS, seals) < 0)
 		r = -errno;
-	return r < 0 ? err_set(err, r, "write down what the new program needs") : take_fd(&fd);
+	return r < 0 ? err_set(err, r, "save the agent's state") : take_fd(&fd);
 }
 
 int handover_set_inherited(const struct handover *h, bool inherited)
@@ -257,13 +257,12 @@ static int handover_parse(struct handover *h, struct err *err)
 	h->bytes_at = (size_t)(end + 1 - h->map);
 	h->root = json_loads(h->map, 0, &error);
 	if (!h->root)
-		return err_set_text(
-			err, -EPROTO, "what the agent handed over is no JSON: %s", error.text);
+		return err_set_text(err, -EPROTO, "the handover is not JSON: %s", error.text);
 	version = json_integer_value(json_object_get(h->root, "version"));
 	if (version != HANDOVER_VERSION)
 		return err_set_text(err, -EPROTONOSUPPORT,
-			"what the agent handed over is of version %lld, and this program reads version "
-			"%d: it is %s than the agent",
+			"the handover has version %lld, and this program reads version %d: it is %s "
+			"than the agent",
 			(long long)version, HANDOVER_VERSION,
 			version < HANDOVER_VERSION ? "too much newer" : "older");
 	return 0;
@@ -275,7 +274,7 @@ int handover_open(int fd, bool trial, struct handover **ret_handover, struct err
 	int r = h ? map_file(h, fd) : -ENOMEM;
 
 	if (r < 0)
-		return err_set(err, r, "read what the agent handed over");
+		return err_set(err, r, "read the handover");
 	h->trial = trial;
 	r = handover_parse(h, err);
 	if (r < 0)
@@ -353,8 +352,7 @@ int handover_get_fd(const json_t *object, const char *name)
 
 int handover_err_part(const char *part, struct err *err)
 {
-	return err_set_text(
-		err, -EPROTO, "what the agent handed over of its %s can't be understood", part);
+	return err_set_text(err, -EPROTO, "the handover's %s is invalid", part);
 }
 
 struct handover *handover_free(struct handover *h)

@@ -119,7 +119,7 @@ static int parse_item(
 		if (item.digits_len == 0 ||
 			strspn(item.digits, "0123456789abcdefABCDEF") < item.digits_len)
 			return err_set_text(
-				err, -EINVAL, "'%.*s' is no hexadecimal mask", shown, text);
+				err, -EINVAL, "'%.*s' is not a hexadecimal mask", shown, text);
 		if (strspn(item.digits, "0") >= item.digits_len)
 			return err_set_text(err, -EINVAL, "the mask '%.*s' is empty", shown, text);
 	} else {
@@ -128,7 +128,7 @@ static int parse_item(
 	if (r == -ERANGE)
 		return err_set_text(err, r, "'%.*s' is above %u", shown, text, NUMBER_MAX);
 	if (r < 0)
-		return err_set_text(err, r, "'%.*s' is no number", shown, text);
+		return err_set_text(err, r, "'%.*s' is not a number", shown, text);
 	*ret_item = item;
 	return 0;
 }
@@ -258,7 +258,7 @@ int bind_text_parse_distribution(const char *text, uint32_t *ret_plane, struct e
 		return err_set_text(
 			err, -EINVAL, "'%.100s' is not one of block, cyclic and plane=N", here);
 	else if (parse_u32(here + 6, 1, BIND_PLANE_MAX, &plane) < 0)
-		return err_set_text(err, -EINVAL, "'%.100s' is no plane of 1 to %u tasks", here,
+		return err_set_text(err, -EINVAL, "'%.100s' is not a plane of 1 to %u tasks", here,
 			BIND_PLANE_MAX);
 	*ret_plane = plane;
 	return 0;

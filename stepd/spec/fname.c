@@ -40,7 +40,7 @@ static int check_fields(const char *pattern, bool *ret_per_task, struct err *err
 		while ((p = strchr(p, '%'))) {
 			if (parse_field(p, &field) < 0)
 				return err_set_text(err, -EINVAL,
-					"'%s' is no pattern of a file name: '%.8s' is not known; use %%j %%J "
+					"'%s' is not a pattern of a file name: '%.8s' is not known; use %%j %%J "
 					"%%s %%t %%n %%N %%u %%x, or %%%% for a percent sign",
 					pattern, p);
 			per_task |= field.letter == 't';

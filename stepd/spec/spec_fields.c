@@ -22,7 +22,7 @@
 #define WITH_TASKS    (SPEC_KINDS_NORMAL | SPEC_KINDS_BATCH)
 #define BATCH         SPEC_KINDS_BATCH
 
-/* ---- forms of texts ----------------------------------------------------------------------- */
+/* ---- forms of texts ------------------------------------------------------------------------ */
 
 static const char *path_problem(const char *text)
 {
@@ -39,7 +39,7 @@ static const char *node_name_problem(const char *text)
 	for (p = text; isalnum((unsigned char)*p) || *p == '-' || *p == '_' || *p == '.'; p++)
 		;
 	if (*p || text[0] == '.' || text[0] == '-')
-		return "is no node's name (letters, digits, '-', '_' and '.', none of '-' and '.' "
+		return "is not a node's name (letters, digits, '-', '_' and '.', none of '-' and '.' "
 		       "first)";
 	return NULL;
 }
@@ -50,7 +50,7 @@ static const char *node_list_problem(const char *text)
 
 	if (r == -E2BIG)
 		return "names more nodes than a step can have";
-	return r < 0 ? "is no list of nodes such as \"n[01-04,7],login\"" : NULL;
+	return r < 0 ? "is not a list of nodes such as \"n[01-04,7],login\"" : NULL;
 }
 
 /* Whether there is such a plugin turns out when it is loaded. */
@@ -58,17 +58,17 @@ static const char *proctrack_problem(const char *text)
 {
 	return parse_plugin_name(text, "proctrack")
 		? NULL
-		: "is no name of a proctrack plugin (\"auto\", \"cgroup\" or \"proctrack/cgroup\")";
+		: "is not the name of a proctrack plugin (\"auto\", \"cgroup\" or \"proctrack/cgroup\")";
 }
 
 static const char *mpi_problem(const char *text)
 {
 	return parse_plugin_name(text, "mpi")
 		? NULL
-		: "is no name of an mpi plugin (\"none\" or \"mpi/none\")";
+		: "is not the name of an mpi plugin (\"none\" or \"mpi/none\")";
 }
 
-/* ---- tables ------------------------------------------------------------------------------- */
+/* ---- tables -------------------------------------------------------------------------------- */
 
 /* Names in the order of their enums. */
 const char *const spec_kind_names[STEPD_STEP_KIND_MAX + 1] = {
@@ -237,7 +237,7 @@ static const struct spec_field step_fields[] = {
 		.kinds = BATCH,
 		.form = "base64",
 		.doc = "The same in base64 (RFC 4648, padded, in one line), for a script that "
-		       "is no UTF-8 text. Not together with `script`."},
+		       "is not UTF-8 text. Not together with `script`."},
 	{.name = "tasks",
 		.parse = spec_row_tasks,
 		.phase = SPEC_PHASE_RANKS,

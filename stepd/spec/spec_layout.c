@@ -49,7 +49,7 @@ static int layout_read_ranks(const struct spec_at *at, const json_t *value, uint
 		r = parse_ranges(text, limit, add_rank, &reader);
 		if (r == -EINVAL)
 			return spec_bad(
-				err, at, "'%.200s' is no list of ranks such as \"0-3,8\"", text);
+				err, at, "'%.200s' is not a list of ranks such as \"0-3,8\"", text);
 		if (r == -ERANGE)
 			return spec_bad(err, at, "'%.200s' holds a rank above %u", text, limit - 1);
 	} else {

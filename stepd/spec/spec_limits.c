@@ -557,7 +557,7 @@ int limits_device_find(const char *path, stepd_device_rule_t *ret_rule, struct e
 	if (fstat(fd, &st) < 0)
 		return err_set(err, -errno, "look up the device '%s'", path);
 	if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode))
-		return err_set_text(err, -ENODEV, "'%s' is no device", path);
+		return err_set_text(err, -ENODEV, "'%s' is not a device", path);
 	ret_rule->type = S_ISCHR(st.st_mode) ? 'c' : 'b';
 	ret_rule->major = major(st.st_rdev);
 	ret_rule->minor = minor(st.st_rdev);

@@ -159,7 +159,7 @@ int spec_row_umask(const struct spec_field *field, void *into, const struct spec
 	if (r < 0)
 		return r;
 	if (!*text || strlen(text) > 4 || text[strspn(text, "01234567")])
-		return spec_bad(err, at, "'%.200s' is no octal number such as \"0022\"", text);
+		return spec_bad(err, at, "'%.200s' is not an octal number such as \"0022\"", text);
 	if (strtoul(text, NULL, 8) > 0777)
 		return spec_bad(err, at, "'%s' is above 0777", text);
 	*(mode_t *)((char *)into + field->offset) = (mode_t)strtoul(text, NULL, 8);
@@ -512,7 +512,7 @@ int spec_row_signal(const struct spec_field *field, void *into, const struct spe
 		return r;
 	*signal = signals_parse(text);
 	if (*signal < 0)
-		return spec_bad(err, at, "'%.200s' is no signal", text);
+		return spec_bad(err, at, "'%.200s' is not a signal", text);
 	return 0;
 }
 
@@ -566,9 +566,9 @@ static int add_kill(json_t *array, char *piece, struct err *err)
 
 	signal = signals_parse(strsep(&wait, ":"));
 	if (signal < 0)
-		return err_set_text(err, -EINVAL, "'%.200s' is no signal", piece);
+		return err_set_text(err, -EINVAL, "'%.200s' is not a signal", piece);
 	if (wait && parse_duration_ms(wait, &wait_ms) < 0)
-		return err_set_text(err, -EINVAL, "'%.200s' is no duration such as 30s", wait);
+		return err_set_text(err, -EINVAL, "'%.200s' is not a duration such as 30s", wait);
 	entry = json_pack("{s:s, s:o*}", "signal", signals_name(signal, name, sizeof(name)),
 		"wait_ms", wait_ms ? json_integer((json_int_t)wait_ms) : NULL);
 	return json_array_append_new(array, entry) < 0 ? spec_no_memory(err) : 0;

@@ -22,7 +22,7 @@
 #define FD_MAX        1048576
 #define HOST_MAX      255u
 
-/* ---- forms of texts ----------------------------------------------------------------------- */
+/* ---- forms of texts ------------------------------------------------------------------------ */
 
 static bool is_host(const char *host, size_t len)
 {
@@ -76,10 +76,10 @@ static const char *ifname_problem(const char *text)
 
 	for (i = 0; isgraph((unsigned char)text[i]) && text[i] != '/'; i++)
 		;
-	return text[i] || i >= IFNAMSIZ ? "is no network interface's name" : NULL;
+	return text[i] || i >= IFNAMSIZ ? "is not a network interface's name" : NULL;
 }
 
-/* ---- tables ------------------------------------------------------------------------------- */
+/* ---- tables -------------------------------------------------------------------------------- */
 
 const struct spec_field spec_pmi_fields[SPEC_PMI_FIELDS] = {
 	{.name = "timeout_ms",
@@ -169,7 +169,7 @@ const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS] = {
 		.unset = "60000"},
 };
 
-/* ---- rows --------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------- */
 
 int spec_row_addresses(_unused_ const struct spec_field *field, void *into,
 	const struct spec_at *at, const json_t *value, struct err *err)
@@ -228,7 +228,7 @@ void spec_wire_clear(struct spec_wire *wire)
 	*wire = (struct spec_wire){.listen_fd = -1};
 }
 
-/* ---- descriptors -------------------------------------------------------------------------- */
+/* ---- descriptors --------------------------------------------------------------------------- */
 
 static int get_option(int fd, int option)
 {
@@ -244,10 +244,11 @@ static int take_listen_fd(struct spec_wire *wire, struct err *err)
 	int fd = (int)wire->listen_number, domain;
 
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-		return spec_bad(err, at, "%d is no open descriptor; pass the listening socket", fd);
+		return spec_bad(
+			err, at, "%d is not an open descriptor; pass the listening socket", fd);
 	domain = get_option(fd, SO_DOMAIN);
 	if (get_option(fd, SO_TYPE) != SOCK_STREAM || (domain != AF_INET && domain != AF_INET6))
-		return spec_bad(err, at, "%d is no TCP socket", fd);
+		return spec_bad(err, at, "%d is not a TCP socket", fd);
 	if (get_option(fd, SO_ACCEPTCONN) != 1)
 		return spec_bad(err, at, "%d does not listen; call listen(2) before", fd);
 	wire->listen_fd = fd;
@@ -265,7 +266,7 @@ static int take_secret(struct spec_wire *wire, struct err *err)
 	if (fcntl(fd, F_GETFD) < 0) {
 		r = fd;
 		fd = -1;
-		return spec_bad(err, at, "%d is no open descriptor; pass the secret's", r);
+		return spec_bad(err, at, "%d is not an open descriptor; pass the secret's", r);
 	}
 	r = fs_read_fd(fd, SPEC_SECRET_MAX, &secret, &size);
 	if (r == -EFBIG)

@@ -57,8 +57,7 @@ static void sink_fail(struct sink *sink, int error)
 	buffer_clear(&sink->pending);
 	if (sink->own)
 		sink->fd = close_fd(sink->fd);
-	log_warning(sink->log,
-		"write the tasks' output to %s: %s; what comes for it from now on is lost",
+	log_warning(sink->log, "write the tasks' output to %s: %s; further output for it is lost",
 		sink->name, strerror(error));
 }
 

@@ -290,7 +290,7 @@ static void choose_note(struct stdio *io)
 static int err_not_read(struct err *err)
 {
 	return err_set_text(err, -EAGAIN,
-		"whoever reads the step's standard error takes nothing; try again later");
+		"the reader of the step's standard error reads nothing; try again later");
 }
 
 static int note_to_dest(struct pump_dest *dest, const char *line, size_t size, struct err *err)
@@ -491,7 +491,7 @@ static int restore_files(
 	io->started = true;
 	io->files.mask = (mode_t)json_get_int(object, "umask", 022);
 	if (handover_copy_text(h, object, "cwd", &io->files.cwd) < 0)
-		return err_set(err, -ENOMEM, "go on with the tasks' standard streams");
+		return err_set(err, -ENOMEM, "restore the tasks' standard streams");
 	r = open_null(io, err);
 	return r < 0 ? r : stdio_share_restore(io, object, err);
 }
@@ -523,13 +523,13 @@ int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_
 	int r;
 
 	if (!io)
-		return err_set(err, -ENOMEM, "go on with the tasks' standard streams");
+		return err_set(err, -ENOMEM, "restore the tasks' standard streams");
 	io->done = done;
 	io->userdata = userdata;
 	r = restore_parts(io, h, object);
 	if (r < 0)
 		return r == -EPROTO ? handover_err_part("tasks' standard streams", err)
-				    : err_set(err, r, "go on with the tasks' standard streams");
+				    : err_set(err, r, "restore the tasks' standard streams");
 	r = restore_files(io, h, object, err);
 	if (r < 0)
 		return r;

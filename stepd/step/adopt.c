@@ -99,7 +99,7 @@ static int successor_find(const char *runtime_dir, const char *step, stepd_step_
 		return err_set(err, -ENOMEM, "find step %s", step);
 	if (split_step_name(text, &node, &label, &job) < 0)
 		return err_set_text(
-			err, -EINVAL, "'%s' is no step; write JOB.STEP or NODE/JOB.STEP", step);
+			err, -EINVAL, "'%s' is not a step; write JOB.STEP or NODE/JOB.STEP", step);
 	r = steps_find_dir(runtime_dir, &runtime, err);
 	if (r < 0)
 		return r;
@@ -247,7 +247,7 @@ static int successor_load(struct agent *a, int dir_fd, struct successor *h, stru
 	if (r == 0)
 		r = history_read(dir_fd, on_history_end, a);
 	if (r < 0)
-		return err_set(err, r, "read what became of the step's tasks, events.jsonl");
+		return err_set(err, r, "read how the step's tasks have ended, events.jsonl");
 	a->plan.job.cont_id = h->state.cont_id;
 	agent_unpack(a, &h->state);
 	if (h->state.reason)
@@ -401,19 +401,18 @@ static void warn_of_streams(const struct agent *a)
 
 	if (spec->label)
 		log_warning(a->log,
-			"the output of step %s had labels, which its dead agent put there: what its "
-			"tasks write from now on is lost",
+			"the output of step %s had labels, which its dead agent put there: further "
+			"output of its tasks is lost",
 			a->plan.label);
 	else if (spec->forward)
 		log_warning(a->log,
-			"the output of step %s passed through its dead agent: what its tasks write "
-			"from now on is lost",
+			"the output of step %s passed through its dead agent: further output of its "
+			"tasks is lost",
 			a->plan.label);
 	if (spec->in.mode == SPEC_STREAM_ALL && spec->kind == STEPD_STEP_NORMAL &&
 		spec->local_ntasks > 1)
 		log_warning(a->log,
-			"the standard input of step %s went through its dead agent: there is no "
-			"more",
+			"the standard input of step %s went through its dead agent: it ends here",
 			a->plan.label);
 }
 

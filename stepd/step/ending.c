@@ -584,7 +584,7 @@ int ending_watch(struct agent *a, struct err *err)
 		.userdata = a,
 	};
 	if (requests_init(&a->requests, a->loop) < 0)
-		return err_set(err, -ENOMEM, "prepare what is done to the step's container");
+		return err_set(err, -ENOMEM, "prepare the requests to the step's container");
 	return watch_container(a, err);
 }
 
@@ -707,7 +707,7 @@ int ending_restore(struct agent *a, _unused_ const struct handover *h, const str
 	int r = ending_watch(a, err);
 
 	if (r == 0 && restore_kill_steps(a, json_get_array(object, "kill_steps")) < 0)
-		r = err_set(err, -ENOMEM, "go on with the kill sequence");
+		r = err_set(err, -ENOMEM, "restore the kill sequence");
 	if (r < 0)
 		return r;
 	killseq_restore(&a->end.killseq, json_get_object(object, "killseq"));

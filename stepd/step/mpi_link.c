@@ -57,7 +57,7 @@ static char *singletons_warning(const struct agent *a)
 	if (!wanted || !a->mpi.host || strcmp(wanted, plugin_short_name(a)) == 0)
 		return NULL;
 	if (asprintf(&text,
-		    "the program is linked with %s, and no task has spoken with %s: each ran as a "
+		    "the program is linked with %s, and no task has contacted %s: each ran as a "
 		    "job of one rank (--mpi=%s serves it)",
 		    linked_library(a->start.linked), mpi_get_type(a->mpi.host), wanted) < 0)
 		return NULL;
@@ -201,7 +201,7 @@ bool mpi_link_may_log(struct agent *a)
 	if (!d || ++d->lines < LOG_LINES_MAX)
 		return true;
 	if (d->lines == LOG_LINES_MAX)
-		log_warning(a->log, "%s has written %u lines: its further ones are left out",
+		log_warning(a->log, "%s has written %u lines: further lines are left out",
 			mpi_get_type(a->mpi.host), LOG_LINES_MAX);
 	else
 		d->lines = LOG_LINES_MAX;
@@ -323,7 +323,8 @@ static void take_message(struct mpi_link *d, const json_t *object)
 	else if (what && strcmp(what, "abort") == 0)
 		take_abort(d, object);
 	else if ((!what || !frontend_mpi_request(d->a, what, object)) && mpi_link_may_log(d->a))
-		log_debug(d->a->log, "the MPI service process sends what is no message, ignoring");
+		log_debug(
+			d->a->log, "the MPI service process has sent an invalid message, ignoring");
 }
 
 /* -EAGAIN: there is no more now; -EPIPE: nor will there be; other failures but -EBADMSG end it,
@@ -343,9 +344,10 @@ static int read_link(struct mpi_link *d, unsigned most)
 		if (r == 0)
 			take_message(d, message.object);
 		else if (r == -EBADMSG && mpi_link_may_log(d->a))
-			log_debug(d->a->log, "the MPI service process sends rubbish, ignoring");
+			log_debug(d->a->log,
+				"the MPI service process has sent invalid data, ignoring");
 		else if (r != -EAGAIN && r != -EPIPE && r != -EBADMSG)
-			log_debug(d->a->log, "hear of the MPI service process: %s", strerror(-r));
+			log_debug(d->a->log, "read from the MPI service process: %s", strerror(-r));
 	}
 	return r;
 }

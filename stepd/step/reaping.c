@@ -462,7 +462,7 @@ int exit_watch_restore(struct agent *a, const json_t *object, struct err *err)
 		r = exit_watch_add_take(
 			a->origin.exits, &ref, (uint32_t)json_get_int(one, "index", 0));
 	}
-	return r < 0 ? err_set(err, r, "go on watching the step's processes") : 0;
+	return r < 0 ? err_set(err, r, "restore the watch of the step's processes") : 0;
 }
 
 struct exit_watch *exit_watch_close(struct exit_watch *w)

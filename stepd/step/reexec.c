@@ -43,11 +43,11 @@ static int check_kind(int fd, const char *path, struct err *err)
 	if (fstat(fd, &st) < 0)
 		return err_set(err, -errno, "read '%s'", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set_text(err, -EACCES, "'%s' is no regular file", path);
+		return err_set_text(err, -EACCES, "'%s' is not a regular file", path);
 	if (pread(fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
 		memcmp(magic, "\177ELF", sizeof(magic)) != 0)
 		return err_set_text(
-			err, -ENOEXEC, "'%s' is no program of this machine (a script?)", path);
+			err, -ENOEXEC, "'%s' is not a program of this machine (a script?)", path);
 	return 0;
 }
 
@@ -297,7 +297,7 @@ static void on_due(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int reve
 	}
 	h = reexec_save(a);
 	if (!h)
-		(void)err_set(&err, -ENOMEM, "write down what the new program needs");
+		(void)err_set(&err, -ENOMEM, "save the agent's state");
 	else
 		(void)!change(a, h, &err); /* it comes back with err only */
 	reexec_give_up(a, &err);
@@ -338,14 +338,14 @@ static int begin_trial(struct agent *a, struct err *err)
 
 	if (!re->program)
 		return err_set_text(err, -ENOENT,
-			"which program this is can't be read (/proc/self/exe); is /proc mounted?");
+			"can't find out the path of this program (/proc/self/exe); is /proc mounted?");
 	r = open_program(re->program, err);
 	if (r < 0)
 		return r;
 	re->program_fd = r;
 	re->trial = reexec_save(a);
 	if (!re->trial)
-		return err_set(err, -ENOMEM, "write down what the new program needs");
+		return err_set(err, -ENOMEM, "save the agent's state");
 	r = handover_finish(re->trial, err);
 	if (r < 0)
 		return r;

@@ -189,8 +189,8 @@ static void ignore_continue(struct agent *a, const struct signalfd_siginfo *info
 			(unsigned)info->ssi_pid, (unsigned)info->ssi_uid);
 	else
 		log_warning(a->log,
-			"got CONT by sigqueue(3), which doesn't show for sure who sends it, ignoring "
-			"(use kill(2) or 'stepctl resume')");
+			"got CONT by sigqueue(3), whose sender is not certain, ignoring (use kill(2) "
+			"or 'stepctl resume')");
 	if (s->stands && s->stopped)
 		stop_agent(a);
 }
@@ -235,7 +235,7 @@ static void begin_frozen(struct agent *a, const char *remedy)
 {
 	begin_standing(a);
 	log_warning(a->log, "step %s was frozen by hand, and counts as suspended: %s",
-		a->plan.label, remedy[0] ? remedy : "'stepctl resume' lets it go on");
+		a->plan.label, remedy[0] ? remedy : "'stepctl resume' resumes it");
 	report(a, EVENT_SUSPEND);
 }
 
@@ -244,7 +244,7 @@ static void end_thawed(struct agent *a)
 	a->suspend.wanted = false;
 	end_standing(a);
 	log_warning(a->log,
-		"step %s was suspended, and let go on by hand: it counts as running; 'stepctl "
+		"step %s was suspended, and resumed by hand: it counts as running; 'stepctl "
 		"suspend' stops it again",
 		a->plan.label);
 	report(a, EVENT_RESUME);

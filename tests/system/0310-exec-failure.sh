@@ -16,8 +16,8 @@ is $? 126 "a file without x bits gives 126"
 like "$out" "Permission denied" "a file without x bits is reported as permission denied"
 chmod 755 "$tmpdir/plain"
 out=$(step -- "$tmpdir/plain" 2>&1)
-is $? 126 "a file that is no program gives 126, and no shell runs it"
-like "$out" "Exec format error" "a file that is no program is reported as a format error"
+is $? 126 "a file that is not a program gives 126, and no shell runs it"
+like "$out" "Exec format error" "a file that is not a program is reported as a format error"
 printf '#!/nonexistent/interpreter\n' >"$tmpdir/plain"
 step -q -- "$tmpdir/plain" 2>/dev/null
 is $? 127 "a missing interpreter gives 127"

@@ -125,9 +125,9 @@ refused() { # MESSAGE NAME OPTION...
 }
 refused 'needs a time limit: give time_limit_ms (--time or --time-limit), too' \
 	"--signal without a time limit is refused with the names of the options" --signal=USR1@60
-refused "'FOO' is no signal" "--signal with a word that is no signal is refused" --time=1 --signal=FOO@1
-refused "'' is no signal" "--signal without a signal is refused" --time=1 --signal=@1
-refused "'soon' is no number of seconds before the time limit" "--signal with a time that is no number is refused" --time=1 --signal=USR1@soon
+refused "'FOO' is not a signal" "--signal with a word that is not a signal is refused" --time=1 --signal=FOO@1
+refused "'' is not a signal" "--signal without a signal is refused" --time=1 --signal=@1
+refused "'soon' is not a number of seconds before the time limit" "--signal with a time that is not a number is refused" --time=1 --signal=USR1@soon
 echo '{"argv": ["true"], "time_limit_signal_ms": 5}' >"$tmpdir/spec"
 out=$("$stepd" check-spec "$tmpdir/spec" 2>&1)
 like "$out" 'time_limit_signal_ms: needs time_limit_signal$' \

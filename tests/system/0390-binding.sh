@@ -39,7 +39,7 @@ if command -v taskset >/dev/null; then
 	is "$out" "0 $last" "binding stays within what the agent may use"
 	if [ "$first" != "$last" ]; then
 		out=$(taskset -c "$last" "$stepd" run --job "$job" --cpu-bind="map_cpu:$first" -- true 2>&1)
-		like "$out" "cpu_bind: CPU $first is none of the step's \($last\)$" \
+		like "$out" "cpu_bind: CPU $first is not one of the step's \($last\)$" \
 			"a CPU that the agent may not use is refused"
 	else
 		skip 1 "one CPU"
@@ -145,9 +145,9 @@ if [ -n "$hwloc" ]; then
 	is "$(step --cpu-bind=cores -- sh -c 'grep -c hwloc /proc/$PPID/maps')" 0 \
 		"the agent unloads hwloc after the launch"
 	out=$(step --cpu-bind=cores --topology /etc/passwd -- true 2>&1)
-	is $? 125 "a file that is no topology is refused"
-	like "$out" "topology: '/etc/passwd' is no topology in the XML of hwloc" \
-		"the refusal of a file that is no topology has the reason"
+	is $? 125 "a file that is not a topology is refused"
+	like "$out" "topology: '/etc/passwd' is not a topology in the XML of hwloc" \
+		"the refusal of a file that is not a topology has the reason"
 else
 	like "$(cat "$tmpdir/err")" "cpu_bind: needs the machine's topology" \
 		"a build without hwloc reports that a topology is missing"
@@ -177,9 +177,9 @@ refused() { # TEXT OPTION...
 	is "$? $(printf '%s\n' "$out" | grep -c "$wanted") $(ls "$tmpdir/ran" 2>/dev/null)" "125 1 " \
 		"binding options are refused before a task runs: $*"
 }
-refused "cpu_bind: CPU 60000 is none of the step's ($allowed)" --cpu-bind=map_cpu:60000
+refused "cpu_bind: CPU 60000 is not one of the step's ($allowed)" --cpu-bind=map_cpu:60000
 refused "cpu_bind: the mask 0xf*... has CPUs" --cpu-bind="mask_cpu:$(printf '%0300d' 0 | tr 0 f)"
-refused "mem_bind: NUMA node 1023 is none" --mem-bind=map_mem:1023
+refused "mem_bind: NUMA node 1023 is not one of" --mem-bind=map_mem:1023
 refused "^stepd run: --cpu-bind: there is no type 'nope'" --cpu-bind=nope
 refused "^stepd run: --mem-bind: " --mem-bind=prefer
 refused "^stepd run: --distribution: 'plane=0'" --distribution=plane=0

@@ -44,7 +44,7 @@ ok "a result or trace that can't be written is refused before a task starts" tes
 name=$(printf '/nonexistent/\377x')
 step --output "$name" --result r -- true 2>/dev/null
 like "$(json_get r error)" 'standard output: open ./nonexistent/\\xffx' \
-	"the result has an error with a name that is no UTF-8"
+	"the result has an error with a name that is not UTF-8"
 
 # ---- descriptors --------------------------------------------------------------------------------
 cat >spec <<X

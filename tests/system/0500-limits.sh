@@ -66,7 +66,7 @@ answers 2 "no limit given, such as --mem 4G" "no limit" 7.0
 answers 2 "no limit given" "only a task" 7.0 --task 0
 answers 2 "^stepctl set-limits: --pids: 0 is not in the range" "a wrong value" 7.0 --pids 0
 answers 2 "^stepctl set-limits: --mem: '2X' is neither" "a wrong size" 7.0 --mem 2X
-answers 2 "--task: 'x' is no rank" "a wrong rank" 7.0 --task x --pids 3
+answers 2 "--task: 'x' is not a rank" "a wrong rank" 7.0 --task x --pids 3
 answers 2 "there is no option --ntasks" "an option of run" 7.0 --ntasks 3
 answers 2 "'maybe' is not one of strict, best-effort" "a wrong mode" 7.0 --limits maybe --pids 3
 answers 1 "there is no step '$job.7' on this node" "no such step" \
@@ -122,7 +122,7 @@ fi
 refused "no such device" "limits.devices: look up the device '/dev/nosuch'" --device /dev/nosuch
 refused "a way out of /dev" "limits.devices: '/dev/../etc/passwd' leads out of /dev" \
 	--device /dev/../etc/passwd
-refused "no device" "limits.devices: '/dev/pts/' is no device" --task-device /dev/pts/
+refused "no device" "limits.devices: '/dev/pts/' is not a device" --task-device /dev/pts/
 
 # /dev/kmsg, with a node of our own, which no container hides.
 if ! mknod -m 666 "$tmpdir/kmsg" c 1 11 || ! true <"$tmpdir/kmsg"; then

@@ -134,7 +134,7 @@ out=$("$stepctl" resume 2>&1)
 is "$?,$out" "2,stepctl resume: give it STEP... (see 'stepctl resume --help')" \
 	"resume without a step fails with the reason"
 out=$("$stepctl" resume --timeout x "$job.0" 2>&1)
-is "$?,$out" "2,stepctl resume: --timeout: 'x' is no duration such as 5s" \
+is "$?,$out" "2,stepctl resume: --timeout: 'x' is not a duration such as 5s" \
 	"resume with a wrong timeout fails with the reason"
 
 start_step --result "$tmpdir/r" -- sh -c 'echo up; exec sleep 99'

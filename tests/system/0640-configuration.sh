@@ -33,9 +33,9 @@ is "$?$out" "0" "a configuration with comments is accepted"
 given '\357\273\277keep_result = 0'
 is "$?$out" "0" "a configuration behind a byte order mark, without a last newline, is accepted"
 refused 'keep_result = 1h\n\ncolour = red\n' \
-	"line 3: there is no key 'colour'; stepd.conf(5) has those that there are" "an unknown key is refused"
+	"line 3: there is no key 'colour'; stepd.conf(5) lists the keys" "an unknown key is refused"
 refused 'keep_result = soon\n' \
-	"line 1: keep_result: 'soon' is no duration; write 90s, 5m, 2h or 1d, or 0 for no result" "a wrong value is refused"
+	"line 1: keep_result: 'soon' is not a duration; write 90s, 5m, 2h or 1d, or 0 for no result" "a wrong value is refused"
 refused '\n\noperator_group = no-such-group\nkeep_result = soon\n' \
 	"line 3: operator_group: there is no group 'no-such-group'; give the name of one, or its number" \
 	"the first of two faults is reported"
@@ -45,20 +45,20 @@ refused 'operator_group = 4294967295\n' \
 refused '# c\nkeep_result\nkeep_result = soon\n' "line 2: write 'key = value'" "a line without a value is refused"
 refused '[agent]\nkeep_result = 1h\n' "line 2: [agent]: there are no sections; write the keys without one" "a section is refused"
 refused 'keep_result = 1h\nkeep_result = 2h\n' \
-	"line 2: keep_result is given twice (a line that begins with a blank goes on with the value before)" \
+	"line 2: keep_result is given twice (a line that begins with a blank continues the value before it)" \
 	"a key that is given twice is refused"
 refused "keep_result = $(printf '%0300d' 1)\n" "line 1: the line is longer than 198 bytes" "a long line is refused"
 refused 'keep_result = 1h\n\000\n' "there is a NUL byte in it" "a NUL byte is refused"
 
 # Defaults of steps: they hold for options that a step does not have.
 refused 'mpi_default = a/b\n' \
-	"line 1: mpi_default: 'a/b' is no name of an mpi plugin (\"none\" or \"mpi/none\")" "a default that is no plugin's name is refused"
+	"line 1: mpi_default: 'a/b' is not the name of an mpi plugin (\"none\" or \"mpi/none\")" "a default that is no plugin's name is refused"
 refused 'pmi_timeout = soon\n' \
-	"line 1: pmi_timeout: 'soon' is no duration; write 90s, 5m or 2h, or 0 for no deadline" "a PMI timeout that is no duration is refused"
+	"line 1: pmi_timeout: 'soon' is not a duration; write 90s, 5m or 2h, or 0 for no deadline" "a PMI timeout that is not a duration is refused"
 refused 'mpi_filter = off\n' "line 1: mpi_filter: 'off' is neither yes nor no" "a filter that is neither on nor off is refused"
 refused 'wire_auth = secret\n' "line 1: wire_auth: 'secret' is neither munge nor none" "an authentication by secret is refused"
-refused 'wire_fanout = 1\n' "line 1: wire_fanout: '1' is no whole number in the range 2 to 1024" "a fanout of one is refused"
-refused 'wire_ifname = a/b\n' "line 1: wire_ifname: 'a/b' is no network interface's name" "a name that is no network interface's is refused"
+refused 'wire_fanout = 1\n' "line 1: wire_fanout: '1' is not a whole number in the range 2 to 1024" "a fanout of one is refused"
+refused 'wire_ifname = a/b\n' "line 1: wire_ifname: 'a/b' is not a network interface's name" "a name that is not a network interface's is refused"
 given 'mpi_default = nosuch\n'
 is $? 125 "a default plugin that is not installed fails the step"
 like "$out" "there is no plugin mpi/nosuch in .*; the plugin files there are: .*none" \
@@ -104,10 +104,10 @@ like "$out" "open the configuration '$tmpdir/none': No such file" \
 mkfifo "$tmpdir/pipe"
 out=$(step --config "$tmpdir/pipe" -- true 2>&1)
 is $? 125 "a pipe as configuration is refused"
-like "$out" "'$tmpdir/pipe' is no regular file" "the refusal of a pipe has the reason"
+like "$out" "'$tmpdir/pipe' is not a regular file" "the refusal of a pipe has the reason"
 out=$(step --keep-result long -- true 2>&1)
 is $? 125 "--keep-result with a wrong value is refused"
-like "$out" "^stepd run: --keep-result: 'long' is no duration" \
+like "$out" "^stepd run: --keep-result: 'long' is not a duration" \
 	"the refusal of a wrong --keep-result names the option"
 
 # No file, no cost but one open: libinih is not loaded either.

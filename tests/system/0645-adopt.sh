@@ -248,6 +248,6 @@ out=$("$stepd" adopt "$job.99" 2>&1)
 is $? 125 "adopt of a missing step is refused"
 like "$out" "there is no step $job.99 in '$run'" "the refusal to adopt a missing step names it"
 out=$("$stepd" adopt seven 2>&1)
-like "$out" "'seven' is no step; write JOB.STEP or NODE/JOB.STEP" "adopt of a name that is no step is refused"
+like "$out" "'seven' is not a step; write JOB.STEP or NODE/JOB.STEP" "adopt of a name that is no step is refused"
 nothing_left "the adopted steps leave only results behind"
 done_testing

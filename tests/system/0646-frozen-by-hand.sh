@@ -63,7 +63,7 @@ eventually frozen "$group"
 adopt 1
 is "$(state_of 1 state)" suspended "a step that was frozen by hand without an agent is suspended once adopted"
 is "$(cat "$group/cgroup.freeze")" 1 "adopt does not thaw a step that was frozen by hand"
-is "$(lines "step $job.1 was frozen by hand, and counts as suspended: 'stepctl resume' lets it go on")" 1 \
+is "$(lines "step $job.1 was frozen by hand, and counts as suspended: 'stepctl resume' resumes it")" 1 \
 	"one line of adopt reports the step frozen by hand, and the remedy"
 is "$(kinds "$(step_dir 1)/events.jsonl" suspend)" 1 "the events have the suspension by hand"
 ok "stepctl resume resumes a step frozen by hand" "$stepctl" resume "$job.1"
@@ -78,7 +78,7 @@ freeze "$group" 0
 adopt 2
 is "$(state_of 2 state)" running "a suspended step that was thawed by hand is running once adopted"
 is "$(cat "$group/cgroup.freeze")" 0 "adopt does not freeze a step that was thawed by hand"
-is "$(lines "step $job.2 was suspended, and let go on by hand")" 1 \
+is "$(lines "step $job.2 was suspended, and resumed by hand")" 1 \
 	"one line of adopt reports the step thawed by hand"
 ok "the suspended time of a step thawed by hand is counted" test "$(state_of 2 suspended_ns)" -gt 0
 ok "stepctl suspend suspends a step that was thawed by hand" "$stepctl" suspend "$job.2"

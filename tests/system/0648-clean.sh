@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Results stay as long as they are to, durable, and no longer; what dead agents left goes, what lives
-# is left alone, and so is what is no step's.
+# is left alone, and so is what is not a step's.
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
 
@@ -123,14 +123,14 @@ mkdir "$run/n1_9.0"
 chmod go+w "$run/n1_9.0"
 touch -d '1 hour ago' "$run/n1_9.0"
 ok "clean succeeds where the runtime directory has hostile contents" clean
-like "$(cat "$tmpdir/err")" "some_thing.*'precious' in it is no file of a step's" \
-	"clean reports a directory with a file that is no step's"
-like "$(cat "$tmpdir/err")" "file.*it is no directory of a step's" "clean reports a file among the steps"
-like "$(cat "$tmpdir/err")" "n1_8.0.*it is no directory of a step's" \
+like "$(cat "$tmpdir/err")" "some_thing.*'precious' in it is not a file of a step" \
+	"clean reports a directory with a file that is not a step's"
+like "$(cat "$tmpdir/err")" "file.*it is not the directory of a step" "clean reports a file among the steps"
+like "$(cat "$tmpdir/err")" "n1_8.0.*it is not the directory of a step" \
 	"clean reports a symbolic link among the steps"
 like "$(cat "$tmpdir/err")" "n1_9.0.*others may write to it" \
 	"clean reports a directory that others may write to"
-ok "clean removes nothing that is no step's" test -f "$run/some_thing/precious" -a -f "$run/file" -a -L "$run/n1_8.0" -a -d "$run/n1_9.0"
+ok "clean removes nothing that is not a step's" test -f "$run/some_thing/precious" -a -f "$run/file" -a -L "$run/n1_8.0" -a -d "$run/n1_9.0"
 ok "clean removes a directory that a dead agent had only claimed" test ! -e "$run/n1_7.0"
 rm -rf "$run/some_thing" "$run/file" "$run/n1_8.0" "$run/n1_9.0"
 if [ "$(id -u)" = 0 ]; then

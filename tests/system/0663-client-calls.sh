@@ -61,7 +61,7 @@ is "$(probe "$job.0" "signal-pid:USR1:$(cat "$tmpdir/task.0.0")")" "" "a signal 
 ok "a signal to one pid reaches it" eventually test -s "$tmpdir/usr1.0"
 like "$(probe "$job.0" signal-pid:KILL:1)" '^ESRCH .*: Signal: NoSuchProcess: ' \
 	"a signal to a pid of others fails"
-like "$(probe "$job.0" signal-pid:KILL:-1)" '^EINVAL .*: -1 is no pid of one process' "a signal to pid -1 fails"
+like "$(probe "$job.0" signal-pid:KILL:-1)" '^EINVAL .*: -1 is not a pid of one process' "a signal to pid -1 fails"
 like "$(probe "$job.0" signal:NONE)" '^EINVAL .*signal' "a signal by an unknown name fails"
 is "$(described state "$job.0" suspend describe)" suspended "suspend suspends the step"
 is "$(described state "$job.0" resume describe)" running "resume resumes the step"
@@ -77,7 +77,7 @@ like "$(probe "$job.0" pids)" "^$added " "an added process is a member of the st
 kill -STOP "$(state_of 0 agent_pid)"
 out=$(probe "$job.0" timeout:300 describe describe)
 kill -CONT "$(state_of 0 agent_pid)"
-like "$out" '^ETIMEDOUT .*: Describe: no answer in 300 ms' "a call to a stopped agent fails at its timeout"
+like "$out" '^ETIMEDOUT .*: Describe: no reply within 300 ms' "a call to a stopped agent fails at its timeout"
 like "$out" '^ECONNRESET .*connect again' \
 	"the next call on that connection fails instead of reading the late reply"
 

@@ -226,7 +226,7 @@ done <<X
 2 --timeout 5s show $job.0
 2 show $job.0/1
 X
-like "$("$stepctl" --json list 2>&1)" "^stepctl: '--json' before the verb: options stand behind it" \
+like "$("$stepctl" --json list 2>&1)" "^stepctl: '--json' before the verb: options follow the verb" \
 	"an option before the verb is refused with the remedy"
 is "$("$stepctl" nonsense 2>&1 | wc -l)" 1 "a wrong verb is reported in one line"
 is "$("$stepctl" help signal)" "$("$stepctl" signal --help)" "stepctl help VERB prints what VERB --help prints"

@@ -61,7 +61,7 @@ for b in $(backends); do
 				# shellcheck disable=SC2086 # words
 				out=$("$stepctl" $verb "$job.0" 2>&1)
 				is "$?" 3 "$b: $verb by another user's state.json is refused"
-				like "$out" "of another user, .*; do it as that one \(uid [0-9]+\)" \
+				like "$out" "of another user, .*; do this as uid [0-9]+" \
 					"$b: the refusal of $verb by another user's state.json has the reason"
 			done
 			is "$(cat "$group/cgroup.freeze")" 0 \
@@ -86,7 +86,7 @@ is "$?" 5 "a stopped agent is not waited for longer than --timeout"
 like "$out" "^stepctl show: step .*$job\.0" "the report of a stopped agent names the step"
 for verb in ps pids events; do
 	out=$("$stepctl" $verb --timeout 0 "$job.0" 2>&1)
-	like "$? $out" "^8 .*: there is no answer yet$" "stepctl $verb --timeout 0 of a stopped agent has no answer"
+	like "$? $out" "^8 .*: there is no reply yet$" "stepctl $verb --timeout 0 of a stopped agent has no answer"
 done
 ok "list does not wait for a stopped agent" timeout 300 "$stepctl" list
 ok "top does not wait for a stopped agent" timeout 300 "$stepctl" top --batch -n 1 -i 100ms
@@ -159,7 +159,7 @@ agent=$!
 eventually has_output up
 out=$("$stepctl" resume --runtime-dir "$tmpdir/ending" 7.0 2>&1)
 is $? 6 "a request that an ending agent drops exits with 6"
-like "$out" "^stepctl resume: step n1/7\.0: .*it begins, or ends, in this moment" \
+like "$out" "^stepctl resume: step n1/7\.0: .*it is just starting or ending" \
 	"a request that an ending agent drops has the reason"
 : >"$tmpdir/end"
 wait $agent

@@ -35,7 +35,7 @@ is "$(hostile list)" 0 "list of a hostile directory succeeds"
 like "$(cat "$tmpdir/printed")" "^7\.0 " "list of a hostile directory prints the step's name"
 for verb in show terminate; do
 	is "$(hostile $verb 7.0)" 8 "$verb refuses a link in place of a socket"
-	like "$(cat "$tmpdir/printed")" "/n1_7.0/socket' is no socket" "$verb reports a link in place of a socket"
+	like "$(cat "$tmpdir/printed")" "/n1_7.0/socket' is not a socket" "$verb reports a link in place of a socket"
 done
 ok "the step that the link leads to goes on" kill -0 $agent
 

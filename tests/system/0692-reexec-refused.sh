@@ -20,10 +20,10 @@ refuses "$yes" "tried, it " "a program that writes without end is refused"
 
 printf '#!/bin/sh\necho "stepd can go on: 1"\n' >"$tmpdir/script"
 chmod 755 "$tmpdir/script"
-refuses "$tmpdir/script" "is no program of this machine \(a script\?\)" "a script is refused"
+refuses "$tmpdir/script" "is not a program of this machine \(a script\?\)" "a script is refused"
 : >"$tmpdir/empty"
 chmod 755 "$tmpdir/empty"
-refuses "$tmpdir/empty" "is no program of this machine" "an empty file is refused"
+refuses "$tmpdir/empty" "is not a program of this machine" "an empty file is refused"
 cp "$next" "$tmpdir/foreign"
 printf '\002' | dd of="$tmpdir/foreign" bs=1 seek=18 conv=notrunc 2>/dev/null # e_machine: SPARC
 refuses "$tmpdir/foreign" "execute the new program: Exec format error" \
@@ -38,10 +38,10 @@ refuses_it "execute '$stepd': Permission denied" "a program that is not executab
 rm -f "$stepd"
 refuses_it "open '$stepd': No such file or directory" "a missing program is refused"
 mkdir "$stepd"
-refuses_it "'$stepd' is no regular file" "a directory is refused"
+refuses_it "'$stepd' is not a regular file" "a directory is refused"
 rmdir "$stepd"
 mkfifo "$stepd"
-refuses_it "'$stepd' is no regular file" "a FIFO is refused without waiting for its writer"
+refuses_it "'$stepd' is not a regular file" "a FIFO is refused without waiting for its writer"
 rm -f "$stepd"
 
 if [ "$(id -u)" = 0 ]; then

@@ -27,19 +27,19 @@ is "$(warnings -n 2 --mpi=none -- "$tmpdir/mpich" hello)" \
 is "$(cd "$tmpdir" && PATH=$tmpdir:$PATH warnings -n 2 -- mpich hello)" \
 	"the program is linked with libmpich.so, $without (--mpi=pmi2 serves it)" "MPICH found in PATH without a plugin is warned of"
 is "$(warnings -n 2 --mpi=pmix -- "$tmpdir/mpich" hello)" \
-	"mpi/pmix: the program is linked with libmpich.so, and no task has spoken with mpi/pmix: $silent (--mpi=pmi2 serves it)" \
+	"mpi/pmix: the program is linked with libmpich.so, and no task has contacted mpi/pmix: $silent (--mpi=pmi2 serves it)" \
 	"MPICH under mpi/pmix is warned of"
 is "$(warnings -n 2 --mpi=pmi2 -- "$tmpdir/mpich" hello)" "" "MPICH under mpi/pmi2 gives no warning"
 is "$(warnings -n 1 -- "$tmpdir/mpich" hello)" "" "MPICH in a step of one task gives no warning"
 is "$(warnings -n 2 --mpi=pmix -- hostname)" "" "a program without MPI gives no warning"
 is "$(warnings -n 2 --mpi=pmi2 -- "$top_builddir/tests/lib/pmixclient" nokey)" \
-	"mpi/pmi2: the program is linked with libpmix.so, and no task has spoken with mpi/pmi2: $silent (--mpi=pmix serves it)" \
+	"mpi/pmi2: the program is linked with libpmix.so, and no task has contacted mpi/pmi2: $silent (--mpi=pmix serves it)" \
 	"a client of PMIx without MPI under mpi/pmi2 is warned of"
 
 if command -v mpicc.openmpi >/dev/null; then
 	build_ompi "$top_srcdir/tests/lib/mpiprogram.c" "$tmpdir/ompi"
 	is "$(warnings -n 2 --mpi=pmi2 -- "$tmpdir/ompi" hello)" \
-		"mpi/pmi2: the program is linked with libmpi.so, and no task has spoken with mpi/pmi2: $silent (--mpi=pmix serves it)" \
+		"mpi/pmi2: the program is linked with libmpi.so, and no task has contacted mpi/pmi2: $silent (--mpi=pmix serves it)" \
 		"Open MPI under mpi/pmi2 is warned of"
 	is "$(warnings -n 2 -- "$tmpdir/ompi" hello)" \
 		"the program is linked with libmpi.so, $without (--mpi=pmix serves it)" "Open MPI without a plugin is warned of"

@@ -38,7 +38,7 @@ refused refuse:init "the engine's PMI server refuses 'init' \(rc -1, no_such_thi
 refused refuse:put "the engine's PMI server refuses 'put'"
 refused refuse:get "process 0 of the engine's job has put nothing"
 refused other:barrier_in "the engine's PMI server answers 'barrier_in' with 'surprise', not with 'barrier_out'"
-refused card:nonsense "process 1 of the engine's job: it is no stepd that this one \(.*\) can speak with"
+refused card:nonsense "process 1 of the engine's job: it is not a stepd that this one \(.*\) can speak with"
 refused card:stepd-1,1.0 "process 1 of the engine's job: its card can't be read"
 refused "card:stepd-1,1.0,../x,a:1,1,0,0," "process 1 of the engine's job: its card can't be read"
 refused "card:stepd-1,1.0,n0,127.0.0.1:1,1,0,0," "two agents are on node 'n0'"

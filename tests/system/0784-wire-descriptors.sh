@@ -44,9 +44,9 @@ refused() { # PATTERN NAME ARG...
 	is $? 125 "wire with $name is refused"
 	like "$out" "$pattern" "the refusal of wire with $name has the reason"
 }
-refused 'wire.listen_fd: 21 is no TCP socket' "no socket" --wire-listen-fd 21
-refused 'wire.listen_fd: 99 is no open descriptor; pass the listening socket' "no descriptor" --wire-listen-fd 99
-refused 'wire.secret_fd: 99 is no open descriptor' "no secret" --wire-secret-fd 99
+refused 'wire.listen_fd: 21 is not a TCP socket' "no socket" --wire-listen-fd 21
+refused 'wire.listen_fd: 99 is not an open descriptor; pass the listening socket' "no descriptor" --wire-listen-fd 99
+refused 'wire.secret_fd: 99 is not an open descriptor' "no secret" --wire-secret-fd 99
 refused 'wire.secret_fd: read the secret from descriptor 20' "a secret that can't be read" --wire-secret-fd 20
 secret=short
 refused 'wire.secret_fd: the secret has 5 bytes, less than 16' "a short secret" --wire-secret-fd 21

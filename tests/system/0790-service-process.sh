@@ -107,6 +107,6 @@ out=$(attended -n 1 -- bash -c "$requests request flood 5000; answer; echo still
 is $? 0 "a flood of malformed messages does not end the step"
 like "$out" '^still here' "the step goes on after a flood of malformed messages"
 ok "the service's messages in the log are limited" test "$(echo "$out" | grep -c much)" -le 2000
-like "$out" 'its further ones are left out' "the limit of the service's messages is reported"
+like "$out" 'further lines are left out' "the limit of the service's messages is reported"
 nothing_left "a flooded step leaves no cgroup, process or file behind"
 done_testing

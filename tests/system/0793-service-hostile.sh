@@ -53,7 +53,7 @@ like "$out" 'the environments of a spawn can have [0-9]* bytes on a node' \
 	"spawns that need too much memory are refused"
 ok "refused spawns do not let the agent's memory grow" test "$(peak_of "$out")" -lt $((quiet + most))
 ok "the log has a limited number of refused spawns" test "$(echo "$out" | wc -l)" -le 2010
-like "$out" 'its further ones are left out' "the limit of messages of refused spawns is reported"
+like "$out" 'further lines are left out' "the limit of messages of refused spawns is reported"
 nothing_left "refused spawns leave no cgroup, process or file behind"
 
 for seed in $(rounds 1 "1 2 3 4 5 6"); do

@@ -68,7 +68,7 @@ refused "5 tasks don't fit on 2 nodes" "too many tasks for the nodes" -N 2 -n 5 
 refused "needs the node of each task" "arbitrary without a list" -m arbitrary -N 2
 refused "4 tasks need as many hosts" "arbitrary with a short list" -m arbitrary --launcher local -w a,b -n 4
 refused "only 2 are given" "more nodes than hosts" --launcher local -w a,b -N 3
-refused "is no list of hosts" "a broken list" -w 'n[1-'
+refused "is not a list of hosts" "a broken list" -w 'n[1-'
 refused "is none of local" "no such launcher" --launcher telnet -N 2
 refused "is none of local" "a template without the command" --launcher 'exec:run %h' -N 2
 refused "is none of block" "no such distribution" -m wild

@@ -93,7 +93,7 @@ restore
 # ---- the option ----------------------------------------------------------------------------------
 "$stepd" run --job "$job" --print-spec -- true >"$tmpdir/spec"
 out=$("$stepd" serve --spec "$tmpdir/spec" --supervisor-fd 7 7<"$tmpdir/spec" 2>&1)
-is "$? $out" "125 stepd: error: --supervisor-fd: descriptor 7 is no socket" "--supervisor-fd refuses what is no socket"
+is "$? $out" "125 stepd: error: --supervisor-fd: descriptor 7 is not a socket" "--supervisor-fd refuses what is not a socket"
 out=$("$stepd" serve --spec "$tmpdir/spec" --supervisor-fd 7 7<&- 2>&1)
 like "$? $out" "^125 .*--supervisor-fd: descriptor 7: Bad file descriptor" \
 	"--supervisor-fd refuses a descriptor that is not open"

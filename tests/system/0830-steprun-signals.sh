@@ -51,7 +51,7 @@ done
 waiting -- echo ran
 kill -INT "$pid"
 eventually grep -q 'again within' "$tmpdir/err"
-like "$(cat "$tmpdir/err")" "steprun: [01] of 2 nodes are here" "the first ^C reports how many nodes are here"
+like "$(cat "$tmpdir/err")" "steprun: [01] of 2 nodes are connected" "the first ^C reports how many nodes are connected"
 kill -INT "$pid"
 finish
 is "$status $(cat "$tmpdir/out")" "130 " "the second ^C ends steprun before a task runs"

@@ -130,7 +130,7 @@ like "$(grep -A9 '"rank": 1' "$tmpdir/r")" '"oom_killed": true' "a task whose ch
 like "$(grep -A9 '"rank": 0' "$tmpdir/r")" '"oom_killed": false' "the other task does not have oom_killed"
 is "$(grep -c '"oom_killed": true' "$tmpdir/r")" 2 "the step has the task's oom_killed"
 like "$(cat "$tmpdir/r")" '"reason": "completed"' "the step of a task whose child ran out of memory completed"
-like "$(cat "$tmpdir/err")" 'task 1 \(pid [0-9]+\) ran out of memory: the kernel killed 1 process of it; the most it had was 16\.0 MiB' \
+like "$(cat "$tmpdir/err")" 'task 1 \(pid [0-9]+\) ran out of memory: the kernel killed 1 process of it; its peak was 16\.0 MiB' \
 	"the log of a task that ran out of memory names task, pid and peak"
 is "$(grep -c 'ran out of memory' "$tmpdir/err")" 1 "a task that ran out of memory is logged once"
 cp "$tmpdir/r" "$tmpdir/json"

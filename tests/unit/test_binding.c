@@ -269,17 +269,17 @@ static void test_lists_outside_the_bounds(void **state)
 {
 	(void)state;
 	bad(2, "0-1", "0", "'cpu_bind': 'map_cpu:0,2'",
-		"cpu_bind: CPU 2 is none of the step's (0-1)");
+		"cpu_bind: CPU 2 is not one of the step's (0-1)");
 	bad(1, "4-7", "0", "'cpu_bind': 'map_cpu:4,65535'",
-		"cpu_bind: CPU 65535 is none of the step's (4-7)");
+		"cpu_bind: CPU 65535 is not one of the step's (4-7)");
 	bad(1, "0-1", "0", "'cpu_bind': 'mask_cpu:0x1,0x7'",
-		"cpu_bind: CPU 2 is none of the step's (0-1)");
+		"cpu_bind: CPU 2 is not one of the step's (0-1)");
 	bad(1, "0-1", "0", "'cpu_bind': 'mask_cpu:0x10000000000000000'",
-		"cpu_bind: the mask 0x10000000000000000 has CPUs that the machine has not");
+		"cpu_bind: the mask 0x10000000000000000 has CPUs that this machine does not have");
 	bad(1, "0-1", "0,2", "'mem_bind': 'map_mem:1'",
-		"mem_bind: NUMA node 1 is none of the step's (0,2)");
+		"mem_bind: NUMA node 1 is not one of the step's (0,2)");
 	bad(1, "0-1", "0,2", "'mem_bind': 'mask_mem:2'",
-		"mem_bind: NUMA node 1 is none of the step's (0,2)");
+		"mem_bind: NUMA node 1 is not one of the step's (0,2)");
 	bad(1, "0-1", "", "'mem_bind': 'rank'",
 		"mem_bind: this kernel has no NUMA policies, or a filter of the container denies them "
 		"to the agent; leave mem_bind out");
@@ -305,7 +305,7 @@ static void test_topology_and_bounds(void **state)
 	bad_on_16("0-3", "0-1", "'cpu_bind': 'cores', 'cpus_per_task': 5",
 		"cpus_per_task: 5, but the step may use 4 CPUs");
 	bad_on_16("0,2,4", "0-1", "'cpu_bind': 'map_ldom:0,1'",
-		"cpu_bind: NUMA node 1 is none of the step's (0)");
+		"cpu_bind: NUMA node 1 is not one of the step's (0)");
 	bad_on_16("0-15", "0",
 		"'cpu_bind': 'sockets', 'distribution': 'cyclic', 'mem_bind': 'local'",
 		"mem_bind: the step may use no NUMA node of the CPUs 1,3,5,7,9,11,13,15, only the "

@@ -241,7 +241,7 @@ static void test_garbage(void **state)
 	for (i = 0; i < ARRAY_SIZE(table); i++) {
 		garbage = table[i];
 		join(rig, script_garbage);
-		assert_broken(rig, -EPROTO, "what came is no answer");
+		assert_broken(rig, -EPROTO, "the reply is invalid");
 		rig->client = stepd_disconnect(rig->client);
 		fake_agent_stop(&rig->agent);
 	}
@@ -318,7 +318,7 @@ static void test_no_answer_in_time(void **state)
 	join(rig, script_silent);
 	stepd_set_timeout(rig->client, 150);
 	before = clock_now_ms();
-	assert_broken(rig, -ETIMEDOUT, "no answer in 150 ms");
+	assert_broken(rig, -ETIMEDOUT, "no reply within 150 ms");
 	assert_true(clock_now_ms() - before >= 149);
 }
 
@@ -340,7 +340,7 @@ static void test_an_answer_that_never_gets_whole(void **state)
 	join(rig, script_trickle);
 	stepd_set_timeout(rig->client, 150);
 	before = clock_now_ms();
-	assert_broken(rig, -ETIMEDOUT, "no answer in 150 ms");
+	assert_broken(rig, -ETIMEDOUT, "no reply within 150 ms");
 	assert_true(clock_now_ms() - before >= 149);
 }
 
@@ -564,7 +564,7 @@ static void test_a_full_queue(void **state)
 	before = clock_now_ms();
 	assert_int_equal(try_connect(rig, 200), -ETIMEDOUT);
 	assert_true(clock_now_ms() - before >= 190);
-	assert_non_null(strstr(rig->error.text, "took no connection in 200 ms"));
+	assert_non_null(strstr(rig->error.text, "accepted no connection within 200 ms"));
 	before = clock_now_ms();
 	disturb(true);
 	r = try_connect(rig, 200);

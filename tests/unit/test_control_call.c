@@ -108,7 +108,7 @@ static void test_answers(void **state)
 	(void)close(fd);
 }
 
-/* What is no JSON object is no call: the connection ends without a word. */
+/* What is not a JSON object is not a call: the connection ends without a word. */
 static void test_no_calls(void **state)
 {
 	static const char *const frames[] = {"", " ", "null", "7", "\"\"", "[]", "[{}]", "{", "}",

@@ -122,11 +122,9 @@ static void test_colour(_unused_ void **state)
 	add(&fs, STEPD_FINDING_PROBLEM, "kernel.pidfd", NULL, "none", NULL);
 	got = print(&fs, NULL, false, true);
 	assert_string_equal(got,
-		"\033[1mkernel\033[0m\n"
-		"  \033[1;31mPROBLEM\033[0m  none [kernel.pidfd]\n"
-		"\n"
-		"0 ok, 0 notes, 0 warnings, 1 problem\n"
-		"No step can be started now: see what is marked PROBLEM\n");
+		"\033[1mkernel\033[0m\n  \033[1;31mPROBLEM\033[0m  none [kernel.pidfd]\n\n0 "
+		"ok, 0 notes, 0 warnings, 1 problem\nNo step can be started now: see the "
+		"findings marked PROBLEM\n");
 }
 
 static void assert_member(const json_t *list, size_t i, const char *name, const char *wanted)

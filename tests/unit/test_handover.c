@@ -125,8 +125,8 @@ static void test_refused(void **state)
 		{"{\"version\":2}", -EPROTONOSUPPORT, "too much newer than the agent"},
 		{"{\"version\":0}", -EPROTONOSUPPORT, "version 0"},
 		{"{}", -EPROTONOSUPPORT, "version 0"},
-		{"{\"version\":3", -EPROTO, "is no JSON"},
-		{"", -EPROTO, "is no JSON"},
+		{"{\"version\":3", -EPROTO, "is not JSON"},
+		{"", -EPROTO, "is not JSON"},
 	};
 	struct err err = ERR_INIT;
 	size_t i;

@@ -375,7 +375,7 @@ static void test_device_nodes(void **state)
 	assert_string_equal(
 		err.text, "look up the device '/dev/nosuch': No such file or directory");
 	assert_int_equal(limits_device_find("/dev/pts/", &rule, &err), -ENODEV);
-	assert_string_equal(err.text, "'/dev/pts/' is no device");
+	assert_string_equal(err.text, "'/dev/pts/' is not a device");
 }
 
 /* Whoever may write below /dev, as all may to /dev/shm, leads nobody to another device. */
@@ -628,7 +628,7 @@ static void test_disks(void **state)
 	assert_int_equal(apply(rig, "{'io_max': [{'device': '/dev/null', 'reads_per_sec': 3}]}",
 				 NULL, 0, &err),
 		-ENOTBLK);
-	assert_string_equal(err.text, "limits.io_max: '/dev/null' is no block device");
+	assert_string_equal(err.text, "limits.io_max: '/dev/null' is not a block device");
 	rig->target.mode = LIMITS_BEST_EFFORT;
 	assert_int_equal(apply(rig, "{'io_max': [{'device': '/dev/null', 'reads_per_sec': 3}]}",
 				 NULL, 0, &err),
@@ -636,7 +636,7 @@ static void test_disks(void **state)
 	assert_int_equal(apply(rig, "{'io_max': 'max'}", NULL, 0, &err), 0);
 	file_is(rig->calls, "-1: 9=0 8:0 1048576 8:16 -1 of 7\n-1: 9=0 of 7\n");
 	file_is(rig->messages,
-		"t: warning: limits.io_max: '/dev/null' is no block device, ignoring\n");
+		"t: warning: limits.io_max: '/dev/null' is not a block device, ignoring\n");
 }
 
 #define WITH_RIG(test_) cmocka_unit_test_setup_teardown(test_, rig_open, rig_close)

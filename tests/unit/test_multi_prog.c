@@ -113,8 +113,8 @@ static void test_errors(void **state)
 	bad("0,0 a", 1, "line 1: rank 0 has a program already");
 	bad("0 a \\\n b\n7 c", 2,
 		"line 3: '7' holds a rank that is not below 2, the number of tasks");
-	bad("x a", 2, "line 1: 'x' is no list of ranks such as \"0-3,8\" or \"*\"");
-	bad("4-0 a", 5, "line 1: '4-0' is no list of ranks such as \"0-3,8\" or \"*\"");
+	bad("x a", 2, "line 1: 'x' is not a list of ranks such as \"0-3,8\" or \"*\"");
+	bad("4-0 a", 5, "line 1: '4-0' is not a list of ranks such as \"0-3,8\" or \"*\"");
 	bad("0", 1, "line 1: there is no program behind '0'");
 	bad("0   \n", 1, "line 1: there is no program behind '0'");
 	bad("0 'a", 1, "line 1: a quote is not closed");

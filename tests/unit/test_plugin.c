@@ -310,13 +310,13 @@ static void test_bad_names(void **state)
 
 	install(place->dir, "good");
 	for (i = 0; i < ARRAY_SIZE(names); i++)
-		assert_refused(place->dir, names[i], -EINVAL, "is no name of a trial plugin");
+		assert_refused(place->dir, names[i], -EINVAL, "is not the name of a trial plugin");
 	memset(longest, 'a', 65);
 	longest[64] = '\0';
 	assert_refused(place->dir, longest, -ENOENT, "there is no plugin");
 	memset(longest, 'a', 65);
 	longest[65] = '\0';
-	assert_refused(place->dir, longest, -EINVAL, "is no name of a trial plugin");
+	assert_refused(place->dir, longest, -EINVAL, "is not the name of a trial plugin");
 	memset(huge, 'a', sizeof(huge));
 	huge[sizeof(huge) - 1] = '\0';
 	assert_refused(place->dir, huge, -EINVAL, "write NAME or trial/NAME"); /* not cut off */

@@ -318,8 +318,8 @@ static void test_spec_file(void **state)
 	bad("--spec file --label --ranks 0-1",
 		"file: local_ntasks: 1, but ranks lists 2"); /* what the file said */
 	put_text("{`argv`: [`y`], `umask`: `9`}");
-	bad("--spec file -n 2", "file: umask: '9' is no octal number such as \"0022\"");
-	bad("--spec file --umask 8", "--umask: '8' is no octal number such as \"0022\"");
+	bad("--spec file -n 2", "file: umask: '9' is not an octal number such as \"0022\"");
+	bad("--spec file --umask 8", "--umask: '8' is not an octal number such as \"0022\"");
 	put_text("{`argv`:\n[}");
 	bad("--spec file", "file: line 2, column 2: unexpected token near '}'");
 	put_text("[]");
@@ -373,26 +373,26 @@ static void test_multi_prog_file(void **state)
 static void test_errors_name_the_option(void **state)
 {
 	(void)state;
-	bad("--umask 9x x", "--umask: '9x' is no octal number such as \"0022\"");
+	bad("--umask 9x x", "--umask: '9x' is not an octal number such as \"0022\"");
 	bad("-n 0 x", "--ntasks: 0 is not in the range 1 to 16777216");
-	bad("-n many x", "--ntasks: 'many' is no whole number");
-	bad("-n 1.5 x", "--ntasks: '1.5' is no whole number");
-	bad("-n EMPTY x", "--ntasks: '' is no whole number");
-	bad("-n 99999999999999999999 x", "--ntasks: '99999999999999999999' is no whole number");
+	bad("-n many x", "--ntasks: 'many' is not a whole number");
+	bad("-n 1.5 x", "--ntasks: '1.5' is not a whole number");
+	bad("-n EMPTY x", "--ntasks: '' is not a whole number");
+	bad("-n 99999999999999999999 x", "--ntasks: '99999999999999999999' is not a whole number");
 	bad("--node-id 1 x", "--node-id: 1 is not below node.count (1)");
 	bad("--node-count 2 x",
 		"--local-ntasks: is missing: node.count is 2, so give the number of this node's tasks "
 		"(local_ntasks, ranks or node.tasks_per_node)");
 	bad("--tasks-per-node 2(x x",
-		"--tasks-per-node: '2(x' is no list of counts such as \"4,4\" or "
+		"--tasks-per-node: '2(x' is not a list of counts such as \"4,4\" or "
 		"\"4(x2)\"");
 	bad("--tasks-per-node 1(x65537) x",
-		"--tasks-per-node: '1(x65537)' is no list of counts such as "
+		"--tasks-per-node: '1(x65537)' is not a list of counts such as "
 		"\"4,4\" or \"4(x2)\"");
 	bad("--tasks-per-node 1(x65536),1,1,1 x",
 		"--tasks-per-node: has 65537 entries, more than 65536");
 	bad("-o a%q x",
-		"--output: stdout.path: 'a%q' is no pattern of a file name: '%q' is not known; "
+		"--output: stdout.path: 'a%q' is not a pattern of a file name: '%q' is not known; "
 		"use %j %J %s %t %n %N %u %x, or %% for a percent sign");
 	bad("-i 4 x", "--input: stdin.rank: 4 is not below ntasks (1)");
 	bad("--open-mode=new x", "--open-mode: 'new' is neither append nor truncate");
@@ -400,20 +400,20 @@ static void test_errors_name_the_option(void **state)
 	bad("--groups a,,b x", "--groups: groups[1]: is empty");
 	bad("--rlimit nofile x", "--rlimit: 'nofile' is not of the form NAME=SOFT[:HARD]");
 	bad("--rlimit =1 x", "--rlimit: '=1' is not of the form NAME=SOFT[:HARD]");
-	bad("--rlimit a.b=1 x", "--rlimit: 'a.b' is no limit's name");
+	bad("--rlimit a.b=1 x", "--rlimit: 'a.b' is not a limit's name");
 	bad("--rlimit nofile=2:1 x", "--rlimit: rlimits.nofile.soft: is above the hard limit");
 	bad("--rlimit nofile=: x",
 		"--rlimit: rlimits.nofile.soft: '' is neither a number nor "
 		"'unlimited'");
-	bad("-t soon x", "--time: 'soon' is no time such as 5 (minutes), 5:30, 1:00:00 or 2-12");
+	bad("-t soon x", "--time: 'soon' is not a time such as 5 (minutes), 5:30, 1:00:00 or 2-12");
 	bad("--time-limit 5x x",
-		"--time-limit: '5x' is no duration such as 90, 30s, 250ms, 5m or 2h");
-	bad("-W x x", "--wait: 'x' is no number of seconds");
+		"--time-limit: '5x' is not a duration such as 90, 30s, 250ms, 5m or 2h");
+	bad("-W x x", "--wait: 'x' is not a number of seconds");
 	bad("-Ksoon x", "--kill-on-bad-exit: 'soon' is neither 0 nor 1 nor a duration such as 5s");
 	bad("--kill-sequence TERM x",
 		"--kill-sequence: kill_sequence[0].signal: the last one must be "
 		"KILL");
-	bad("--kill-sequence FOO x", "--kill-sequence: 'FOO' is no signal");
+	bad("--kill-sequence FOO x", "--kill-sequence: 'FOO' is not a signal");
 	bad("--export== x", "--export: holds a variable without a name");
 	bad("--export=A,,B x", "--export: holds a variable without a name");
 	bad("--trace EMPTY x", "--trace: is empty");
@@ -429,8 +429,10 @@ static void test_errors_name_the_option(void **state)
 	bad("--cpuset 1-0 x", "--cpuset: '1-0' is neither a list such as \"0-3,8\" nor \"max\"");
 	bad("--io-max /dev/sda x",
 		"--io-max: limits.io_max[0]: limits nothing; give read_bytes_per_sec or another");
-	bad("--io-max 8:0,bps=1 x", "--io-max: 'bps' is none of rbps=N, wbps=N, riops=N, wiops=N");
-	bad("--io-max 8:0,rbps x", "--io-max: 'rbps' is none of rbps=N, wbps=N, riops=N, wiops=N");
+	bad("--io-max 8:0,bps=1 x",
+		"--io-max: 'bps' is not one of rbps=N, wbps=N, riops=N, wiops=N");
+	bad("--io-max 8:0,rbps x",
+		"--io-max: 'rbps' is not one of rbps=N, wbps=N, riops=N, wiops=N");
 	bad("--device none x",
 		"--device: 'none' could mean either: give default for the default devices alone, max "
 		"for all there are");
@@ -444,7 +446,8 @@ static void test_errors_name_the_option(void **state)
 	bad("--wire-auth=secret x", "--wire-auth: 'secret' needs secret_fd");
 	bad("--wire-addresses=a x",
 		"--wire-addresses: wire.addresses[0]: 'a' has no port from 1 to 65535 behind its last ':'");
-	bad("--mpi a/b x", "--mpi: 'a/b' is no name of an mpi plugin (\"none\" or \"mpi/none\")");
+	bad("--mpi a/b x",
+		"--mpi: 'a/b' is not the name of an mpi plugin (\"none\" or \"mpi/none\")");
 	bad("--extern --label", "--label: is not for a step of kind 'extern'");
 	bad("--extern x", "PROGRAM: is not for a step of kind 'extern'");
 	bad("EMPTY", "PROGRAM: argv[0]: is empty");
@@ -456,7 +459,7 @@ static void test_wrong_options(void **state)
 	(void)state;
 	bad("--umsk 1 x", "there is no option --umsk; did you mean --umask?");
 	bad("--frobnicate=1 x", "there is no option --frobnicate (see stepd run --help)");
-	bad("--no x", "--no is short for several options; write it out (see stepd run --help)");
+	bad("--no x", "--no is ambiguous; write the option out (see stepd run --help)");
 	bad("-Z x", "there is no option -Z (see stepd run --help)");
 	bad("-lZ x", "there is no option -Z (see stepd run --help)");
 	bad("--label=1 x", "--label takes no value");
@@ -630,8 +633,8 @@ static void test_no_descriptor_stays_open(void **state)
 
 	(void)state;
 	put_text("{`argv`: [`y`], `umask`: `9`}");
-	bad("--spec file", "file: umask: '9' is no octal number such as \"0022\"");
-	bad("--spec file --batch file", "file: umask: '9' is no octal number such as \"0022\"");
+	bad("--spec file", "file: umask: '9' is not an octal number such as \"0022\"");
+	bad("--spec file --batch file", "file: umask: '9' is not an octal number such as \"0022\"");
 	assert_int_equal(parse("--spec file --umask 0", &o, &err), 0);
 	assert_int_equal(scratch_count_fds(), before);
 }

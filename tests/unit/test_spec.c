@@ -531,11 +531,12 @@ static void refuses(int listening, int secret, const char *why)
 static void test_wrong_descriptors(void **state)
 {
 	(void)state;
-	refuses(1000, 1001, "wire.listen_fd: 1000 is no open descriptor");
-	refuses(make_secret(16), 1001, "is no TCP socket");
-	refuses(make_socket(SOCK_DGRAM, false), 1001, "is no TCP socket");
+	refuses(1000, 1001, "wire.listen_fd: 1000 is not an open descriptor");
+	refuses(make_secret(16), 1001, "is not a TCP socket");
+	refuses(make_socket(SOCK_DGRAM, false), 1001, "is not a TCP socket");
 	refuses(make_socket(SOCK_STREAM, false), 1001, "does not listen");
-	refuses(make_socket(SOCK_STREAM, true), 1001, "wire.secret_fd: 1001 is no open descriptor");
+	refuses(make_socket(SOCK_STREAM, true), 1001,
+		"wire.secret_fd: 1001 is not an open descriptor");
 	refuses(make_socket(SOCK_STREAM, true), make_secret(15),
 		"wire.secret_fd: the secret has 15 bytes, less than 16");
 	refuses(make_socket(SOCK_STREAM, true), make_secret(SPEC_SECRET_MAX + 1),
@@ -600,10 +601,10 @@ static const struct {
 	{"'node': 'n1'", "node: must be an object, not a string"},
 	{"'node': {'nam': 'n1'}", "node.nam: unknown field; did you mean 'name'?"},
 	{"'node': {'name': 'a/b'}",
-		"node.name: 'a/b' is no node's name (letters, digits, '-', '_' and '.', none of '-' "
+		"node.name: 'a/b' is not a node's name (letters, digits, '-', '_' and '.', none of '-' "
 		"and '.' first)"},
 	{"'node': {'name': '.x'}",
-		"node.name: '.x' is no node's name (letters, digits, '-', '_' and '.', none of '-' "
+		"node.name: '.x' is not a node's name (letters, digits, '-', '_' and '.', none of '-' "
 		"and '.' first)"},
 	{"'node': {'name': 'a234567890123456789012345678901234567890123456789012345678901234'}",
 		NULL}, /* 64 bytes are fine */
@@ -614,15 +615,15 @@ static const struct {
 	{"'node': {'count': 0}", "node.count: 0 is not in the range 1 to 65536"},
 	{"'node': {'count': 65537}", "node.count: 65537 is not in the range 1 to 65536"},
 	{"'node': {'list': 'a b'}",
-		"node.list: 'a b' is no list of nodes such as \"n[01-04,7],login\""},
+		"node.list: 'a b' is not a list of nodes such as \"n[01-04,7],login\""},
 	{"'node': {'list': 'n[1-2'}",
-		"node.list: 'n[1-2' is no list of nodes such as \"n[01-04,7],login\""},
+		"node.list: 'n[1-2' is not a list of nodes such as \"n[01-04,7],login\""},
 	{"'node': {'list': 'n[1-99999]'}",
 		"node.list: 'n[1-99999]' names more nodes than a step can have"},
 	{"'node': {'list': 'n[1-2]'}", "node.list: names 2 nodes, but node.count is 1"},
 	{"'node': {'ranks': '0'}", "node.ranks: must be an array, not a string"},
 	{"'node': {'ranks': [[0]]}", "node.ranks[0]: must be a string, not an array"},
-	{"'node': {'ranks': ['x']}", "node.ranks[0]: 'x' is no list of ranks such as \"0-3,8\""},
+	{"'node': {'ranks': ['x']}", "node.ranks[0]: 'x' is not a list of ranks such as \"0-3,8\""},
 	{"'node': {'ranks': ['0', '1']}", "node.ranks: has 2 entries, but node.count is 1"},
 	{"'node': {'count': 2, 'ranks': ['0', '2']}",
 		"node.ranks[1]: rank 2 is not below the number of ranks that are listed (2)"},
@@ -672,9 +673,9 @@ static const struct {
 	{"'first_rank': 0, 'ranks': '0'", "first_rank: conflicts with ranks; give one of them"},
 	{"'ranks': {}", "ranks: must be an array, not an object"},
 	{"'ranks': []", "ranks: is empty"},
-	{"'ranks': ''", "ranks: '' is no list of ranks such as \"0-3,8\""},
-	{"'ranks': '3-1'", "ranks: '3-1' is no list of ranks such as \"0-3,8\""},
-	{"'ranks': '0,'", "ranks: '0,' is no list of ranks such as \"0-3,8\""},
+	{"'ranks': ''", "ranks: '' is not a list of ranks such as \"0-3,8\""},
+	{"'ranks': '3-1'", "ranks: '3-1' is not a list of ranks such as \"0-3,8\""},
+	{"'ranks': '0,'", "ranks: '0,' is not a list of ranks such as \"0-3,8\""},
 	{"'ranks': '16777216'", "ranks: '16777216' holds a rank above 16777215"},
 	{"'ranks': '0-65536'", "ranks: has more than 65536 ranks for one node"},
 	{"'ranks': [0, -1]", "ranks[1]: -1 is not in the range 0 to 16777215"},
@@ -705,7 +706,7 @@ static const struct {
 		"tasks[0].ranks[1]: 4 is not in the range 0 to 3"},
 	{"'ntasks': 4, 'tasks': [{'ranks': []}]", "tasks[0].ranks: is empty"},
 	{"'ntasks': 4, 'tasks': [{'ranks': 'x'}]",
-		"tasks[0].ranks: 'x' is no list of ranks such as \"0-3,8\""},
+		"tasks[0].ranks: 'x' is not a list of ranks such as \"0-3,8\""},
 	{"'ntasks': 4, 'tasks': [{'rank': 0}, {'rank': 1}, {'rank': 2}, {'rank': 3, 'cwd': 'tmp'}]",
 		"tasks[3].cwd: 'tmp' is not an absolute path"},
 	{"'tasks': [{'rank': 0, 'argv': []}]", "tasks[0].argv: is empty"},
@@ -722,9 +723,9 @@ static const struct {
 	{"'gid': 4294967295", "gid: 4294967295 is not in the range 0 to 4294967294"},
 	{"'groups': 'audio'", "groups: must be an array, not a string"},
 	{"'groups': ['audio', '']", "groups[1]: is empty"},
-	{"'umask': '9x'", "umask: '9x' is no octal number such as \"0022\""},
-	{"'umask': ''", "umask: '' is no octal number such as \"0022\""},
-	{"'umask': '00022'", "umask: '00022' is no octal number such as \"0022\""},
+	{"'umask': '9x'", "umask: '9x' is not an octal number such as \"0022\""},
+	{"'umask': ''", "umask: '' is not an octal number such as \"0022\""},
+	{"'umask': '00022'", "umask: '00022' is not an octal number such as \"0022\""},
 	{"'umask': '1000'", "umask: '1000' is above 0777"},
 	{"'umask': 18", "umask: must be a string, not a number"},
 	{"'rlimits': []", "rlimits: must be an object, not an array"},
@@ -782,18 +783,19 @@ static const struct {
 	{"'limits_mode': 'best'", "limits_mode: 'best' is not one of strict, best-effort"},
 	{"'cpu_bind': 'cores:1'", "cpu_bind: cores takes no list"},
 	{"'cpu_bind': true", "cpu_bind: must be a string, not true"},
-	{"'mem_bind': 'map_mem:x'", "mem_bind: 'x' is no number"},
+	{"'mem_bind': 'map_mem:x'", "mem_bind: 'x' is not a number"},
 	{"'distribution': 'plane'",
 		"distribution: 'plane' is not one of block, cyclic and plane=N"},
 	{"'cpus_per_task': 0", "cpus_per_task: 0 is not in the range 1 to 65536"},
 	{"'topology': 'm.xml'", "topology: 'm.xml' is not an absolute path"},
 	{"'proctrack': '../x'",
-		"proctrack: '../x' is no name of a proctrack plugin (\"auto\", \"cgroup\" or "
+		"proctrack: '../x' is not the name of a proctrack plugin (\"auto\", \"cgroup\" or "
 		"\"proctrack/cgroup\")"},
 	{"'proctrack': 'mpi/none'",
-		"proctrack: 'mpi/none' is no name of a proctrack plugin (\"auto\", \"cgroup\" or "
+		"proctrack: 'mpi/none' is not the name of a proctrack plugin (\"auto\", \"cgroup\" or "
 		"\"proctrack/cgroup\")"},
-	{"'mpi': 'mpi/'", "mpi: 'mpi/' is no name of an mpi plugin (\"none\" or \"mpi/none\")"},
+	{"'mpi': 'mpi/'",
+		"mpi: 'mpi/' is not the name of an mpi plugin (\"none\" or \"mpi/none\")"},
 	{"'pmi': 1", "pmi: must be an object, not a number"},
 	{"'pmi': {'timeout_ms': -1}", "pmi.timeout_ms: -1 is not in the range 0 to 3153600000000"},
 	{"'pmi': {'tcp': 1}", "pmi.tcp: must be true or false, not a number"},
@@ -822,9 +824,9 @@ static const struct {
 	{"'wire': {'auth': 'secret'}", "wire.auth: 'secret' needs secret_fd"},
 	{"'wire': {'auth': 'ssh'}", "wire.auth: 'ssh' is not one of secret, munge, none"},
 	{"'wire': {'fanout': 1}", "wire.fanout: 1 is not in the range 2 to 1024"},
-	{"'wire': {'ifname': 'a/b'}", "wire.ifname: 'a/b' is no network interface's name"},
+	{"'wire': {'ifname': 'a/b'}", "wire.ifname: 'a/b' is not a network interface's name"},
 	{"'wire': {'ifname': 'a234567890123456'}",
-		"wire.ifname: 'a234567890123456' is no network interface's name"},
+		"wire.ifname: 'a234567890123456' is not a network interface's name"},
 	{"'wire': {'connect_timeout_ms': 0}",
 		"wire.connect_timeout_ms: 0 is not in the range 1 to 3153600000000"},
 	{"'scope': 'maybe'", "scope: 'maybe' is not one of auto, yes, no"},
@@ -850,7 +852,7 @@ static const struct {
 	{"'kill_sequence': 'KILL'", "kill_sequence: must be an array, not a string"},
 	{"'kill_sequence': []", "kill_sequence: has 0 entries, not 1 to 16"},
 	{"'kill_sequence': [{}]", "kill_sequence[0].signal: is missing"},
-	{"'kill_sequence': [{'signal': 'FOO'}]", "kill_sequence[0].signal: 'FOO' is no signal"},
+	{"'kill_sequence': [{'signal': 'FOO'}]", "kill_sequence[0].signal: 'FOO' is not a signal"},
 	{"'kill_sequence': [{'signal': 0}]",
 		"kill_sequence[0].signal: 0 is not in the range 1 to 64"},
 	{"'kill_sequence': [{'signal': 'TERM'}]",
@@ -1111,9 +1113,9 @@ static void test_kill_sequence_text(void **state)
 		"[{\"signal\":\"CONT\"},{\"signal\":\"TERM\",\"wait_ms\":1500},"
 		"{\"signal\":\"USR2\",\"wait_ms\":250},{\"signal\":\"KILL\"}]");
 	assert_int_equal(spec_kill_sequence_json("CONT,,KILL", &array, &err), -EINVAL);
-	assert_string_equal(err.text, "'' is no signal");
+	assert_string_equal(err.text, "'' is not a signal");
 	assert_int_equal(spec_kill_sequence_json("TERM:soon,KILL", &array, &err), -EINVAL);
-	assert_string_equal(err.text, "'soon' is no duration such as 30s");
+	assert_string_equal(err.text, "'soon' is not a duration such as 30s");
 }
 
 static void test_name_distance(void **state)

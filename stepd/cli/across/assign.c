@@ -323,7 +323,7 @@ void session_assign(struct session *s)
 	}
 	text = r < 0 ? NULL : make_doc(s);
 	if (!text || start_input(s) < 0) {
-		session_print("there is no memory to send the step to its nodes");
+		session_print("no memory to send the step to its nodes");
 		assign_fail(s);
 		return;
 	}

@@ -39,8 +39,8 @@ static int take_count(const struct cli_option *o, const char *arg, void *into, s
 	uint32_t *count = (uint32_t *)((char *)own(into) + o->offset);
 
 	return parse_u32(arg, 1, SPEC_NODES_MAX, count) < 0
-		? err_set_text(
-			  err, -EINVAL, "'%.200s' is no number from 1 to %u", arg, SPEC_NODES_MAX)
+		? err_set_text(err, -EINVAL, "'%.200s' is not a number from 1 to %u", arg,
+			  SPEC_NODES_MAX)
 		: 0;
 }
 
@@ -48,7 +48,8 @@ static int take_timeout(
 	_unused_ const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	return parse_duration_ms(arg, &own(into)->launch_timeout_ms) < 0
-		? err_set_text(err, -EINVAL, "'%.200s' is no duration such as 90, 30s or 5m", arg)
+		? err_set_text(
+			  err, -EINVAL, "'%.200s' is not a duration such as 90, 30s or 5m", arg)
 		: 0;
 }
 
@@ -62,7 +63,7 @@ static const struct cli_option own_rows[] = {
 	{.name = "ntasks-per-node", .arg = "N", .take = take_count, .offset = OWN(per_node),
 	 .doc = "tasks of each node; with --ntasks, at most"},
 	{.name = "hosts", .letter = 'w', .arg = "HOST,...", .take = run_take_own_text, .offset = OWN(hosts),
-	 .doc = "the nodes, as n1,n2 or n[1-4]; with arbitrary distribution that of each task"},
+	 .doc = "the nodes, as n1,n2 or n[1-4]; with an arbitrary distribution, the node of each task"},
 	{.name = "nodelist", .arg = "HOST,...", .take = run_take_own_text, .offset = OWN(hosts),
 	 .doc = "the same"},
 	{.name = "hostfile", .arg = "FILE", .take = run_take_own_text, .offset = OWN(hostfile),
@@ -70,9 +71,10 @@ static const struct cli_option own_rows[] = {
 	{.name = "distribution", .letter = 'm', .arg = "block|cyclic|plane=N|arbitrary[:block|cyclic|plane=N]", .take = run_take_own_text, .offset = OWN(distribution),
 	 .doc = "how tasks are distributed over nodes, and behind the colon over the sockets of a node (block:block)"},
 	{.name = "overcommit", .letter = 'O', .take = run_take_own_flag, .offset = OWN(overcommit),
-	 .doc = "more tasks on a node than it has CPUs for, in an allocation of Slurm"},
+	 .doc = "allow more tasks than CPUs on a node, in an allocation of Slurm"},
 	{.name = "launcher", .arg = "local|ssh[:OPTIONS]|slurm|exec:TEMPLATE", .take = run_take_own_text, .offset = OWN(launcher_text),
-	 .doc = "how agents come to their nodes (slurm in an allocation, ssh if hosts are given, else local)"},
+	 .doc = "how agents are started on their nodes (slurm in an allocation, ssh if hosts "
+		"are given, else local)"},
 	{.name = "launch-timeout", .arg = "DURATION", .take = take_timeout,
 	 .doc = "how long that may take (60s)"},
 	{.name = "stepd", .arg = "FILE", .take = run_take_own_text, .offset = OWN(program),
@@ -119,9 +121,8 @@ void steprun_options_print_help(FILE *out)
 {
 	struct cli_option rows[CLI_OPTIONS_MAX];
 
-	fputs("Usage: steprun [OPTION...] [--] PROGRAM [ARG...]\n"
-	      "Runs PROGRAM as the tasks of a step, on this node or on several. In parentheses: what "
-	      "holds if an option\nis not given.\n",
+	fputs("Usage: steprun [OPTION...] [--] PROGRAM [ARG...]\nRuns PROGRAM as the tasks "
+	      "of a step, on this node or on several. Defaults are in parentheses.\n",
 		out);
 	cli_options_print(rows, steprun_make_rows(rows), out);
 }
@@ -167,10 +168,10 @@ static int add_list(const char *source, const char *text, struct strv *names, st
 
 	if (r == -ENOMEM)
 		return steprun_no_memory(err);
-	return r < 0
-		? err_set_text(err, -EINVAL,
-			  "%s: '%.200s' is no list of hosts such as n1,n2 or n[1-4]", source, text)
-		: 0;
+	return r < 0 ? err_set_text(err, -EINVAL,
+			       "%s: '%.200s' is not a list of hosts such as n1,n2 or n[1-4]",
+			       source, text)
+		     : 0;
 }
 
 /* A host a line, or a list; "#" begins a comment. */
@@ -325,7 +326,7 @@ static int choose_launcher(struct steprun_options *o, char **env, struct err *er
 	o->here = !o->launcher_text && strcmp(text, "local") == 0 && o->nodes_requested <= 1;
 	if (launcher_parse(text, &o->launcher) < 0)
 		return err_set_text(err, -EINVAL,
-			"%s: '%.200s' is none of local, ssh[:OPTIONS], slurm and exec:TEMPLATE, "
+			"%s: '%.200s' is not one of local, ssh[:OPTIONS], slurm and exec:TEMPLATE, "
 			"where the template has a %%c",
 			by_env ? "STEPRUN_LAUNCHER" : "--launcher", text);
 	o->allocated = allocation_nodes(env) && (by_env || o->launcher.kind == LAUNCHER_SLURM);
@@ -509,7 +510,7 @@ static int set_distribution(struct steprun_options *o, struct run_build *build,
 	*ret_plane = 0;
 	if (layout_parse(text, ret_kind, ret_plane) < 0)
 		return err_set_text(err, -EINVAL,
-			"--distribution: '%.200s' is none of block, cyclic, plane=N and arbitrary",
+			"--distribution: '%.200s' is not one of block, cyclic, plane=N and arbitrary",
 			text);
 	return sockets ? run_set(build, "distribution", json_string(sockets + 1), err) : 0;
 }
@@ -556,7 +557,7 @@ static void drop_foreign(json_t *doc, int verbosity)
 		}
 		if (verbosity >= 0)
 			fprintf(stderr,
-				"steprun: the variable %s is no UTF-8 text: tasks don't get it\n",
+				"steprun: the variable %s is not UTF-8 text: tasks don't get it\n",
 				name);
 		(void)json_object_del(env, name); /* it is there */
 	}

@@ -322,7 +322,7 @@ static void session_on_status(void *userdata)
 	if (s->assigned)
 		running_print(&s->running);
 	else
-		session_print("%u of %u nodes are here", s->connected, s->count);
+		session_print("%u of %u nodes are connected", s->connected, s->count);
 }
 
 /* ---- output -------------------------------------------------------------------------------- */

@@ -39,7 +39,7 @@ static int signal_step(struct ctl *ctl, struct target *target, struct stepd_erro
 		.ranks = target->ranks, .pid = (pid_t)ctl->opt.pid, .leader = ctl->opt.leader};
 
 	if (to.pid && to.ranks)
-		return client_error(error, -EINVAL, "a pid and ranks can't be given at once");
+		return client_error(error, -EINVAL, "give either a pid or ranks");
 	return stepd_signal(target->client, ctl->opt.signal, &to, error);
 }
 
@@ -52,7 +52,7 @@ int ctl_signal(struct ctl *ctl)
 		ctl->opt.signal = DEFAULT_SIGNAL;
 	if (signals_parse(ctl->opt.signal) < 0)
 		return err_set_text(&ctl->err, -EINVAL,
-			"--signal: '%.200s' is no signal such as TERM, 15 or RTMIN+3",
+			"--signal: '%.200s' is not a signal such as TERM, 15 or RTMIN+3",
 			ctl->opt.signal);
 	return request_steps(ctl, &request);
 }
@@ -70,7 +70,7 @@ int ctl_terminate(struct ctl *ctl)
 
 	if (ctl->opt.now && (ctl->opt.kill_sequence || ctl->opt.grace_ms >= 0))
 		return err_set_text(&ctl->err, -EINVAL,
-			"--now is SIGKILL alone: --kill-sequence and --grace don't go with it");
+			"--now sends SIGKILL alone, and conflicts with --kill-sequence and --grace");
 	return request_steps(ctl, &request);
 }
 
@@ -241,7 +241,8 @@ int ctl_add(struct ctl *ctl)
 
 	for (i = 1; i < ctl->count; i++) {
 		if (parse_u32(ctl->args[i], 1, INT_MAX, &pid) < 0)
-			return err_set_text(&ctl->err, -EINVAL, "'%.200s' is no pid", ctl->args[i]);
+			return err_set_text(
+				&ctl->err, -EINVAL, "'%.200s' is not a pid", ctl->args[i]);
 	}
 	return request_steps(ctl, &request);
 }
@@ -487,7 +488,7 @@ static int read_limits(struct set_limits *s, const struct cli_options *options)
 		return err_set_text(
 			err, -EINVAL, "--limits: '%.200s' is not one of strict, best-effort", mode);
 	if (s->build.task && parse_u32(s->build.task, 0, UINT32_MAX, &s->rank) < 0)
-		return err_set_text(err, -EINVAL, "--task: '%.200s' is no rank", s->build.task);
+		return err_set_text(err, -EINVAL, "--task: '%.200s' is not a rank", s->build.task);
 	if (!doc)
 		return err_set_text(err, -EINVAL,
 			"no limit given, such as --mem 4G (see stepctl set-limits --help)");

@@ -215,7 +215,7 @@ static int add_pid(struct find *f, const char *text)
 	uint32_t pid;
 
 	if (parse_u32(text, 1, INT32_MAX, &pid) < 0)
-		return err_set_text(&f->ctl->err, -EINVAL, "'%.200s' is no pid", text);
+		return err_set_text(&f->ctl->err, -EINVAL, "'%.200s' is not a pid", text);
 	if (array_reserve(f->v, f->capacity, f->n + 1) < 0)
 		return find_no_memory(f);
 	f->v[f->n++] = (struct wanted){.given = (pid_t)pid,

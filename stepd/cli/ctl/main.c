@@ -29,7 +29,7 @@ static int take_u64(const struct cli_option *o, const char *arg, uint64_t least,
 	struct ctl_options *into, const char *what, struct err *err)
 {
 	if (parse_u64(arg, least, most, (uint64_t *)((char *)into + o->offset)) < 0)
-		return err_set_text(err, -EINVAL, "'%.200s' is no %s", arg, what);
+		return err_set_text(err, -EINVAL, "'%.200s' is not a %s", arg, what);
 	return 0;
 }
 
@@ -53,7 +53,7 @@ static int take_duration(const struct cli_option *o, const char *arg, void *into
 	uint64_t ms;
 
 	if (parse_duration_ms(arg, &ms) < 0 || ms > INT_MAX)
-		return err_set_text(err, -EINVAL, "'%.200s' is no duration such as 5s", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is not a duration such as 5s", arg);
 	*(int64_t *)((char *)into + o->offset) = (int64_t)ms;
 	return 0;
 }
@@ -78,29 +78,29 @@ static const struct cli_option rows[CTL_OPT_MAX] = {
 	[CTL_OPT_PID] = {.name = "pid", .arg = "PID", .take = take_pid, .offset = AT(pid),
 	 .doc = "this process of the step and its descendants"},
 	[CTL_OPT_TASKS] = {.name = "tasks", .take = cli_take_flag, .offset = AT(tasks),
-	 .doc = "the rank of each one's task behind it"},
+	 .doc = "with the rank of each process's task"},
 	[CTL_OPT_NAMES] = {.name = "names", .take = cli_take_flag, .offset = AT(names),
 	 .doc = "only NODE/STEP, one a line, for scripts"},
 	[CTL_OPT_NAMESPACE] = {.name = "namespace", .arg = "PID|INODE", .take = cli_take_text, .offset = AT(namespace),
-	 .doc = "the numbers are those of this pid namespace, or of this process's"},
+	 .doc = "pids are of this pid namespace, or that of this process"},
 	[CTL_OPT_NOW] = {.name = "now", .take = cli_take_flag, .offset = AT(now),
 	 .doc = "by SIGKILL, at once"},
 	[CTL_OPT_GRACE] = {.name = "grace", .arg = "DURATION", .take = take_duration, .offset = AT(grace_ms),
 	 .doc = "time after each signal but the last"},
 	[CTL_OPT_KILL_SEQUENCE] = {.name = "kill-sequence", .arg = "SIGNAL[:WAIT],...", .take = cli_take_text, .offset = AT(kill_sequence),
-	 .doc = "this one in place of the step's own"},
+	 .doc = "this sequence instead of the step's own"},
 	[CTL_OPT_FROM] = {.name = "from", .arg = "N", .take = take_number, .offset = AT(from),
 	 .doc = "from event number N on (1); 0: new ones only"},
 	[CTL_OPT_FOLLOW] = {.name = "follow", .letter = 'f', .take = cli_take_flag, .offset = AT(follow),
-	 .doc = "go on until the step ends"},
+	 .doc = "follow until the step ends"},
 	[CTL_OPT_INTERVAL] = {.name = "interval", .letter = 'i', .arg = "DURATION", .take = take_interval, .offset = AT(interval_ms),
-	 .doc = "again and again, 100ms at least"},
+	 .doc = "repeat at this interval, at least 100ms"},
 	[CTL_OPT_ROUNDS] = {.name = "count", .letter = 'n', .arg = "N", .take = take_count, .offset = AT(rounds),
 	 .doc = "stop after N samples"},
 	[CTL_OPT_BATCH] = {.name = "batch", .letter = 'b', .take = cli_take_flag, .offset = AT(batch),
 	 .doc = "print tables, for files and pipes"},
 	[CTL_OPT_SORT] = {.name = "sort", .arg = "KEY", .take = cli_take_text, .offset = AT(sort),
-	 .doc = "by step, user, cpu, mem, procs or time (cpu)"},
+	 .doc = "sort by step, user, cpu, mem, procs or time (cpu)"},
 	[CTL_OPT_DRY_RUN] = {.name = "dry-run", .take = cli_take_flag, .offset = AT(dry_run),
 	 .doc = "only list what would be removed"},
 	[CTL_OPT_JSON] = {.name = "json", .take = cli_take_flag, .offset = AT(json),
@@ -174,8 +174,9 @@ const struct ctl_exit_row ctl_exits[CTL_EXIT_MAX] = {
 	[CTL_PERMISSION] = {"permission", "permission denied"},
 	[CTL_AGENT_GONE] = {"agent_gone", "the step's agent has died"},
 	[CTL_TIMED_OUT] = {"timed_out", "no reply in time, or processes that did not stop"},
-	[CTL_WRONG_STATE] = {"wrong_state", "not in this state of the step"},
-	[CTL_NOT_SUPPORTED] = {"not_supported", "not with this tracker, machine, step or agent"},
+	[CTL_WRONG_STATE] = {"wrong_state", "the step is in another state"},
+	[CTL_NOT_SUPPORTED] = {"not_supported",
+		"not supported by this tracker, machine, step or agent"},
 	[CTL_FAILED] = {"failed", "another failure: see the message"},
 	[CTL_OUTPUT] = {"output", "standard output could not be written"},
 };
@@ -351,7 +352,7 @@ static const struct verb verbs[] = {
 	{"add", ctl_add, "STEP PID...", 2, -1, CALLS, "make running processes members of a step",
 		0},
 	{"reexec", ctl_reexec, "STEP...", 1, -1, CALLS,
-		"let agents execute their new program, in place", 0},
+		"upgrade agents: execute their new program in place", 0},
 	{"clean", ctl_clean, "", 0, 0, DIRS | CTL_BIT(DRY_RUN) | CTL_BIT(PLUGIN_DIR),
 		"remove what dead agents have left", 0},
 };
@@ -364,8 +365,8 @@ static void ctl_print_help(FILE *out)
 	for (i = 0; i < ARRAY_SIZE(verbs); i++)
 		fprintf(out, "  %-10s %-16s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].doc);
 	fprintf(out,
-		"\nSTEP is 7.0, node/7.0, or a beginning of it that no other step has.\n"
-		"'stepctl VERB --help', or 'help VERB', shows the options. Exit status:\n\n");
+		"\nSTEP is 7.0, node/7.0, or an unambiguous beginning of it.\n'stepctl VERB "
+		"--help', or 'help VERB', shows the options. Exit status:\n\n");
 	for (i = 0; i < CTL_EXIT_MAX; i++)
 		fprintf(out, "  %zu  %s\n", i, ctl_exits[i].doc);
 	fprintf(out, "\n'wait' exits with the step's own status, or %d if it is not known.\n",
@@ -427,7 +428,7 @@ static int no_such_verb(const char *name)
 {
 	if (*name == '-')
 		fprintf(stderr,
-			"stepctl: '%.200s' before the verb: options stand behind it, as in 'stepctl "
+			"stepctl: '%.200s' before the verb: options follow the verb, as in 'stepctl "
 			"list --json'\n",
 			name);
 	else

@@ -151,7 +151,7 @@ int target_read_result(const struct target *target, json_t **ret_result, struct 
 		return r;
 	result = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
 	if (!json_is_object(result))
-		return client_error(error, -EPROTO, "'%s/result.json' is no JSON object: %s",
+		return client_error(error, -EPROTO, "'%s/result.json' is not a JSON object: %s",
 			target->directory, result ? "it is of another type" : why.text);
 	*ret_result = take_ptr(result);
 	return 0;
@@ -188,7 +188,7 @@ static int request_again(struct ctl *ctl, const struct request *request, struct 
 	r = target_connect(ctl, target, &again);
 	if (r == -ENOENT)
 		return client_error(error, -ENOENT,
-			"it has ended in this moment, and its result was not retained; see --keep-result of "
+			"it has just ended, and its result was not retained; see --keep-result of "
 			"'stepd run'");
 	if (r == -EBUSY) {
 		*error = again;
@@ -333,7 +333,7 @@ static int check_owner(const struct step_entry *entry, struct err *err)
 			"do this",
 			(unsigned)entry->owner);
 	return err_set_text(err, -EPERM,
-		"it is of an agent of another user, which has died; do it as that one (uid %u)",
+		"it belongs to an agent of another user, which has died; do this as uid %u",
 		(unsigned)entry->owner);
 }
 
@@ -450,7 +450,7 @@ int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 
 	if (target->ranks && parse_ranges(target->ranks, UINT32_MAX, match_rank, &none) < 0)
 		return client_error(
-			error, -EINVAL, "'%.100s' are no ranks such as 0-3,8", target->ranks);
+			error, -EINVAL, "'%.100s' are not ranks such as 0-3,8", target->ranks);
 	if (target->client)
 		return stepd_list_pids(target->client, target->ranks, start_ticks, ret_processes,
 			ret_count, error);

@@ -766,13 +766,13 @@ static int check_top(struct ctl *ctl, struct top *top)
 {
 	if (top_sort_parse(ctl->opt.sort, &top->view.sort) < 0)
 		return err_set_text(&ctl->err, -EINVAL,
-			"--sort: '%.100s' is none of step, user, cpu, mem, procs, time",
+			"--sort: '%.100s' is not one of step, user, cpu, mem, procs, time",
 			ctl->opt.sort);
 	if (ctl->opt.json && !ctl->opt.batch)
 		return err_set_text(&ctl->err, -EINVAL, "--json goes with --batch");
 	if (!ctl->opt.batch && (!ctl->term.is_terminal || isatty(STDIN_FILENO) != 1))
 		return err_set_text(&ctl->err, -EINVAL,
-			"this is no terminal; 'stepctl top --batch -n 1' prints a table");
+			"this is not a terminal; 'stepctl top --batch -n 1' prints a table");
 	return 0;
 }
 

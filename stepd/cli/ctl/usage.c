@@ -278,12 +278,12 @@ int ctl_usage(struct ctl *ctl)
 	static const struct request follows = {.run = follow, .in_turn = true};
 
 	if (!ctl->opt.interval_ms && ctl->opt.rounds)
-		return err_set_text(&ctl->err, -EINVAL, "--count goes with --interval");
+		return err_set_text(&ctl->err, -EINVAL, "--count needs --interval");
 	if (!ctl->opt.interval_ms)
 		return request_steps(ctl, &once);
 	if (ctl->count > 1)
 		return err_set_text(&ctl->err, -EINVAL,
-			"--interval is of one step; 'stepctl top' shows several");
+			"--interval takes one step; 'stepctl top' shows several");
 	ctl->out.printed = ctl->opt.json; /* lines, even if there is none */
 	return request_steps(ctl, &follows);
 }

@@ -25,7 +25,7 @@
 #define FILES_FEW     1024 /* what a process may open by default */
 #define PROCESSES_FEW 1024
 
-/* ---- the kernel --------------------------------------------------------------------------- */
+/* ---- the kernel ---------------------------------------------------------------------------- */
 
 /* With arguments that every kernel which has the call refuses. */
 static int try_clone3(void)
@@ -64,7 +64,7 @@ static const struct kernel_row {
 	{.id = "kernel.clone3",
 		.try = try_clone3,
 		.level = STEPD_FINDING_WARNING,
-		.good = "clone3 is there",
+		.good = "clone3 is available",
 		.bad = "clone3 can't be used",
 		.effect = ": tasks are forked, then moved into their cgroup",
 		.remedy = "update to Linux 5.7, or allow clone3 in the seccomp filter (of the "
@@ -72,7 +72,7 @@ static const struct kernel_row {
 	{.id = "kernel.pidfd",
 		.try = try_pidfd,
 		.level = STEPD_FINDING_WARNING,
-		.good = "pidfd_open and pidfd_send_signal are there",
+		.good = "pidfd_open and pidfd_send_signal are available",
 		.bad = "pidfds can't be used",
 		.effect = ": most trackers can't signal a step's processes",
 		.remedy = "update to Linux 5.4, or allow pidfd_open and pidfd_send_signal in the "
@@ -80,7 +80,7 @@ static const struct kernel_row {
 	{.id = "kernel.close_range",
 		.try = try_close_range,
 		.level = STEPD_FINDING_NOTE,
-		.good = "close_range is there",
+		.good = "close_range is available",
 		.bad = "close_range can't be used",
 		.effect = ": descriptors are marked one by one",
 		.remedy = "update to Linux 5.11 for a quicker launch"},
@@ -141,7 +141,7 @@ void doctor_kernel(const struct reporter *reporter)
 	check_seccomp(reporter);
 }
 
-/* ---- the user ----------------------------------------------------------------------------- */
+/* ---- the user ------------------------------------------------------------------------------ */
 
 /* The number behind "Key:" in /proc/self/status. */
 static uint64_t get_status(const char *status, const char *key, int base)
@@ -201,8 +201,8 @@ static void check_confinement(const struct reporter *reporter, const char *statu
 			"tasks started from here");
 	if (get_status(status, "Seccomp:", 10) != 0)
 		reporter_add(reporter, STEPD_FINDING_NOTE, "user.seccomp", NULL, NULL,
-			"a seccomp filter is set on this process: calls that it refuses are missing to "
-			"tasks started from here, too");
+			"a seccomp filter is set on this process: tasks started from here can't make "
+			"the calls that it refuses, either");
 }
 
 static void check_oom_score(const struct reporter *reporter, const char *status)
@@ -240,7 +240,7 @@ void doctor_user(const struct reporter *reporter)
 	check_confinement(reporter, status);
 }
 
-/* ---- limits ------------------------------------------------------------------------------- */
+/* ---- limits -------------------------------------------------------------------------------- */
 
 #define LIMIT_TEXT_SIZE 32
 
@@ -261,12 +261,13 @@ static void check_nofile(const struct reporter *reporter)
 	if (l.rlim_max < FILES_FEW)
 		reporter_add(reporter, STEPD_FINDING_WARNING, "limits.nofile", text,
 			"raise the hard limit (LimitNOFILE= of the unit, limits.conf(5), ulimit -Hn)",
-			"the agent may have no more than %s open files, and takes one a task, three "
-			"where it carries output, and some more",
+			"the agent may have no more than %s open files, and needs one for each task, "
+			"three where it carries output, and some more",
 			text);
 	else
 		reporter_add(reporter, STEPD_FINDING_OK, "limits.nofile", text, NULL,
-			"the agent may have %s open files (hard limit, which it takes)", text);
+			"the agent may have %s open files (the hard limit, to which it raises its own)",
+			text);
 }
 
 static void check_nproc(const struct reporter *reporter)
@@ -315,10 +316,10 @@ static void check_pids(const struct reporter *reporter)
 	if (left < PROCESSES_FEW)
 		reporter_add(reporter, STEPD_FINDING_WARNING, "limits.pids", text,
 			"raise kernel.pid_max and kernel.threads-max (sysctl), or end what holds them",
-			"only %s processes and threads more can be started on this machine", text);
+			"only %s more processes and threads can be started on this machine", text);
 	else
 		reporter_add(reporter, STEPD_FINDING_OK, "limits.pids", text, NULL,
-			"%s processes and threads more can be started on this machine", text);
+			"%s more processes and threads can be started on this machine", text);
 }
 
 void doctor_limits(const struct reporter *reporter)
@@ -328,7 +329,7 @@ void doctor_limits(const struct reporter *reporter)
 	check_pids(reporter);
 }
 
-/* ---- the runtime directory ---------------------------------------------------------------- */
+/* ---- the runtime directory ----------------------------------------------------------------- */
 
 #define ANOTHER "name another by --runtime-dir or STEPD_RUNTIME_DIR"
 
@@ -348,7 +349,7 @@ static void check_runtime_missing(const struct reporter *reporter, const char *p
 
 	if (faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0) {
 		reporter_add(reporter, STEPD_FINDING_OK, "runtime.directory", path, NULL,
-			"'%s' is not there yet, and is made with the first step", path);
+			"'%s' does not exist yet; the first step creates it", path);
 		return;
 	}
 	error = errno;
@@ -356,7 +357,7 @@ static void check_runtime_missing(const struct reporter *reporter, const char *p
 		"mkdir -p '%.400s' as the agents' user (tmpfiles.d(5) at each boot), or " ANOTHER,
 		path);
 	reporter_add(reporter, STEPD_FINDING_PROBLEM, "runtime.directory", path, remedy,
-		"'%.400s' is not there and can't be made in '%.400s': %s", path, parent,
+		"'%.400s' does not exist and can't be created in '%.400s': %s", path, parent,
 		strerror(error));
 }
 
@@ -441,7 +442,7 @@ static void check_runtime_there(const struct reporter *reporter, int fd, const c
 	if (fault) {
 		reporter_add(reporter, STEPD_FINDING_PROBLEM, "runtime.directory", path,
 			"free space on its file system and make it writable, or " ANOTHER,
-			"nothing can be made in '%.400s': %s", path, fault);
+			"nothing can be created in '%.400s': %s", path, fault);
 		return;
 	}
 	reporter_add(reporter, STEPD_FINDING_OK, "runtime.directory", path, NULL,
@@ -471,7 +472,7 @@ void doctor_runtime(const struct reporter *reporter, const char *runtime_dir)
 			"'%.400s' can't be opened as a directory: %s", path, strerror(errno));
 }
 
-/* ---- libraries ---------------------------------------------------------------------------- */
+/* ---- libraries ----------------------------------------------------------------------------- */
 
 struct library {
 	const char *id;

@@ -146,7 +146,7 @@ static void find_mpi(struct doctor *d)
 
 	if (mpi_open(d->plugin_dir, DEFAULT_MPI, &mpi, &err) < 0)
 		reporter_add(&d->reporter, STEPD_FINDING_PROBLEM, "step.mpi", NULL,
-			"install stepd's plugins whole", "%s", err.text);
+			"install all of stepd's plugins", "%s", err.text);
 	else
 		reporter_add(&d->reporter, STEPD_FINDING_OK, "step.mpi", "mpi/" DEFAULT_MPI, NULL,
 			"mpi/" DEFAULT_MPI " serves steps that request no other");
@@ -183,7 +183,7 @@ static void check_plugins(struct doctor *d)
 	}
 	if (d->mpi && d->mpi_count == 0)
 		reporter_add(&d->reporter, STEPD_FINDING_WARNING, "mpi.selftest", d->plugin_dir,
-			"install stepd's plugins whole",
+			"install all of stepd's plugins",
 			"there is no MPI plugin in '%s' to be tried", d->plugin_dir);
 }
 
@@ -249,7 +249,7 @@ static int take_cgroup_root(
 /* clang-format off */
 static const struct cli_option rows[] = {
 	{.name = "mpi", .take = cli_take_flag, .offset = AT(mpi),
-	 .doc = "try each MPI plugin by a step of two tasks, too"},
+	 .doc = "also test each MPI plugin with a step of two tasks"},
 	{.name = "json", .take = cli_take_flag, .offset = AT(json),
 	 .doc = "for programs; stepd(8) describes it"},
 	{.name = "quiet", .letter = 'q', .take = cli_take_flag, .offset = AT(quiet),

@@ -164,7 +164,7 @@ static void print_outlook(const struct findings *fs, const char *tracker, FILE *
 		n[STEPD_FINDING_WARNING], n[STEPD_FINDING_WARNING] == 1 ? "warning" : "warnings",
 		n[STEPD_FINDING_PROBLEM], n[STEPD_FINDING_PROBLEM] == 1 ? "problem" : "problems");
 	if (n[STEPD_FINDING_PROBLEM] > 0 || !tracker)
-		r = asprintf(&text, "No step can be started now: see what is marked PROBLEM");
+		r = asprintf(&text, "No step can be started now: see the findings marked PROBLEM");
 	else
 		r = asprintf(&text,
 			"A step started now is tracked by %s%s%s%s, and can be limited in: %s",

@@ -262,7 +262,7 @@ static void report_rest(struct report *r)
 
 static void report_absent(const struct report *r, int rank)
 {
-	report_bad(r, "init", "install a plugin that serves it, or mend this one",
+	report_bad(r, "init", "install a plugin that serves it, or repair this one",
 		"tasks find no %s server: %s", kinds[r->kind].title, r->task[rank].text);
 }
 
@@ -305,7 +305,7 @@ static bool try_kind(struct report *r, const struct trial_options *options, bool
 	if (status == 0 && access(program, X_OK) < 0) {
 		if (known)
 			reporter_add(r->reporter, STEPD_FINDING_WARNING, "mpi.selftest", program,
-				"install stepd whole",
+				"install all of stepd",
 				"mpi/%s can't be tried: the program of its self-test can't be executed: "
 				"%s",
 				r->plugin, strerror(errno));

@@ -66,7 +66,7 @@ static int find_index(const char *names, uint32_t *ret_index, struct err *err)
 			continue;
 		if (parse_u32(value, 0, CHANNEL_ALL - 1, ret_index) < 0)
 			return err_set_text(err, -EINVAL,
-				"the variable %s is '%.64s', which is no number", name, value);
+				"the variable %s is '%.64s', which is not a number", name, value);
 		return 0;
 	}
 	return err_set_text(err, -EINVAL,
@@ -81,7 +81,7 @@ static int take_index(
 
 	o->index_from = NULL;
 	return parse_u32(arg, 0, CHANNEL_ALL - 1, &o->index) < 0
-		? err_set_text(err, -EINVAL, "'%s' is no number", arg)
+		? err_set_text(err, -EINVAL, "'%s' is not a number", arg)
 		: 0;
 }
 

@@ -78,7 +78,7 @@ static int add_wire(struct relay_doc *d, int listen_fd, struct err *err)
 		return 0;
 	if (listen_fd < 0)
 		return err_set_text(err, -EADDRNOTAVAIL,
-			"no TCP socket can listen here, which other nodes of the step could reach");
+			"no TCP socket can listen here for the step's other nodes");
 	wire = json_object_get(d->spec, "wire");
 	if (!wire) {
 		wire = json_object();

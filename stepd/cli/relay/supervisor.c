@@ -259,7 +259,7 @@ static int make_spec_fd(const json_t *doc, int *ret_fd, struct err *err)
 
 	if (!text)
 		return err_set_text(err, -EILSEQ,
-			"an argument or a variable is no UTF-8 text, which a step spec can't hold");
+			"an argument or a variable is not UTF-8 text, which a step spec can't hold");
 	*ret_fd = fs_memory("spec", text, strlen(text));
 	return *ret_fd < 0 ? err_set(err, *ret_fd, "send the step's spec to the agent") : 0;
 }

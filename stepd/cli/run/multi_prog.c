@@ -213,7 +213,7 @@ static int report_ranks(const struct reader *rd, int r, const char *ranks)
 {
 	if (r == -EINVAL)
 		return err_set_text(rd->err, r,
-			"line %u: '%.200s' is no list of ranks such as \"0-3,8\" or \"*\"",
+			"line %u: '%.200s' is not a list of ranks such as \"0-3,8\" or \"*\"",
 			rd->line, ranks);
 	if (r == -ERANGE)
 		return err_set_text(rd->err, r,

@@ -68,7 +68,7 @@ int run_take_number(const struct cli_option *o, const char *arg, void *into, str
 	int64_t n;
 
 	if (get_number(arg, &n) < 0)
-		return err_set_text(err, -EINVAL, "'%.200s' is no whole number", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is not a whole number", arg);
 	return run_set(into, o->path, json_integer(n), err);
 }
 
@@ -161,7 +161,7 @@ int run_take_counts(const struct cli_option *o, const char *arg, void *into, str
 	if (r == -ENOMEM)
 		return run_no_memory(err);
 	return err_set_text(
-		err, r, "'%.200s' is no list of counts such as \"4,4\" or \"4(x2)\"", arg);
+		err, r, "'%.200s' is not a list of counts such as \"4,4\" or \"4(x2)\"", arg);
 }
 
 /* ---- times --------------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ int run_take_duration(const struct cli_option *o, const char *arg, void *into, s
 
 	if (parse_duration_ms(arg, &ms) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%.200s' is no duration such as 90, 30s, 250ms, 5m or 2h", arg);
+			"'%.200s' is not a duration such as 90, 30s, 250ms, 5m or 2h", arg);
 	return set_ms(into, o->path, ms, err);
 }
 
@@ -188,7 +188,7 @@ int run_take_time(const struct cli_option *o, const char *arg, void *into, struc
 	if (strcasecmp(arg, "infinite") != 0 && strcasecmp(arg, "unlimited") != 0 &&
 		parse_slurm_time_ms(arg, &ms) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%.200s' is no time such as 5 (minutes), 5:30, 1:00:00 or 2-12", arg);
+			"'%.200s' is not a time such as 5 (minutes), 5:30, 1:00:00 or 2-12", arg);
 	return set_ms(into, o->path, ms, err);
 }
 
@@ -205,10 +205,10 @@ int run_take_signal(const struct cli_option *o, const char *arg, void *into, str
 	if (!name)
 		return err_set(err, -ENOMEM, "read '%.200s'", arg);
 	if (signals_parse(name) < 0)
-		return err_set_text(err, -EINVAL, "'%.200s' is no signal", name);
+		return err_set_text(err, -EINVAL, "'%.200s' is not a signal", name);
 	if (at && parse_duration_ms(at + 1, &ms) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%.200s' is no number of seconds before the time limit", at + 1);
+			"'%.200s' is not a number of seconds before the time limit", at + 1);
 	r = run_set(
 		into, "time_limit_signal_ms", at ? json_integer((json_int_t)ms) : json_null(), err);
 	if (r == 0)
@@ -222,7 +222,7 @@ int run_take_wait(const struct cli_option *o, const char *arg, void *into, struc
 	uint64_t ms;
 
 	if (parse_duration_ms(arg, &ms) < 0)
-		return err_set_text(err, -EINVAL, "'%.200s' is no number of seconds", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is not a number of seconds", arg);
 	if (ms == 0) /* as in srun: wait without a limit */
 		return run_set(into, o->path, json_null(), err);
 	return set_ms(into, o->path, ms, err);
@@ -320,7 +320,7 @@ int run_take_rlimit(const struct cli_option *o, const char *arg, void *into, str
 			err, -EINVAL, "'%.200s' is not of the form NAME=SOFT[:HARD]", arg);
 	/* A dot in the name would be a path's; there is no limit with one. */
 	if (memchr(arg, '.', (size_t)(equals - arg)) || equals - arg > 32)
-		return err_set_text(err, -EINVAL, "'%.*s' is no limit's name",
+		return err_set_text(err, -EINVAL, "'%.*s' is not a limit's name",
 			(int)(equals - arg > 200 ? 200 : equals - arg), arg);
 	(void)snprintf(path, sizeof(path), "%s.%.*s", o->path, (int)(equals - arg), arg);
 	colon = strchr(equals, ':');
@@ -368,7 +368,7 @@ int run_take_size(const struct cli_option *o, const char *arg, void *into, struc
 	uint64_t bytes;
 
 	if (parse_size(arg, 1, &bytes) < 0 || bytes > INT64_MAX)
-		return err_set_text(err, -EINVAL, "'%.200s' is no size such as 512M or 4G", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is not a size such as 512M or 4G", arg);
 	return run_set(into, o->path, json_integer((json_int_t)bytes), err);
 }
 
@@ -436,8 +436,8 @@ static int add_rate(json_t *entry, char *text, struct err *err)
 	for (i = 0; i < ARRAY_SIZE(rates) && strcmp(rates[i].name, text) != 0; i++)
 		;
 	if (!equals || i == ARRAY_SIZE(rates))
-		return err_set_text(
-			err, -EINVAL, "'%.200s' is none of rbps=N, wbps=N, riops=N, wiops=N", text);
+		return err_set_text(err, -EINVAL,
+			"'%.200s' is not one of rbps=N, wbps=N, riops=N, wiops=N", text);
 	return json_object_set_new(entry, rates[i].field, value_json(equals + 1)) < 0
 		? run_no_memory(err)
 		: 0;

@@ -421,14 +421,15 @@ static const struct cli_option rows[] = {
 	 .doc = "ranks of each node's tasks, such as 0-3:4-7, instead of the three above"},
 
 	{.name = "bootstrap", .arg = "pmi|pmi1|pmi2", .take = run_take_own_text, .offset = OWN(bootstrap),
-	 .doc = "find all of this out by the PMI of the engine that has started one agent a node: srun --mpi=pmi2, mpiexec.hydra -ppn 1, flux run",
+	 .doc = "get all of this from the PMI of the engine that has started one agent for "
+		"each node: srun --mpi=pmi2, mpiexec.hydra -ppn 1, flux run",
 	 .more = "See [BOOTSTRAP BY AN ENGINE]."},
 
 	{.heading = "Environment of the tasks",
 	 .name = "chdir", .letter = 'D', .arg = "DIR", .take = run_take_path, .path = "cwd",
 	 .doc = "working directory (the current one)"},
 	{.name = "export", .arg = "ALL|NONE|NAME[=VALUE],...", .take = cli_take_text, .offset = BUILD(export), .path = "env",
-	 .doc = "what of the caller's environment the tasks get (ALL)",
+	 .doc = "which of the caller's variables the tasks get (ALL)",
 	 .more = "`ALL` is all of it, `NONE` nothing; else the variables that are named. With "
 	         "`ALL` in a list, all of it and what is set beside it. Single quotes hold a value "
 	         "with a comma together."},
@@ -451,7 +452,7 @@ static const struct cli_option rows[] = {
 	{.name = "oom-score-adj", .arg = "N", .take = run_take_number, .path = "oom_score_adj",
 	 .doc = "how readily the kernel ends a task when memory is short, -1000 to 1000"},
 	{.name = "no-new-privs", .take = run_take_true, .path = "no_new_privs",
-	 .doc = "no program gains rights by being executed"},
+	 .doc = "no program gains privileges by being executed"},
 
 	{.heading = "CPUs and memory of the tasks",
 	 .name = "cpus-per-task", .letter = 'c', .arg = "N", .take = run_take_number, .path = "cpus_per_task",
@@ -467,10 +468,10 @@ static const struct cli_option rows[] = {
 
 	{.heading = "Limits, see stepd-limits(7); max takes one away",
 	 .name = "limits", .arg = "strict|best-effort", .take = run_take_text, .path = "limits_mode",
-	 .doc = "what a limit that can't be set causes: an error or a warning (strict)",
+	 .doc = "whether a limit that can't be set is an error or a warning (strict)",
 	 .more = "The error comes before anything starts; warnings are one for each limit."},
 	LIMIT("mem", "SIZE", run_take_limit_mem, "memory_max_bytes",
-	 "memory, in MiB or with K, M, G or T behind it; what needs more is killed",
+	 "memory, in MiB or with K, M, G or T behind it; processes that need more are killed",
 	 "0 is no limit, as srun(1) has it."),
 	LIMIT("mem-high", "SIZE", run_take_limit_mem, "memory_high_bytes",
 	 "memory above which allocations are slowed down",
@@ -489,7 +490,7 @@ static const struct cli_option rows[] = {
 	 "CPU time each second, in CPUs such as 1.5",
 	 NULL),
 	LIMIT("cpu-weight", "N", run_take_limit, "cpu_weight",
-	 "share of CPU time among those who want it, 1 to 10000 (100)",
+	 "share of the CPU time where others want it, too, 1 to 10000 (100)",
 	 NULL),
 	LIMIT("cpuset", "LIST", run_take_text, "cpuset_cpus",
 	 "CPUs to run on, such as 0-3,8",
@@ -520,9 +521,9 @@ static const struct cli_option rows[] = {
 	 .more = "Default: with `--output` other than `all`, the same as that; else the agent's "
 	         "standard error."},
 	{.name = "open-mode", .arg = "append|truncate", .take = run_take_open_mode,
-	 .doc = "how output files that exist are opened (truncate)"},
+	 .doc = "how existing output files are opened (truncate)"},
 	{.name = "label", .letter = 'l', .take = run_take_true, .path = "label",
-	 .doc = "put the rank before each line of output"},
+	 .doc = "begin each line of output with its task's rank"},
 	{.name = "forward", .take = run_take_true, .path = "forward",
 	 .doc = "let output pass through the agent, so that PMIx tools can have a copy of it",
 	 .more = "See mpi_pmix(7). Tasks then write to pipes, and what they write comes out as it "
@@ -562,7 +563,7 @@ static const struct cli_option rows[] = {
 	{.name = "unkillable-timeout", .arg = "DURATION", .take = run_take_duration, .path = "unkillable_timeout_ms",
 	 .doc = "how long after KILL to wait for processes to go (60s)"},
 	{.name = "suspend-timeout", .arg = "DURATION", .take = run_take_duration, .path = "suspend_timeout_ms",
-	 .doc = "how long processes have to stand still when the step is suspended (10s)",
+	 .doc = "how long processes may take to stop when the step is suspended (10s)",
 	 .more = "See [SUSPENDING A STEP]."},
 	{.name = "wait-background", .take = run_take_word, .value = "wait", .path = "background",
 	 .doc = "wait for processes that tasks leave behind instead of killing them"},
@@ -595,13 +596,13 @@ static const struct cli_option rows[] = {
 	{.name = "wire-secret-fd", .arg = "FD", .take = run_take_number, .path = "wire.secret_fd",
 	 .doc = "where to read the secret of the step's nodes, inherited"},
 	{.name = "wire-fanout", .arg = "N", .take = run_take_number, .path = "wire.fanout",
-	 .doc = "nodes below each one in the tree of nodes (16)"},
+	 .doc = "fanout of the tree of nodes (16)"},
 	{.name = "wire-ifname", .arg = "NAME", .take = run_take_text, .path = "wire.ifname",
 	 .doc = "network interface whose address is used (any)"},
 	{.name = "wire-timeout", .arg = "DURATION", .take = run_take_duration, .path = "wire.connect_timeout_ms",
 	 .doc = "how long the other nodes may take to connect (60s)"},
 	{.name = "cgroup-root", .arg = "DIR", .take = run_take_text, .path = "cgroup_root",
-	 .doc = "directory of a cgroup2 file system to work below (found by itself)",
+	 .doc = "directory of a cgroup2 file system to work below (found automatically)",
 	 .more = "Default: found as proctrack(7) describes."},
 	{.name = "scope", .arg = "auto|yes|no", .take = run_take_text, .path = "scope",
 	 .doc = "put the step into a scope of systemd (auto: where systemd runs and no group is delegated to the agent)",
@@ -611,13 +612,13 @@ static const struct cli_option rows[] = {
 	 .more = "See [SESSIONS AND TERMINALS]. Default: `auto`, the agent's where it has a "
 	         "terminal and the tasks are of its own user, else one for each task."},
 	{.name = "no-hold", .take = run_take_false, .path = "hold",
-	 .doc = "each task begins when it has been forked, not when all are in the container"},
+	 .doc = "start each task when it has been forked, not when all are in the container"},
 	{.name = "plugin-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(plugin_dir),
 	 .doc = "load plugins from here"},
 	{.name = "runtime-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(runtime_dir),
 	 .doc = "where the step's state is stored"},
 	{.name = "trace", .arg = "FILE", .take = run_take_own_text, .offset = OWN(trace),
-	 .doc = "write where the time went, for a browser's trace viewer",
+	 .doc = "write the launch's phases with their times, for a browser's trace viewer",
 	 .more = "See [THE TRACE]. The file is treated as that of `--result`."},
 	{.name = "result", .arg = "FILE", .take = run_take_own_text, .offset = OWN(result),
 	 .doc = "write how the step ended, as JSON",
@@ -765,7 +766,7 @@ int run_options_print_spec(const struct run_options *o, FILE *out, struct err *e
 
 	if (!text)
 		return err_set_text(err, -EILSEQ,
-			"--print-spec: an argument or a variable is no UTF-8 text, which JSON can't hold");
+			"--print-spec: an argument or a variable is not UTF-8 text, which JSON can't hold");
 	if (fprintf(out, "%s\n", text) < 0 || fflush(out) != 0)
 		return err_set(err, errno ? -errno : -EIO, "--print-spec: write");
 	return 0;
@@ -773,9 +774,8 @@ int run_options_print_spec(const struct run_options *o, FILE *out, struct err *e
 
 void run_options_print_help(FILE *out)
 {
-	fputs("Usage: stepd run [OPTION...] [--] PROGRAM [ARG...]\n"
-	      "Runs PROGRAM as the tasks of a step. In parentheses: what holds if an option is not "
-	      "given.\n",
+	fputs("Usage: stepd run [OPTION...] [--] PROGRAM [ARG...]\nRuns PROGRAM as the "
+	      "tasks of a step. Defaults are in parentheses.\n",
 		out);
 	cli_options_print(rows, ARRAY_SIZE(rows), out);
 }
