@@ -27,7 +27,7 @@ bool oom_is_counted(const struct account *acc)
 }
 
 /* Reads the step's count once more, without those of its tasks: true if some of those killed are
- * of no task yet. */
+ * not attributed to a task yet. */
 static bool oom_is_unsettled(struct account *acc)
 {
 	struct oom *oom = &acc->oom;
@@ -64,7 +64,7 @@ static void oom_record_task(const struct account *acc, const struct task *task)
 	events_add(acc->setup.events, &event);
 }
 
-/* Takes what was just read of the task. */
+/* Notes the counts that were just read of the task. */
 static void oom_note_task(struct account *acc, struct task *task, const stepd_usage_t *now)
 {
 	uint64_t kills = now->value[STEPD_USAGE_OOM_KILLS];
@@ -130,7 +130,7 @@ static void oom_on_change(void *userdata)
 		acc->setup.on_oom(acc->setup.userdata);
 }
 
-/* Before the first fork. A tracker without counts is none of an error. */
+/* Before the first fork. A tracker without counts is not an error. */
 static int oom_watch(struct account *acc, struct err *err)
 {
 	int fd = proctrack_oom_fd(acc->setup.pt, acc->setup.job->cont_id), r;
@@ -156,7 +156,7 @@ static void oom_finish(struct account *acc)
 			acc->oom.kills - acc->oom.attributed == 1 ? "" : "es");
 }
 
-/* For the program that goes on with it (handover.h). restore: after oom_watch(); runs: processes of
+/* At a re-exec (handover.h). restore: after oom_watch(); runs: processes of
  * the step may still be killed. */
 static void oom_save(const struct oom *oom, struct handover *h, struct json_t *object)
 {
@@ -201,9 +201,9 @@ struct sample {
 	uint64_t interval_ns;
 	uint64_t next_ns;
 	ev_timer timer;
-	ev_io io;              /* active while a reader is waited for */
+	ev_io io;              /* active while text is pending */
 	int fd;                /* -1: the sampling has ended */
-	struct buffer pending; /* for its reader */
+	struct buffer pending; /* text that is not written yet */
 	uint64_t left_out;
 	bool heading; /* is written */
 };
@@ -306,7 +306,7 @@ static void sample_take(struct sample *s, uint64_t end_ns)
 		ev_io_start(s->acc->setup.loop, &s->io);
 }
 
-/* What the agent itself has run, whoever else wants the CPUs. */
+/* CPU time of the agent itself. */
 static uint64_t agent_cpu_ns(void)
 {
 	struct timespec used;
@@ -315,7 +315,7 @@ static uint64_t agent_cpu_ns(void)
 	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
-/* At fixed times from the start on, of which those are left out that have gone by. */
+/* Samples are due at fixed times from the start on; times that have passed are left out. */
 static void sample_plan_next(struct sample *s, uint64_t begin_cpu_ns)
 {
 	uint64_t now = clock_now_ns(), least = now + (agent_cpu_ns() - begin_cpu_ns) * LOAD_SHARE;
@@ -385,15 +385,14 @@ static void sample_start(struct sample *s)
 	sample_on_timer(s->acc->setup.loop, &s->timer, 0);
 }
 
-/* No process is left: no more samples but the last one. */
+/* No process is left: only the last sample follows. */
 static void sample_pause(struct sample *s)
 {
 	if (s)
 		ev_timer_stop(s->acc->setup.loop, &s->timer);
 }
 
-/* The last sample, from the usage as it was read last; its reader has two seconds to take
- * it. */
+/* The last sample, of the usage as it was read last; its reader has two seconds to read it. */
 static void sample_end(struct sample *s, uint64_t end_ns)
 {
 	if (!s || s->fd < 0)
@@ -412,7 +411,7 @@ static void sample_end(struct sample *s, uint64_t end_ns)
 	sample_stop(s);
 }
 
-/* For the program that goes on with it (handover.h). */
+/* At a re-exec (handover.h). */
 static void sample_save(const struct sample *s, struct handover *h, struct json_t *object)
 {
 	handover_put_fd(h, object, "fd", s->fd);

@@ -28,10 +28,10 @@ struct sample;
 struct task;
 struct tasks;
 
-/* Which tasks ran out of memory: processes that the kernel killed for it are counted in a task's
- * part of the container, whoever of the task they were and however its first process ended. The
- * step's count is watched; when it has grown, the tasks' own are read. Where the tracker counts
- * none, it is not known. */
+/* Which tasks ran out of memory. The kernel's OOM kills are counted in a task's part of the
+ * container, whichever process of the task they hit and however its first process ended. The
+ * step's count is watched; when it has grown, those of the tasks are read. A tracker without
+ * counts leaves it unknown. */
 struct oom {
 	struct pri_watch watch;
 	ev_timer pause;      /* between two polls of all tasks, which cost some files each */
@@ -88,25 +88,25 @@ int account_open(
 /* The tasks have been released. */
 void account_started(struct account *acc);
 
-/* Live values, now: refreshes acc->usage and which tasks ran out of memory. Without accounting it
- * does nothing. */
+/* Refreshes acc->usage and which tasks ran out of memory. Does nothing without accounting. */
 void account_poll(struct account *acc);
 
-/* A process was reaped; task is NULL where it is none. Before what stands for the task goes.
- * floor_kib: what a task had resident before its exec (usage_from_rusage()). */
+/* A process was reaped; task is NULL where it is not a task. Called before the task's part of the
+ * container is removed. floor_kib: a task's resident memory before its exec
+ * (usage_from_rusage()). */
 void account_reaped(
 	struct account *acc, struct task *task, const struct rusage *ru, long floor_kib);
 
-/* The same of a task that is not our child: its usage is that of its part of the container. */
+/* The same for a task that is not our child: its usage is that of its part of the container. */
 void account_poll_task(struct account *acc, struct task *task);
 
 /* No process is left (all_ended), or none can be ended; the container still stands. */
 void account_finish(struct account *acc, bool all_ended);
 
-/* The last sample, and the table of usage if it is wanted. Not of a step that never ran. */
+/* The last sample, and the table of usage if it is requested. Not for a step that never ran. */
 void account_report(struct account *acc, uint64_t end_ns);
 
-/* For the program that goes on with the step (handover.h). restore: instead of account_open() and
+/* At a re-exec (handover.h). restore: instead of account_open() and
  * account_started(). runs: processes of the step may still be killed. */
 void account_save(const struct account *acc, struct handover *h, struct json_t *object);
 int account_restore(struct account *acc, const struct account_setup *setup,

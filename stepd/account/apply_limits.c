@@ -5,7 +5,7 @@
 #include "stepd/base/err.h"
 #include "stepd/spec/spec_json.h"
 
-/* What can't be had: an error, or with best effort a warning and 0. */
+/* A limit that can't be set: an error, or with best effort a warning and 0. */
 static int limits_give_up(const struct limits_target *target, enum stepd_limit which,
 	const struct err *why, struct err *err)
 {
@@ -21,7 +21,7 @@ static int limits_give_up(const struct limits_target *target, enum stepd_limit w
 
 /* ---- devices become numbers ---------------------------------------------------------------- */
 
-/* What a backend is given. */
+/* The limits as a backend gets them. */
 struct prepared {
 	stepd_limits_t limits;
 	stepd_io_limit_t *io;
@@ -78,7 +78,8 @@ static int prepare_io(const struct limits_target *target, const struct limits *l
 			r = limits_give_up(target, STEPD_LIMIT_IO_MAX, &why, err);
 	}
 	p->limits.io = p->io;
-	/* An empty list takes the limit away: not what is wanted if no disk of it was found. */
+	/* An empty list would remove the limit, which is not requested where no disk of the list
+	 * was found. */
 	if (p->limits.io_count == 0 && limits->io_count > 0)
 		p->limits.set &= ~(1u << STEPD_LIMIT_IO_MAX);
 	return r;
@@ -116,7 +117,8 @@ static int prepare_devices(const struct limits_target *target, const struct limi
 	for (i = 0; i < limits->devices_count && r == 0; i++) {
 		struct err why = ERR_INIT;
 
-		/* One that isn't there can't be opened either: with best effort the others count.
+		/* A device that doesn't exist can't be opened either: with best effort the others
+		 * are allowed.
 		 */
 		if (find_rule(&limits->devices[i], &p->devices[p->limits.devices_count], &why) == 0)
 			p->limits.devices_count++;
@@ -147,7 +149,7 @@ static int limits_prepare(const struct limits_target *target, const struct limit
 
 /* ---- application --------------------------------------------------------------------------- */
 
-/* One limit of all ranks, so that one which can't be had is reported once, not for each task. */
+/* One limit for all ranks, so that one that can't be set is reported once, not for each task. */
 static int apply_one(const struct limits_target *target, enum stepd_limit which,
 	const struct prepared *p, const uint32_t *ranks, size_t ranks_count, struct err *err)
 {

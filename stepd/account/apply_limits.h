@@ -12,13 +12,13 @@ struct log;
 struct proctrack;
 struct spec;
 
-/* Whose limits they are, and what is done where one can't be had. */
+/* Whose limits they are, and what happens if one can't be set. */
 struct limits_target {
 	struct proctrack *pt;
 	uint64_t cont_id;
 	enum limits_mode mode;
 	const char *where;     /* the limits' name in messages, "task_limits" */
-	const struct log *log; /* for best effort: a warning for each that can't be had */
+	const struct log *log; /* for best effort: a warning for each that can't be set */
 };
 
 /* Applies limits to the container, or with ranks to each of these tasks. An error names the field

@@ -19,7 +19,7 @@ uint64_t fork_ticks_now(void)
 		(uint64_t)now.tv_nsec / (1000000000u / (uint64_t)hz);
 }
 
-/* As they are handed over. */
+/* As they are saved. */
 static const char *const state_names[TASK_STATE_MAX] = {
 	[TASK_NEW] = "new",
 	[TASK_RUNNING] = "running",
@@ -49,8 +49,8 @@ static uint32_t first_slot(const struct tasks *ts, pid_t pid)
 	return ((uint32_t)pid * 2654435761u) & (ts->slots - 1);
 }
 
-/* A pid may stand twice, if an ended task's was used again: the later one is found last, and
- * tasks_find() passes over what does not run. */
+/* A pid may occur twice, if that of an ended task was used again: tasks_find() skips tasks that
+ * do not run. */
 static void note_pid(struct tasks *ts, uint32_t index, pid_t pid)
 {
 	uint32_t slot = first_slot(ts, pid);
@@ -133,7 +133,8 @@ void tasks_ended(struct tasks *ts, struct task *task, int wait_status, uint64_t 
 	task->wait_status = wait_status;
 	task->end_ns = now_ns;
 	ts->running--;
-	/* One that was never executed has its status from that, whatever signal overtook it. */
+	/* A task that was never executed has its status from that failure, even if a signal has
+	 * killed it. */
 	if (task->dropped)
 		return;
 	if (task->exec_status)

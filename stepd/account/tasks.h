@@ -27,12 +27,12 @@ struct task {
 	uint32_t spawn; /* the number of the spawn that has started it; 0: it began with the step */
 	struct fork_ticks forked; /* of a spawned one: when */
 	enum task_state state;
-	pid_t pid;         /* nobody else's while running: the agent has not reaped it */
+	pid_t pid;         /* unique while running: the agent has not reaped it */
 	int wait_status;   /* once ended */
 	int exec_status;   /* 126 or 127 where it was never executed, else 0 */
-	bool lost;         /* it ended, and nobody knows how: no agent lived then */
+	bool lost;         /* it ended while no agent lived: its status is unknown */
 	bool requested;    /* was running when the end of the step was requested */
-	bool dropped;      /* of a spawn that failed: its end is not the step's */
+	bool dropped;      /* of a spawn that failed: its end does not count for the step */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	uint64_t end_ns;
 	bool oom_counted;   /* oom_kills is known */
@@ -55,8 +55,7 @@ uint64_t fork_ticks_now(void);
 int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n) _must_check_;
 void tasks_clear(struct tasks *ts);
 
-/* Space for more, which join a running step, behind those that are there: pointers to tasks that
- * were had before are none any more. 0 or -ENOMEM. */
+/* Adds tasks that join a running step. Invalidates pointers to tasks. 0 or -ENOMEM. */
 int tasks_add(struct tasks *ts, uint32_t spawn, const uint32_t *ranks, uint32_t n) _must_check_;
 
 /* The task of that index runs as pid, a child of this process. */
@@ -68,21 +67,21 @@ struct task *tasks_find(const struct tasks *ts, pid_t pid);
 /* Notes the end of a task and counts it, unless it was requested. */
 void tasks_ended(struct tasks *ts, struct task *task, int wait_status, uint64_t now_ns);
 
-/* The same, where nobody knows how. */
+/* The same, where its status is unknown. */
 void tasks_lost(struct tasks *ts, struct task *task, uint64_t now_ns);
 
-/* Whether what ended counts as a failure of its own: not requested, and not status 0; nor was it
- * of a spawn that failed. */
+/* Whether an ended task has failed by itself: its end was not requested, its status is not 0, and
+ * its spawn has not failed. */
 bool task_failed(const struct task *task);
 
 /* The exit code that a shell would report for an ended task. */
 int task_exit_code(const struct task *task);
 
-/* The end of the step was requested: what runs from here on ends on request. */
+/* The end of the step was requested: tasks that still run end on request. */
 void tasks_mark_requested(struct tasks *ts);
 
-/* What became of each, for the program that goes on with them (handover.h). restore: with the same
- * tasks, all TASK_NEW. 0, or -EPROTO where what was saved does not fit these tasks. */
+/* The outcome of each, for the program that goes on with them (handover.h). restore: with the
+ * same tasks, all TASK_NEW. 0, or -EPROTO where what was saved does not fit these tasks. */
 void tasks_save(const struct tasks *ts, struct handover *h, struct json_t *object);
 int tasks_restore(struct tasks *ts, const struct json_t *object) _must_check_;
 

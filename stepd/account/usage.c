@@ -52,8 +52,8 @@ const char usage_source_letters[STEPD_USAGE_SOURCE_COUNT + 1] = {
 	[STEPD_USAGE_RUSAGE] = 'r',
 };
 
-/* Without a cgroup that counts it nobody knows the peak of all: it is that of one process, and can
- * be less than all of them have now. */
+/* Without a cgroup that counts it, the peak is that of the largest process, not of all; it can be
+ * less than all of them use now. */
 static const char *usage_title(enum stepd_usage_value which, uint8_t source)
 {
 	if (which == STEPD_USAGE_MEMORY_PEAK_BYTES &&
@@ -87,7 +87,7 @@ int usage_pack(json_t *object, const stepd_usage_t *usage)
 
 /* ---- for people ---------------------------------------------------------------------------- */
 
-/* Three digits that count: 1.23, 12.3, 123. */
+/* Three significant digits: 1.23, 12.3, 123. */
 static void print_scaled(char *buf, double value, const char *unit)
 {
 	/* the limits are where rounding takes the number to one digit more */
@@ -189,8 +189,8 @@ void usage_from_rusage(const struct rusage *ru, long floor_kib, stepd_usage_t *r
 		set(&usage, STEPD_USAGE_MEMORY_PEAK_BYTES, (uint64_t)ru->ru_maxrss * 1024);
 	set(&usage, STEPD_USAGE_PAGE_FAULTS, (uint64_t)ru->ru_minflt + (uint64_t)ru->ru_majflt);
 	set(&usage, STEPD_USAGE_MAJOR_FAULTS, (uint64_t)ru->ru_majflt);
-	/* Both are zero where the kernel counts none (CONFIG_TASK_IO_ACCOUNTING), and a zero would
-	 * then be made up. */
+	/* Both are zero where the kernel does not count them (CONFIG_TASK_IO_ACCOUNTING): not a
+	 * known value. */
 	if (access("/proc/self/io", F_OK) == 0) {
 		set(&usage, STEPD_USAGE_IO_READ_BYTES, (uint64_t)ru->ru_inblock * 512);
 		set(&usage, STEPD_USAGE_IO_WRITE_BYTES, (uint64_t)ru->ru_oublock * 512);
@@ -276,7 +276,7 @@ int usage_grow(struct usage *u, uint32_t n, uint32_t more)
 	return r == 0 && u->polled ? grow(&u->polled, n, more) : r;
 }
 
-/* /proc has forgotten those that ended; the agent has not. */
+/* /proc has no processes that have ended; the agent's sum has. */
 static void add_waited(const struct usage *u, stepd_usage_t *now)
 {
 	stepd_usage_t more = u->waited;
@@ -313,7 +313,7 @@ void usage_reaped(struct usage *u, const struct rusage *ru)
 	usage_add(&u->waited, &more);
 }
 
-/* What was true of processes at a moment is not when they have ended. */
+/* Values of the moment do not hold once the processes have ended. */
 static void forget_moment(stepd_usage_t *usage)
 {
 	int i;
@@ -356,8 +356,8 @@ void usage_finish(struct usage *u, struct proctrack *pt, const stepd_step_rec_t 
 
 /* ---- re-exec ------------------------------------------------------------------------------- */
 
-/* The letters of the sources and then the values, in the order of the names that stand there once:
- * a step of 1,000 tasks has 17,000 of them. */
+/* The letters of the sources and then the values, in the order of the names, which are saved
+ * once: a step of 1,000 tasks has 17,000 values. */
 static void save_values(const stepd_usage_t *usage, struct handover *h, json_t *array)
 {
 	char letters[STEPD_USAGE_COUNT + 1] = "";
@@ -582,7 +582,7 @@ void sample_print_heading(FILE *f, enum sample_format format)
 	fputs(",sources\n", f);
 }
 
-/* The step's rank is empty, as is what is not known. */
+/* The step has an empty rank; unknown values are empty, too. */
 static void sample_print_csv(FILE *f, const struct sample_line *line)
 {
 	const stepd_usage_t *u = line->usage;

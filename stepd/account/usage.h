@@ -20,7 +20,7 @@ struct handover;
 struct json_t;
 struct proctrack;
 
-/* ---- the values ------------------------------------------------------------------------------ */
+/* ---- the values ---------------------------------------------------------------------------- */
 
 enum usage_unit {
 	USAGE_UNIT_USEC,
@@ -32,8 +32,8 @@ struct usage_value {
 	const char *name;  /* "cpu_user_usec" */
 	const char *title; /* of a table's row, at most 16 letters */
 	enum usage_unit unit;
-	bool now;  /* of the moment; else it only grows */
-	bool peak; /* over several tasks the largest, no sum */
+	bool now;  /* a value of the moment; else it only grows */
+	bool peak; /* of several tasks the largest, not the sum */
 };
 
 extern const struct usage_value usage_values[STEPD_USAGE_COUNT];
@@ -55,15 +55,15 @@ const char *usage_text(const stepd_usage_t *usage, enum stepd_usage_value which,
  * may have had before its exec: the kernel reports the larger of both. */
 void usage_from_rusage(const struct rusage *ru, long floor_kib, stepd_usage_t *ret_usage);
 
-/* Adds what another process or task used; a value that one side does not know is the other's. */
+/* Adds what another process or task used; a value that only one side knows is taken from it. */
 void usage_add(stepd_usage_t *sum, const stepd_usage_t *more);
 
-/* Updates last by values that were read later; those that are unknown now stay. A count never goes
- * back: a tracker that loses processes does not undo what was read of them; and a cgroup's files
- * take precedence over all other sources. */
+/* Updates last by values that were read later; unknown ones leave it as it is. A count never
+ * decreases, even if the tracker has lost processes; a cgroup's files take precedence over all
+ * other sources. */
 void usage_update(stepd_usage_t *last, const stepd_usage_t *now);
 
-/* ---- of a step and its tasks ----------------------------------------------------------------- */
+/* ---- of a step and its tasks --------------------------------------------------------------- */
 
 /* What the step and each of its tasks have used, as of the last poll: only where it is requested,
  * because a poll reads a dozen files a task. The last values outlive a task's part of the
@@ -101,7 +101,7 @@ void usage_reaped(struct usage *u, const struct rusage *ru);
 void usage_task_ended(
 	struct usage *u, uint32_t local_id, const stepd_usage_t *counted, const struct rusage *ru);
 
-/* For the program that goes on with it (handover.h). restore: after usage_open() with as many
+/* At a re-exec (handover.h). restore: after usage_open() with as many
  * tasks, or without where it was not enabled. */
 void usage_save(const struct usage *u, uint32_t n, struct handover *h, struct json_t *object);
 void usage_restore(struct usage *u, uint32_t n, const struct json_t *object);
@@ -109,7 +109,7 @@ void usage_restore(struct usage *u, uint32_t n, const struct json_t *object);
 /* All have ended; the container still stands. */
 void usage_finish(struct usage *u, struct proctrack *pt, const stepd_step_rec_t *job);
 
-/* ---- as a table ------------------------------------------------------------------------------ */
+/* ---- as a table ---------------------------------------------------------------------------- */
 
 /* Usage for people: a table of at most 80 columns, one row a value. Up to four tasks have a column
  * each; of more the least, the mean and the largest are shown, with the ranks that have them. */
@@ -127,7 +127,7 @@ struct usage_view {
 /* The caller frees it. NULL: no memory. */
 char *usage_table_format(const struct usage_view *view) _must_check_;
 
-/* ---- as samples ------------------------------------------------------------------------------ */
+/* ---- as samples ---------------------------------------------------------------------------- */
 
 /* A sample as text: one line for the step, one for each task. */
 

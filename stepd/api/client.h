@@ -77,8 +77,8 @@ typedef int (*stepd_step_fn)(const struct stepd_step *step, void *userdata);
 STEPD_CLIENT_EXPORT int stepd_each_step(
 	const char *runtime_dir, stepd_step_fn fn, void *userdata, struct stepd_error *error);
 
-/* The directory of the one step that name means: "7.0", "n1/7.0", or a beginning of either that no
- * other step has. -ENOENT; -ENOTUNIQ, with the steps it could mean in error. free() it. */
+/* The directory of the one step that name means: "7.0", "n1/7.0", or an unambiguous beginning of
+ * either. -ENOENT; -ENOTUNIQ, with the steps it could mean in error. free() it. */
 STEPD_CLIENT_EXPORT int stepd_find_step(
 	const char *runtime_dir, const char *name, char **ret_directory, struct stepd_error *error);
 
@@ -89,7 +89,7 @@ STEPD_CLIENT_EXPORT int stepd_read_result(
 
 /* ---- a connection -------------------------------------------------------------------------- */
 
-/* As long as people wait. */
+/* As long as a user waits. */
 #define STEPD_TIMEOUT_MS 30000
 
 /* Connects to the agent of the step that name means, as stepd_find_step() does. Nothing is sent to
@@ -105,9 +105,9 @@ STEPD_CLIENT_EXPORT int stepd_connect_directory(const char *directory, int timeo
 /* NULL is fine. Returns NULL. */
 STEPD_CLIENT_EXPORT struct stepd_client *stepd_disconnect(struct stepd_client *client);
 
-/* How long each function below waits for a reply from now on, as in stepd_connect(). What waits for
- * the step itself, stepd_suspend() and stepd_resume(), has a minute at least. A reply that was too
- * late may still come: the connection is unusable then. */
+/* How long each function below waits for a reply from now on, as in stepd_connect().
+ * stepd_suspend() and stepd_resume(), which wait for the step itself, have a minute at least. A
+ * reply that was too late may still come: the connection is unusable then. */
 STEPD_CLIENT_EXPORT void stepd_set_timeout(struct stepd_client *client, int timeout_ms);
 
 /* ---- any method ---------------------------------------------------------------------------- */
@@ -148,8 +148,8 @@ STEPD_CLIENT_EXPORT int stepd_list_pids(struct stepd_client *client, const char 
 	bool start_ticks, struct stepd_process **ret_processes, size_t *ret_count,
 	struct stepd_error *error);
 
-/* Which of the pids, any number, are the step's. pid_namespace 0: they are numbers of the agent's
- * pid namespace; else of the one of this inode (stat(2) of /proc/PID/ns/pid). */
+/* Which of the pids, any number of them, belong to the step. pid_namespace 0: they are numbers of
+ * the agent's pid namespace; else of the one of this inode (stat(2) of /proc/PID/ns/pid). */
 STEPD_CLIENT_EXPORT int stepd_find_pids(struct stepd_client *client, const pid_t *pids,
 	size_t count, uint64_t pid_namespace, struct stepd_process **ret_processes,
 	size_t *ret_count, struct stepd_error *error);
@@ -182,7 +182,7 @@ STEPD_CLIENT_EXPORT int stepd_terminate(struct stepd_client *client, const char 
 STEPD_CLIENT_EXPORT int stepd_wait(
 	struct stepd_client *client, int timeout_ms, char **ret_result, struct stepd_error *error);
 
-/* start_ticks 0: whoever has the pid now. */
+/* start_ticks 0: the process that has the pid now. */
 STEPD_CLIENT_EXPORT int stepd_add_pid(
 	struct stepd_client *client, pid_t pid, uint64_t start_ticks, struct stepd_error *error);
 

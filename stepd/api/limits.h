@@ -52,8 +52,8 @@ typedef struct {
 	uint64_t reads_per_sec, writes_per_sec;
 } stepd_io_limit_t;
 
-/* A limit counts only if its bit, 1u << enum stepd_limit, is in set. A list is the whole of it:
- * what an earlier one had and this has not goes. */
+/* A limit counts only if its bit, 1u << enum stepd_limit, is in set. A list replaces an earlier
+ * one. */
 typedef struct {
 	uint32_t set;
 	uint64_t number[STEPD_LIMIT_COUNT];    /* of those that are numbers */

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* What the launching client knows of the step before it exists. */
+/* What the launching client knows about the step before it exists. */
 typedef struct {
 	uint32_t api_version; /* STEPD_API_VERSION of the client */
 	uint32_t job_id;
@@ -130,13 +130,13 @@ STEPD_EXPORT int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char
  * sent for it is there already. */
 STEPD_EXPORT void p_mpi_hook_slurmstepd_task(const mpi_plugin_task_info_t *job, char ***env);
 
-/* Optional, for plugins whose task hook would change the environment and nothing else: a plugin
- * that has it never gets the hook above called, and its tasks are made quicker, with memory that
- * they share until their exec. env is as above but for SLURM_TASK_PID, which may stand there with
- * the number 0 still: the task has the right one. Called once for each task, in a process that is
- * or becomes the task's parent or the task itself, as the agent's user or the task's: so it may use
- * what prefork left, but leaves nothing itself. Where service_fd is not -1 the host takes its
- * O_CLOEXEC off afterwards. SLURM_ERROR with errno set: the task can't have what it needs. */
+/* Optional, for plugins whose task hook only changes the environment. It replaces the hook above,
+ * and the tasks start faster, as they share memory until their exec. env is as above but for
+ * SLURM_TASK_PID, which may stand there with the number 0 still: the task has the right one.
+ * Called once for each task, in a process that is or becomes the task's parent or the task
+ * itself, as the agent's user or the task's: so it may use what prefork left, but leaves nothing
+ * itself. Where service_fd is not -1 the host takes its O_CLOEXEC off afterwards. SLURM_ERROR
+ * with errno set: the task can't be prepared. */
 STEPD_EXPORT int p_mpi_task_environ(const mpi_plugin_task_info_t *job, char ***env);
 
 /* In the client, after all tasks have ended. */

@@ -37,7 +37,7 @@ STEPD_EXPORT extern const char plugin_type[];
 STEPD_EXPORT extern const char plugin_name[];
 
 /* STEPD_API_VERSION of the headers it was built with. Optional: a plugin without it loads into
- * any host, and is on its own if an argument has changed. */
+ * any host, without protection if an argument has changed. */
 STEPD_EXPORT extern const uint32_t plugin_version;
 
 /* Called after the load and before every other function. SLURM_SUCCESS, or SLURM_ERROR with
@@ -56,8 +56,8 @@ STEPD_EXPORT int plugin_probe(char *text, size_t size);
 
 enum stepd_finding_level {
 	STEPD_FINDING_OK,
-	STEPD_FINDING_NOTE,    /* how it is; there is nothing to mend */
-	STEPD_FINDING_WARNING, /* steps run, with less than they could have */
+	STEPD_FINDING_NOTE,    /* as it should be */
+	STEPD_FINDING_WARNING, /* steps run with restrictions */
 	STEPD_FINDING_PROBLEM, /* a step that needs this plugin can't run */
 	STEPD_FINDING_LEVEL_COUNT,
 };
@@ -78,12 +78,12 @@ typedef void (*stepd_tell_fn)(void *ctx, const stepd_finding_t *finding);
 /* Optional. Checks closely what the plugin needs and offers on this machine, for this process,
  * and reports each finding, good ones too, in an order that reads well; called after init(). It
  * may try things out, but changes nothing that others see and leaves nothing behind, also if it
- * is killed in the middle: what an earlier call left then it removes. It takes no longer than
- * some 100 ms.
+ * is killed in the middle: and it removes what such a call has left. It takes some 100 ms at
+ * most.
  *
  * Two ids have a meaning for the host, which derives from them what a step would have:
- *   NAME.place       value: where the containers hang, "" where they hang nowhere
- *   NAME.limits.*    value: the limits of <stepd/limits.h> that can be set here, by the words of
+ *   NAME.place       value: where the containers are, "" for nowhere
+ *   NAME.limits.*    value: the limits of <stepd/limits.h> that can be set here, by the names of
  *                    proctrack.7, for instance "memory.max memory.high"
  *
  * SLURM_SUCCESS if all was reported, or SLURM_ERROR with errno set. */

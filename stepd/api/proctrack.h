@@ -20,8 +20,8 @@
 #include "step.h"
 #include "usage.h"
 
-/* The environment variable that names to a cgroup tracker the directory that its containers hang
- * below, by the host or by who calls it: init() takes no argument. */
+/* The environment variable that names to a cgroup tracker the directory of its containers, set by
+ * the host or the caller: init() takes no argument. */
 #define STEPD_CGROUP_ROOT_ENV "STEPD_CGROUP_ROOT"
 
 #ifdef __cplusplus
@@ -38,12 +38,12 @@ STEPD_EXPORT int proctrack_p_create(stepd_step_rec_t *job);
 STEPD_EXPORT int proctrack_p_add(stepd_step_rec_t *job, pid_t pid);
 
 /* Sends a signal to every member, those forked meanwhile included. Signal 0 only tests whether
- * the container has any. ESRCH: it has none, or there is no such container. EINVAL: no signal. */
+ * the container has any. ESRCH: it has none, or there is no such container. EINVAL: not a signal.
+ */
 STEPD_EXPORT int proctrack_p_signal(uint64_t id, int signal);
 
-/* Forgets the container and removes what it stands on. Members are left alone. EBUSY: it can't
- * be removed while it has members; what remains can be destroyed again. ESRCH: no such
- * container. */
+/* Removes the container. Members are left alone. EBUSY: it can't be removed while it has members;
+ * what remains can be destroyed again. ESRCH: no such container. */
 STEPD_EXPORT int proctrack_p_destroy(uint64_t id);
 
 /* The container that a process is in, or 0. errno stays as it was, or has the reason. */
@@ -56,11 +56,11 @@ STEPD_EXPORT uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *
 
 /* ---- optional ------------------------------------------------------------------------------ */
 
-/* Settles where the container of this step will hang; called once, before proctrack_p_create(),
- * by an agent that is about to create it, and by nobody else. scope: whether it shall hang in a
- * scope that is requested of systemd, "auto", "yes" (in one or nowhere) or "no"; this process is
- * then moved into it. On success text is empty or a warning, on failure it has in one sentence
- * what is wrong; at most size bytes with its NUL. job->cont_id is not set yet. */
+/* Decides where the container of this step will be; called once, before proctrack_p_create(), by
+ * an agent that is about to create it. scope: whether it shall be in a scope that is requested of
+ * systemd, "auto", "yes" (in one or nowhere) or "no"; this process is then moved into it. On
+ * success text is empty or a warning, on failure it has in one sentence what is wrong; at most
+ * size bytes with its NUL. job->cont_id is not set yet. */
 STEPD_EXPORT int proctrack_p_place(
 	const stepd_step_rec_t *job, const char *scope, char *text, size_t size);
 
@@ -71,19 +71,19 @@ STEPD_EXPORT int proctrack_p_wait(uint64_t id, int timeout_ms);
 STEPD_EXPORT int proctrack_p_has_pid(uint64_t id, pid_t pid);
 
 /* Stops, or continues, every member. Success means that all of them stand still. Stopping what is
- * stopped is no error. ETIMEDOUT, after a fraction of a second: some still move, all have been
- * signalled to stop; the host calls again until its own deadline, and _resume() to take it back.
+ * stopped is no error. ETIMEDOUT, after a fraction of a second: some still run, all have been
+ * signalled to stop; the host calls again until its own deadline, and _resume() to undo it.
  * EOPNOTSUPP: not on this machine; the host then stops them by signals. Continuing leaves those
  * alone that were stopped by something else. EBUSY, of _resume(): something above the container,
  * which is not the plugin's to change, leaves all of them stopped; nothing was changed. */
 STEPD_EXPORT int proctrack_p_suspend(uint64_t id);
 STEPD_EXPORT int proctrack_p_resume(uint64_t id);
 
-/* Whether the container is suspended now, by the kernel's state: whoever did it, this process or
- * an operator by hand, but for what _signal() stops for a moment and would have let go on.
- * *suspended is a bool. text, of at most size bytes with its NUL, is "" or, where _resume() would
- * fail with EBUSY, names what holds it and what to do. EAGAIN: it can't be found out. EOPNOTSUPP,
- * or no such function: the host goes by the members' states. */
+/* Whether the container is suspended now, by the kernel's state: whether this process did it or
+ * an operator by hand; except what _signal() stops for a moment. *suspended is a bool. text, of
+ * at most size bytes with its NUL, is "" or, where _resume() would fail with EBUSY, names what
+ * holds it and what to do. EAGAIN: it can't be found out. EOPNOTSUPP, or no such function: the
+ * host reads the members' states. */
 STEPD_EXPORT int proctrack_p_is_suspended(uint64_t id, int *suspended, char *text, size_t size);
 
 /* A descriptor of the cgroup that a task is to be born in (CLONE_INTO_CGROUP), made on demand:
@@ -92,12 +92,12 @@ STEPD_EXPORT int proctrack_p_is_suspended(uint64_t id, int *suspended, char *tex
 STEPD_EXPORT int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id);
 
 /* A descriptor of the cgroup of the step's MPI service process: under the step's limits, its
- * threads and processes counted for themselves, and no member: it may live on when the container is
- * empty. The container's end is its end. Called right after proctrack_p_create(), where there will
+ * threads and processes counted for themselves, and no member: it may live on when the container
+ * is empty. It ends with the container. Called right after proctrack_p_create(), where there will
  * be such a process; the caller closes it. *may_clone: whether it is to be born there
- * (CLONE_INTO_CGROUP); else it moves there itself. The first answer need not have been tried: where
- * the birth fails, or SIGKILL is pending in what was born, the host lets another one move there,
- * and calls again before proctrack_p_clone_fd(). Without this function it is outside. */
+ * (CLONE_INTO_CGROUP); else it moves there itself. The first answer may be untested: where the
+ * birth fails, or SIGKILL is pending in what was born, the host lets another one move there, and
+ * calls again before proctrack_p_clone_fd(). Without this function it is outside. */
 STEPD_EXPORT int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone);
 
 /* Whether members may lead sessions and process groups of their own, also while they are added:
@@ -105,9 +105,9 @@ STEPD_EXPORT int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_cl
  * then leaves the same for all tasks of a step. (A bool in all but the type.) */
 STEPD_EXPORT int proctrack_p_spans_sessions(void);
 
-/* The task of this local id has ended and been reaped: what stands for it alone can go now, so that
- * the step's end has less to remove. Processes that it left are the step's still; what they hold
- * stays until proctrack_p_destroy(). */
+/* The task of this local id has ended and been reaped: what is there for it alone can be removed
+ * now, so that the step's end has less to remove. Processes that it left remain members; what
+ * they use stays until proctrack_p_destroy(). */
 STEPD_EXPORT void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id);
 
 /* A descriptor that shows an exceptional condition (EPOLLPRI) whenever the container may have
@@ -115,9 +115,9 @@ STEPD_EXPORT void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t l
  * start. EOPNOTSUPP: there is none; read the container at every SIGCHLD instead. */
 STEPD_EXPORT int proctrack_p_event_fd(uint64_t id);
 
-/* The directory below which this process's containers hang, for another process that is to find
- * them: a cgroup tracker that has this in STEPD_CGROUP_ROOT knows the same ids. After
- * proctrack_p_create(). ENAMETOOLONG: size is too small. */
+/* The directory of this process's containers, for another process that is to find them: a cgroup
+ * tracker that has this in STEPD_CGROUP_ROOT knows the same ids. After proctrack_p_create().
+ * ENAMETOOLONG: size is too small. */
 STEPD_EXPORT int proctrack_p_get_root(char *path, size_t size);
 
 /* What the container's members, past ones too where the mechanism counts them, have used; with a
@@ -144,20 +144,20 @@ typedef struct {
 	uint32_t rank; /* in the whole step, or STEPD_MEMBER_NO_RANK */
 } stepd_member_t;
 
-/* As _get_pids, with each member's task. Without it the host goes by the line of parents. */
+/* As _get_pids, with each member's task. Without it the host follows the parents. */
 STEPD_EXPORT int proctrack_p_get_members(uint64_t id, stepd_member_t **members, int *n);
 
 /* Whether a process is a member: SLURM_SUCCESS with its task's rank, or STEPD_MEMBER_NO_RANK, in
- * *rank. ESRCH: it is none. Its cost does not grow with the members. */
+ * *rank. ESRCH: it is not. The cost does not depend on the number of members. */
 STEPD_EXPORT int proctrack_p_find_member(uint64_t id, pid_t pid, uint32_t *rank);
 
 /* As _signal, to the members of that task only, SIGKILL too. ESRCH: it has none. */
 STEPD_EXPORT int proctrack_p_signal_task(uint64_t id, uint32_t rank, int signal);
 
-/* Takes over the container that another, dead agent created: job->cont_id is what that one had, and
- * is set anew where the id is this process's. pids are members then known to live, verified by the
- * caller. A plugin whose containers need nothing of their creator leaves it out. ESRCH: there is no
- * such container. */
+/* Takes over the container that another, dead agent created: job->cont_id is what that one had,
+ * and is set anew where the id is this process's. pids are members then known to live, verified
+ * by the caller. A plugin whose containers do not depend on their creator leaves it out. ESRCH:
+ * there is no such container. */
 STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int n);
 
 #ifdef __cplusplus

@@ -47,7 +47,7 @@ typedef struct {
 	uint32_t step_id;      /* a number, or STEPD_STEP_ID_... */
 	const char *step_name; /* "0", "batch" or "extern" */
 
-	uid_t uid; /* whom the tasks run as */
+	uid_t uid; /* the user of the tasks */
 	gid_t gid;
 	const char *user_name; /* the uid in digits where it has no name */
 

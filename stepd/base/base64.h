@@ -9,14 +9,14 @@
 
 #include "stepd/base/cleanup.h"
 
-/* Characters of so many bytes, without the NUL. */
+/* Characters that encode so many bytes, without the NUL. */
 #define BASE64_SIZE(bytes) (((bytes) + 2) / 3 * 4)
 
 /* Writes BASE64_SIZE(size) characters and a NUL. */
 void base64_encode(const void *bytes, size_t size, char *text);
 
-/* Writes at most size / 4 * 3 bytes, which may begin where text does. Returns how many, or -EINVAL
- * for a text that is no base64. */
+/* Writes at most size / 4 * 3 bytes, which may overwrite text. Returns how many, or -EINVAL for a
+ * text that is not base64. */
 ssize_t base64_decode(const char *text, size_t size, void *bytes) _must_check_;
 
 #endif

@@ -24,7 +24,7 @@ int bitset_init(struct bitset *b, size_t bits) _must_check_;
 void bitset_clear(struct bitset *b); /* frees it */
 #define _cleanup_bitset_ _cleanup_(bitset_clear)
 
-/* Gives up the capacity above the largest number, all but one word of it. */
+/* Reduces the capacity to the word of the largest number. */
 void bitset_trim(struct bitset *b);
 
 /* n must be within its capacity. Returns whether it was in the set already. */
@@ -38,15 +38,15 @@ uint32_t bitset_next(const struct bitset *b, uint32_t n);
 /* The least number that is in b and not in other, or BITSET_NONE. */
 uint32_t bitset_first_outside(const struct bitset *b, const struct bitset *other);
 
-/* Takes out of b what is not in other. */
+/* Removes from b what is not in other. */
 void bitset_intersect(struct bitset *b, const struct bitset *other);
 
-/* Adds the bits of a hexadecimal number of len digits. -EINVAL: it is none; -ERANGE: a bit is
+/* Adds the bits of a hexadecimal number of len digits. -EINVAL: not a number; -ERANGE: a bit is
  * beyond the capacity. b is changed on success only. */
 int bitset_add_hex(struct bitset *b, const char *digits, size_t len) _must_check_;
 
-/* Adds the numbers of a list such as "0-3,8"; an empty text has none. -EINVAL, -ERANGE: as above;
- * then some may have been added. */
+/* Adds the numbers of a list such as "0-3,8"; an empty text has none. -EINVAL, -ERANGE: as above,
+ * after some may have been added. */
 int bitset_add_list(struct bitset *b, const char *text) _must_check_;
 
 /* "0-3,8" and "0x10f" into text, as snprintf(3): cut to size, the whole length is returned. An
@@ -54,7 +54,7 @@ int bitset_add_list(struct bitset *b, const char *text) _must_check_;
 size_t bitset_format_list(const struct bitset *b, char *text, size_t size);
 size_t bitset_format_hex(const struct bitset *b, char *text, size_t size);
 
-/* Equally wide sets, one behind the other. */
+/* Sets of equal width in one array. */
 struct bitset_table {
 	unsigned long *words;
 	size_t width;

@@ -28,7 +28,7 @@ static inline const char *buffer_bytes(const struct buffer *b)
 	return b->data ? b->data + b->at : NULL;
 }
 
-/* The capacity that adding so many bytes would need: more than there is, or what there is. */
+/* The capacity that is needed to add so many bytes; it may be what there is. */
 size_t buffer_capacity_for(const struct buffer *b, size_t size);
 
 /* 0 or -ENOMEM. */
@@ -38,8 +38,8 @@ void buffer_drop(struct buffer *b, size_t size);
 void buffer_clear(struct buffer *b);
 #define _cleanup_buffer_ _cleanup_(buffer_clear)
 
-/* Lets the array v have at least need elements, and sets capacity to the number that it has: 0, or
- * -ENOMEM, and it is as it was. */
+/* Grows the array v to at least need elements, and sets capacity. 0, or -ENOMEM with the array
+ * unchanged. */
 #define array_reserve(v, capacity, need)                                                           \
 	({                                                                                         \
 		void *array_grown_ = array_grow((v), &(capacity), (need), sizeof(*(v)));           \

@@ -81,7 +81,7 @@ static inline void cleanup_close(int *fd)
 static inline void cleanup_fclose(FILE **f)
 {
 	if (*f)
-		(void)fclose(*f); /* whoever needs the bytes has flushed and checked */
+		(void)fclose(*f); /* a caller that needs the bytes has flushed and checked */
 }
 
 static inline void cleanup_closedir(DIR **d)

@@ -27,8 +27,8 @@ size_t err_utf8_size(const char *text)
 	return size;
 }
 
-/* Of a character that may be shown as it is; 0: it is a control character (of the C1 set, too,
- * which terminals obey), or no UTF-8. */
+/* The size of a character that may be printed as it is; 0: a control character (also of the C1
+ * set, which terminals obey), or not UTF-8. */
 static size_t printable_size(const char *text)
 {
 	const unsigned char *c = (const unsigned char *)text;
@@ -38,7 +38,7 @@ static size_t printable_size(const char *text)
 	return err_utf8_size(text);
 }
 
-/* Copies src behind dst[at], what is not printable as \xNN, and ends with NUL. Cuts at size. */
+/* Appends src at dst[at], bytes that are not printable as \xNN, and a NUL. Cuts at size. */
 static size_t append_printable(char *dst, size_t size, size_t at, const char *src)
 {
 	size_t n;
@@ -149,7 +149,7 @@ void err_list_clear(struct err_list *list)
 
 /* ---- the log ------------------------------------------------------------------------------- */
 
-/* How long a reader that takes nothing may hold up the agent for a line. */
+/* How long a reader that reads nothing may delay the agent for a line. */
 #define LOG_PATIENCE_MS 50
 
 static const char *const level_names[LOG_LEVEL_MAX] = {
@@ -188,7 +188,7 @@ void log_line(const struct log *log, enum log_level level, const char *fmt, ...)
 		return;
 	at = strlen(line);
 	line[at++] = '\n';
-	/* A pipe that polls writable takes so short a line whole. */
+	/* So short a line is written whole to a pipe that polls writable. */
 	if (poll(&p, 1, LOG_PATIENCE_MS) > 0)
 		(void)!write(
 			log->fd, line, at); /* see the header: there is no one left to report to */

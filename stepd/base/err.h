@@ -14,7 +14,7 @@
 
 #define ERR_TEXT_SIZE 1024
 
-/* Failures after which others are still found: err_collect(). */
+/* Failures that are collected, one after the other: err_collect(). */
 #define ERR_LIST_MAX 50
 
 struct err_list {
@@ -25,7 +25,7 @@ struct err_list {
 
 struct err {
 	int code;              /* -errno, 0 while nothing failed */
-	struct err_list *list; /* NULL: the first failure is all that is wanted */
+	struct err_list *list; /* NULL: only the first failure is reported */
 	char text[ERR_TEXT_SIZE];
 };
 
@@ -34,34 +34,34 @@ struct err {
 		.code = 0, .text = ""                                                              \
 	}
 
-/* Fills err (which may be NULL) and returns code, a negative errno. Bytes of the text that would
- * disturb a terminal, break the line or are no UTF-8 are shown as \xNN. */
+/* Fills err (which may be NULL) and returns code, a negative errno. Bytes of the text that are
+ * not UTF-8, or would disturb a terminal or break the line, are shown as \xNN. */
 int err_set(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
 
 /* The same without the errno text, where the sentence is enough. Returns code. */
 int err_set_text(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
 
-/* Puts "WHERE: " in front of a text that is there. Returns err->code. */
+/* Puts "WHERE: " in front of the text, if there is one. Returns err->code. */
 int err_prefix(struct err *err, const char *fmt, ...) _printf_(2, 3);
 
 /* Moves a failure into the list, where there is one: true, and the caller goes on to find more.
- * Not want of memory. False: it stays, and is to be returned. What was collected before, and is
- * returned without a text, counts once. */
+ * Lack of memory is never collected. False: it stays, and is to be returned. What was collected
+ * before, and is returned without a text, counts once. */
 bool err_collect(struct err *err);
 void err_list_clear(struct err_list *list);
 #define _cleanup_err_list_ _cleanup_(err_list_clear)
 
-/* The bytes of the UTF-8 character that text begins with (RFC 3629); 0: there is none. */
+/* The bytes of the UTF-8 character that text begins with (RFC 3629); 0: it is not UTF-8. */
 size_t err_utf8_size(const char *text);
 
-/* src as such a text stands there, for what is shown but is no error. Cuts at size. */
+/* Copies src with the same \xNN, for texts that are printed but not errors. Cuts at size. */
 void err_printable(char *dst, size_t size, const char *src);
 
 /* ---- the log ------------------------------------------------------------------------------- */
 
 /* The agent's own messages: one line each, to one descriptor, written in one write(2) so that
- * lines of several processes don't mix. Only main and event callbacks log above debug; what fails
- * below them returns a struct err. */
+ * lines of several processes don't mix. Only main and event callbacks log above debug; functions
+ * below them return a struct err. */
 
 enum log_level {
 	LOG_LEVEL_ERROR,
@@ -72,7 +72,8 @@ enum log_level {
 };
 
 struct log {
-	/* Takes a line, without ident and newline, instead of fd. NULL, and below 0: fd has it. */
+	/* Takes a line, without ident and newline, instead of fd. NULL, or a result below 0: fd
+	 * gets it. */
 	int (*send)(const struct log *log, enum log_level level, const char *text);
 	int fd;              /* borrowed */
 	enum log_level most; /* what is less urgent is not written */

@@ -13,7 +13,7 @@
 /* Ends this process by SIGKILL if STEPD_FAILPOINT is name, or name:N at the N-th time. */
 void failpoint(const char *name);
 
-/* Whether what comes next is to fail: if STEPD_FAILPOINT is name. */
+/* Whether the next operation is to fail: if STEPD_FAILPOINT is name. */
 bool failpoint_breaks(const char *name);
 #else
 #define failpoint(name)        ((void)0)

@@ -187,13 +187,13 @@ bool fs_is_spare(const char *name)
 void fs_spare_clear(struct fs_spare *spare, int dirfd)
 {
 	if (spare->temp)
-		(void)unlinkat(dirfd, spare->temp, 0); /* nobody but us knows it */
+		(void)unlinkat(dirfd, spare->temp, 0); /* private to this process */
 	free(spare->temp);
 	spare->fd = close_fd(spare->fd);
 	*spare = FS_SPARE_INIT;
 }
 
-/* EOPNOTSUPP: this file system knows no such promise. The C library's function would then write
+/* EOPNOTSUPP: the file system can't reserve blocks. The C library's function would then write
  * every block itself. */
 int fs_spare_grow(const struct fs_spare *spare, size_t size)
 {
@@ -211,7 +211,7 @@ int fs_spare_make(int dirfd, const char *name, mode_t mode, size_t size, struct 
 	if (asprintf(&spare.temp, "%s.%d.new", name, (int)getpid()) < 0)
 		return -ENOMEM;
 	spare.fd = openat(dirfd, spare.temp, flags, mode);
-	/* that of one that had our pid and died in here */
+	/* left by a process that had our pid and died here */
 	if (spare.fd < 0 && errno == EEXIST && unlinkat(dirfd, spare.temp, 0) == 0)
 		spare.fd = openat(dirfd, spare.temp, flags, mode);
 	r = spare.fd < 0 ? -errno : fs_spare_grow(&spare, size);
@@ -406,11 +406,11 @@ void fs_refuse_descriptors(int socket_fd)
 static void close_raw(int fd)
 {
 	if (fd >= 0)
-		(void)rawcall(SYS_close, fd); /* it is gone whatever that returns */
+		(void)rawcall(SYS_close, fd); /* the descriptor is gone whatever close() returns */
 }
 
-/* Only of what seems a file of procfs, whose block size is its own, the file system is read:
- * on a parallel one that is a request to its servers for each task's file. */
+/* The file system's type is read only where the block size may be that of procfs: on a parallel
+ * file system that is a request to its servers for each task's file. */
 static int is_procfs(int fd)
 {
 	struct statx file;
@@ -463,8 +463,8 @@ static int walk_splice(struct walk *w, int link, const char *tail)
 	return text[0] == '/' ? walk_enter_root(w) : 0;
 }
 
-/* What fs.protected_symlinks is to the kernel, which does not resolve this link: at the end of a
- * path none is followed that somebody else has put into a directory for all. */
+/* As fs.protected_symlinks, since the kernel does not resolve this link: at the end of a path, a
+ * link that another user has put into a world-writable directory is not followed. */
 static int walk_check_owner(const struct walk *w, uid_t owner)
 {
 	const mode_t for_all = S_ISVTX | S_IWOTH;

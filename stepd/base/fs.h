@@ -19,15 +19,16 @@
 int fs_read(int dirfd, const char *name, size_t max_bytes, char **ret_text,
 	size_t *ret_size) _must_check_;
 
-/* The same from an open descriptor, from where it stands; it stays open. */
+/* The same from the position of an open descriptor, which stays open. */
 int fs_read_fd(int fd, size_t max_bytes, char **ret_text, size_t *ret_size) _must_check_;
 
-/* Opens a regular file to read it, below a directory that somebody hostile may have made: follows
- * no link at its end and waits for no writer. Returns the descriptor; -ELOOP
- * for a link, -EBADMSG for what is no regular file. */
+/* Opens a regular file to read it, below a directory that a hostile user may have made: follows
+ * no link at its end and waits for no writer. Returns the descriptor; -ELOOP for a link, -EBADMSG
+ * for anything else than a regular file. */
 int fs_open_regular(int dirfd, const char *name) _must_check_;
 
-/* The directory of that name ("." is dirfd itself, which does not move). NULL: errno has why not.
+/* The directory of that name ("." is dirfd itself, which does not move). NULL: errno has the
+ * reason.
  */
 DIR *fs_opendir(int dirfd, const char *name);
 
@@ -35,7 +36,7 @@ DIR *fs_opendir(int dirfd, const char *name);
 
 /* The names in a directory, read by the descriptor itself and a few at a time: readdir(3) takes a
  * descriptor of its own, and a thousand names before it gives the first. Calls fn for each name
- * from where fd stands, "." and ".." too, until it returns other than 0, which is returned. type
+ * from fd's position on, "." and ".." too, until it returns other than 0, which is returned. type
  * is one of DT_... of <dirent.h>. At most piece_bytes are read before fn gets them, up to
  * DIRNAMES_PIECE_MAX: 20 for a name and its length, in eights. -errno where the directory can't
  * be read, -EINVAL where one name takes more. */
@@ -48,8 +49,7 @@ int fs_write(int dirfd, const char *name, const char *text) _must_check_;
 /* Writes all of size bytes to fd, over short writes and EINTR. */
 int fs_write_all(int fd, const void *data, size_t size) _must_check_;
 
-/* A file of memory alone, with these bytes, which stay, and read from its beginning: its
- * descriptor. name is for /proc. */
+/* A sealed file in memory with these bytes, at its beginning: its descriptor. name is for /proc. */
 int fs_memory(const char *name, const void *data, size_t size) _must_check_;
 
 /* Replaces name by a file with these bytes and mode, so that a reader sees the old one or the
@@ -66,18 +66,18 @@ struct fs_spare {
 };
 #define FS_SPARE_INIT ((struct fs_spare){.fd = -1})
 
-/* With blocks for size bytes, where the file system can promise them. */
+/* With blocks for size bytes, where the file system can reserve them. */
 int fs_spare_make(int dirfd, const char *name, mode_t mode, size_t size,
 	struct fs_spare *ret_spare) _must_check_;
 
-/* Blocks for size bytes in one that is there: none are given back. */
+/* Reserves blocks for size bytes in an existing one; it never shrinks. */
 int fs_spare_grow(const struct fs_spare *spare, size_t size) _must_check_;
 
 /* Writes and renames it, as fs_write_atomic(), and clears spare, even when that fails. */
 int fs_spare_use(struct fs_spare *spare, int dirfd, const char *name, const void *data, size_t size,
 	bool sync) _must_check_;
 
-/* Whether a file is one, by its name. */
+/* Whether this is the name of such a file. */
 bool fs_is_spare(const char *name);
 
 /* Removes it. */
@@ -92,34 +92,33 @@ int fs_replace(int dirfd, const char *name, mode_t mode) _must_check_;
  * the file system has no access control lists: then only its owner may. */
 int fs_set_readers(int fd, mode_t mode, uid_t uid, gid_t gid) _must_check_;
 
-/* Refuses what others than this process's user or root could change: 0, or -EPERM with the
+/* Refuses a file that others than this process's user or root could change: 0, or -EPERM with the
  * reason in err. path only names the thing in the text. */
 int fs_check_trusted(int fd, const char *path, struct err *err) _must_check_;
 
 /* The same for every directory above path up to the root, or up to one that is above the file
- * trusted (may be NULL), too: one that others can write lets them replace what
- * is in it, unless it is sticky as /tmp is. */
+ * trusted (may be NULL), too: others could replace the contents of a directory that they can
+ * write, unless it is sticky as /tmp is. */
 int fs_check_parents(const char *path, const char *trusted, struct err *err) _must_check_;
 
-/* All of it for an open file: it, what is above path, and what is above the file to which path
- * leads, since a link in a good directory may point into a bad one. */
+/* All of this for an open file: the file, the directories above path, and those above the file to
+ * which path leads, since a link may lead from a trusted directory to one that is not. */
 int fs_check_file(int fd, const char *path, struct err *err) _must_check_;
 
-/* A descriptor that is thrown at a socket may take its time to close (a TCP socket that lingers, a
- * dead file server), and that time would be ours: its last holder drops the message. So the
- * sender is refused (Linux 6.16; an older kernel doesn't know this). */
+/* Refuses descriptors that a peer sends to this socket (Linux 6.16; older kernels can't): to
+ * close one may take long (a TCP socket that lingers, a dead file server), and this process would
+ * have to. */
 void fs_refuse_descriptors(int socket_fd);
 
 /* ---- paths that a user has chosen ---------------------------------------------------------- */
 
-/* Opens paths that a user has chosen, in a process that holds more than that user has: a fresh
- * child of root's agent, or the agent itself with the user's effective ids.
+/* Opens paths that a user has chosen, in a process that has more privileges than that user: a
+ * fresh child of root's agent, or the agent itself with the user's effective ids.
  *
  * No link of /proc to an open file, a directory or a program is followed (/proc/PID/fd/N and
- * /dev/fd/N, cwd, root, exe, map_files): these lead past the permissions of the path to whatever
- * the process holds. Nor is a file of /proc opened: one of /proc/self shows the process as it was,
- * root's, whatever process reads it later. openat2(2) does it (Linux 5.6); without that the path is
- * walked here, name by name.
+ * /dev/fd/N, cwd, root, exe, map_files): these bypass the permissions of the path. Nor is a file
+ * of /proc opened: one of /proc/self shows the process as it was, root's, whichever process reads
+ * it later. openat2(2) does it (Linux 5.6); without that the path is walked here, name by name.
  *
  * All calls are rawcall()s: for a child that shares its parent's memory. */
 

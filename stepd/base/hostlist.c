@@ -70,7 +70,7 @@ static int take_range(const char **text, uint32_t *ret_first, uint32_t *ret_last
 	return r;
 }
 
-/* What stands in [p, end) behind the first used bytes of the name. One level for each bracket. */
+/* Expands [p, end) behind the first used bytes of the name. One level for each bracket. */
 static int expand(struct expander *x, size_t used, const char *p, const char *end, unsigned depth)
 {
 	const char *open = memchr(p, '[', (size_t)(end - p)), *close, *range;
@@ -80,7 +80,7 @@ static int expand(struct expander *x, size_t used, const char *p, const char *en
 	int width, r;
 
 	if (memchr(p, ']', (size_t)((open ? open : end) - p)))
-		return -EINVAL; /* one that closes nothing */
+		return -EINVAL; /* an unmatched bracket */
 	r = hostlist_append(x, &used, p, (size_t)((open ? open : end) - p));
 	if (r < 0 || !open)
 		return r < 0 ? r : finish_name(x, used);
@@ -176,7 +176,7 @@ static bool has_no_zeros(const struct parts *parts)
 	return parts->width == count_digits(parts->n);
 }
 
-/* Whether b may stand in the bracket of a. A number of its own width needs no zeros. */
+/* Whether b fits into the bracket of a. A number of its own width needs no zeros. */
 static bool are_alike(const char *a, const struct parts *pa, const char *b, const struct parts *pb)
 {
 	return pa->width > 0 && pa->before == pb->before &&
@@ -184,7 +184,7 @@ static bool are_alike(const char *a, const struct parts *pa, const char *b, cons
 		strncmp(a, b, pa->before) == 0 && strcmp(pa->after, pb->after) == 0;
 }
 
-/* How many of the names from the first on share its bracket. */
+/* How many names, from the first on, share its bracket. */
 static size_t count_alike(char *const *names, size_t n)
 {
 	struct parts first = cut(names[0]), next;
@@ -198,7 +198,7 @@ static size_t count_alike(char *const *names, size_t n)
 	return i;
 }
 
-/* Whether a range of first's width that has come to last goes on with next. */
+/* Whether next continues a range of first's width whose last number is last. */
 static bool goes_on(const struct parts *first, uint32_t last, const struct parts *next)
 {
 	int digits = count_digits(next->n);

@@ -13,12 +13,12 @@
 #define HOSTLIST_NAME_MAX 255u
 
 /* Calls add for each name, in order, until it returns a negative number, which is returned; NULL
- * only checks the text. -EINVAL: no such list; -E2BIG: more than most names. */
+ * only checks the text. -EINVAL: not a list; -E2BIG: more than most names. */
 typedef int (*hostlist_fn)(const char *name, void *userdata);
 int hostlist_each(const char *text, size_t most, hostlist_fn add, void *userdata) _must_check_;
 
-/* The shortest list that this writes of the names in their order: neighbours that differ in their
- * last number share a bracket. The caller frees it; NULL: no memory. */
+/* The names in their order as a list: neighbours that differ in their last number share a
+ * bracket. The caller frees it; NULL: no memory. */
 char *hostlist_make(char *const *names, size_t n) _must_check_;
 
 #endif

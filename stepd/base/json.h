@@ -34,7 +34,7 @@ static inline int64_t json_get_int(const json_t *object, const char *name, int64
 	return json_is_integer(value) ? json_integer_value(value) : missing;
 }
 
-/* False, and *ret_n as it was, where there is no integer from least to most. */
+/* False, with *ret_n unchanged, where there is no integer from least to most. */
 static inline bool json_get_range(
 	const json_t *object, const char *name, int64_t least, int64_t most, int64_t *ret_n)
 {

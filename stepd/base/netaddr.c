@@ -11,7 +11,7 @@
 
 #define BACKLOG 1024 /* a wide tree connects at once; the kernel has its own limit */
 
-/* How good it is to be reached by; 0: not at all. */
+/* Preference of an address; 0: not usable. */
 static unsigned get_rank(const struct ifaddrs *one, const char *ifname)
 {
 	const struct sockaddr_in6 *in6;
@@ -26,7 +26,7 @@ static unsigned get_rank(const struct ifaddrs *one, const char *ifname)
 		in6 = (const struct sockaddr_in6 *)(const void *)one->ifa_addr;
 		rank = IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? 1 : 2;
 	}
-	/* An address on a wire is better than any of the loopback. */
+	/* An address of a network is preferred to any of the loopback. */
 	return rank && !(one->ifa_flags & IFF_LOOPBACK) ? rank + 4 : rank;
 }
 

@@ -11,9 +11,9 @@
 
 #define NETADDR_TEXT_SIZE 80 /* "[IPV6%ZONE]:PORT" */
 
-/* The address to be reached by: that of the interface ifname, or with NULL the first one of an
- * interface that is up, in the kernel's order; IPv4 before IPv6, and the loopback and addresses
- * that are good on one link only if there is nothing else. */
+/* The address by which others reach this machine: that of the interface ifname, or with NULL the
+ * first one of an interface that is up, in the kernel's order; IPv4 before IPv6, loopback and
+ * link-local addresses only if there is no other. */
 int netaddr_own(const char *ifname, struct sockaddr_storage *ret_address, socklen_t *ret_size,
 	struct err *err) _must_check_;
 

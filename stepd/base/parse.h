@@ -31,7 +31,7 @@ int parse_slurm_time_ms(const char *text, uint64_t *ret_ms) _must_check_;
  * for it. */
 int parse_size(const char *text, uint64_t bare_unit, uint64_t *ret_bytes) _must_check_;
 
-/* The name of a plugin, "NAME" or "KIND/NAME", without the kind; NULL: it can't be one. */
+/* The name of a plugin, "NAME" or "KIND/NAME", without the kind; NULL: not such a name. */
 const char *parse_plugin_name(const char *text, const char *kind);
 
 /* A list of numbers and ranges, "0-3,8": calls add for each, ascending within a range, until it

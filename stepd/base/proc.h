@@ -26,7 +26,7 @@ const char *signals_name(int signal, char *buf, size_t size);
 
 /* ---- how a task has ended ------------------------------------------------------------------ */
 
-/* How a task ended and what that makes of the step. A wait status is the raw one of wait(2).
+/* How a task ended, and the step's status that results. A wait status is the raw one of wait(2).
  *
  * The step's status is that of the first task, in time, that ended by a signal; with none, the
  * largest exit status. Tasks that ended after its end was requested do not count: they were
@@ -37,7 +37,7 @@ enum status_code {
 	STATUS_NOT_EXECUTABLE = 126,
 	STATUS_NOT_FOUND = 127,
 	STATUS_SIGNAL_BASE = 128,
-	STATUS_OUTPUT_LOST = 120, /* what tasks wrote could not be written, and none has failed */
+	STATUS_OUTPUT_LOST = 120, /* output of the tasks was lost, and none has failed */
 	STATUS_LOST = 121, /* how a task ended was lost with an agent that died, and none is known
 			    * to have failed */
 	STATUS_OUT_OF_MEMORY = 122, /* oom_kill_step */
@@ -85,11 +85,12 @@ struct procstat {
 	uint64_t rss_pages;
 	uint64_t pending;   /* signals of its first thread alone, bit 0 for signal 1; in all threads
 			     * SIGKILL, from when it is sent until it is taken */
-	uint64_t exit_code; /* as wait(2) has it, from when it is to end on (seen with 6.18; before
-			     * that once it is a zombie); 0 without the right to trace it */
+	uint64_t exit_code; /* as of wait(2), from the beginning of its end on (seen with 6.18;
+			       before that once it is a zombie); 0 without permission to trace it */
 };
 
-/* 0, or -EBADMSG where text is no such line; it needs no NUL. *ret_stat is set on success only. */
+/* 0, or -EBADMSG where text is not such a line; it needs no NUL. *ret_stat is set on success
+ * only. */
 int procstat_parse(const char *text, size_t size, struct procstat *ret_stat) _must_check_;
 
 /* Whether any of its threads runs on. A process whose first thread alone has ended shows as a
@@ -125,7 +126,7 @@ struct pidref {
 	}
 
 /* Opens a pidfd for pid, and, if start_ticks is not 0, makes sure that it is the process which
- * started then. -ESRCH: it is not there, or it is another. */
+ * started then. -ESRCH: it does not exist, or it is another. */
 int pidref_open(pid_t pid, uint64_t start_ticks, struct pidref *ret_ref) _must_check_;
 
 /* Signals a held process: 0, -ESRCH once it is gone, -EINVAL if nothing is held. */

@@ -28,25 +28,25 @@ int strv_env_put_all(struct strv *sv, char *const *entries, size_t n) _must_chec
 const char *strv_env_get(const struct strv *sv, const char *name);
 void strv_env_unset(struct strv *sv, const char *name);
 
-/* Copies what src holds behind what dst holds. */
+/* Appends copies of src's strings to dst. */
 int strv_extend(struct strv *dst, const struct strv *src) _must_check_;
 
 /* The strings of a NULL-terminated vector (NULL: an empty one) with separator between them, from
  * malloc(); NULL: no memory. */
 char *strv_join(char *const *v, char separator) _must_check_;
 
-/* As one argument for a shell, in quotes where it has to be; and all of them, with blanks between
+/* A string as one argument for a shell, quoted if necessary; and all strings, with blanks between
  * them, from malloc(); NULL: no memory. */
 void strv_put_quoted(FILE *out, const char *arg);
 char *strv_quote(const struct strv *args) _must_check_;
 
 void strv_clear(struct strv *sv);
 
-/* The index of text among the names, of which some may be NULL; -1: it is none of them. */
+/* The index of text among the names, of which some may be NULL; -1: it is not among them. */
 int strv_index(const char *const *names, size_t count, const char *text);
 
-/* The entries of an environment in the order of their names, to find many of them. They are the
- * caller's, and stay. Sorted rather than hashed: no choice of names makes it slow. */
+/* The entries of an environment in the order of their names, to find many of them. They are
+ * borrowed. Sorted rather than hashed: no choice of names makes it slow. */
 struct strv_names {
 	char *const *entries;
 	size_t *order; /* into entries */

@@ -62,8 +62,8 @@ static int read_nodes(struct bitset *ret_nodes)
 	return 0;
 }
 
-/* What the agent may use itself can be a part of what the group may, and then it was meant so; or
- * something else, where a node's services have CPUs of their own, and then the group counts. */
+/* The agent's own CPUs count if they are a subset of the group's. Else the group's count:
+ * services of the node may be confined to other CPUs. */
 static void intersect_bounds(struct bitset *set, struct bitset *listed)
 {
 	struct bitset agents = *set;
@@ -76,8 +76,8 @@ static void intersect_bounds(struct bitset *set, struct bitset *listed)
 	*listed = agents;
 }
 
-/* Reads the file of the nearest group, from the one at cgroup_fd up, that has it: a group for which
- * the controller isn't switched on is ruled by the one above. -ENOENT: none has. */
+/* Reads the file of the nearest group, from the one at cgroup_fd up, that has it: a group without
+ * the controller is limited by the one above. -ENOENT: none has. */
 static int read_nearest(int cgroup_fd, const char *file, char **ret_text)
 {
 	char path[DEPTH_MAX * 3 + 32];
@@ -87,7 +87,7 @@ static int read_nearest(int cgroup_fd, const char *file, char **ret_text)
 	for (up = 0; r == -ENOENT && up < DEPTH_MAX; up++) {
 		(void)snprintf(path + up * 3, sizeof(path) - up * 3, "%s", file);
 		r = fs_read(cgroup_fd, path, CPUSET_MAX, ret_text, NULL);
-		/* every group has this one, what is above the mount has not */
+		/* every group has this file, directories above the mount have not */
 		(void)snprintf(path + up * 3, sizeof(path) - up * 3, "cgroup.procs");
 		if (r == -ENOENT && faccessat(cgroup_fd, path, F_OK, 0) < 0)
 			break;
@@ -281,11 +281,11 @@ static int sets_of_rank(
 
 /* ---- CPUs ---------------------------------------------------------------------------------- */
 
-/* All that binding_make() goes by. */
+/* The input of binding_make(). */
 struct maker {
 	const struct spec *spec;
 	const struct binding_bounds *bounds;
-	const struct identity *id; /* whose rights read the machine */
+	const struct identity *id; /* whose permissions apply to reading the machine */
 	struct topology machine;   /* within the bounds; empty unless a mode needs it */
 	size_t cpu_bits;
 };
@@ -309,7 +309,7 @@ static bool mem_needs_topology(const struct spec *spec)
 	return spec->mem_bind.how == BIND_MEM_LOCAL;
 }
 
-/* Reads the machine and leaves of it what is within the bounds. */
+/* Reads the machine, and drops what is not within the bounds. */
 static int load_machine(struct maker *m, struct err *err)
 {
 	const char *field = cpu_needs_topology(m->spec) ? "cpu_bind" : "mem_bind";
@@ -532,8 +532,8 @@ int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
 	return 0;
 }
 
-/* By threads and cores no two tasks have a CPU in common while there are enough. By sockets and
- * NUMA nodes they do, and each takes as many tasks as it has CPUs. */
+/* By threads and cores, no two tasks share a CPU as long as there are enough. By sockets and NUMA
+ * nodes they do, and each holds as many tasks as it has CPUs. */
 bool binding_is_shared(const struct spec *spec, const struct binding *binding, uint32_t *ret_cpus)
 {
 	const struct bitset_table *table = &binding->cpus.table;
@@ -605,8 +605,8 @@ void binding_name(
 
 /* ---- verbose ------------------------------------------------------------------------------- */
 
-/* A reader that is gone is the task's affair, if it writes itself: the signal is taken back. It is
- * blocked, as all are here. */
+/* The SIGPIPE of a reader that is gone is consumed: the task gets its own if it writes. All
+ * signals are blocked here. */
 static void put_line(int fd, const char *line)
 {
 	const struct timespec now = {0};

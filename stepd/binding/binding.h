@@ -19,14 +19,14 @@ struct spec;
 /* The CPUs that this process may use. 0 or -errno. */
 int binding_read_cpus(struct bitset *ret_cpus) _must_check_;
 
-/* What the step may use: within it all binding stays. */
+/* What the step may use, the bounds of all binding. */
 struct binding_bounds {
 	struct bitset cpus;
 	struct bitset nodes; /* NUMA; empty where the kernel knows none */
 };
 
-/* Those of this process, and, of a step that has a cpuset in its cgroup, no more
- * than that: cgroup_fd is the directory tasks are born in, or -1. */
+/* Those of this process, within the cpuset of the step's cgroup if it has one: cgroup_fd is the
+ * directory tasks are born in, or -1. */
 int binding_bounds_read(
 	int cgroup_fd, struct binding_bounds *ret_bounds, struct err *err) _must_check_;
 void binding_bounds_clear(struct binding_bounds *bounds);
@@ -44,7 +44,7 @@ struct binding {
 	int mem_mode; /* MPOL_... of linux/mempolicy.h, with nodes */
 };
 
-/* Whether each task's CPUs are computed: those of its own, as far as there are enough. */
+/* Whether each task's CPUs are computed: CPUs of its own, as long as there are enough. */
 static inline bool binding_is_computed(unsigned how)
 {
 	return how >= BIND_CPU_THREADS && how <= BIND_CPU_LDOMS;
@@ -59,8 +59,7 @@ int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
 	const struct identity *id, struct binding *ret_binding, struct err *err) _must_check_;
 void binding_clear(struct binding *binding);
 
-/* Whether tasks that were to get CPUs of their own share some: there are more tasks than they can
- * serve. */
+/* Whether tasks share CPUs though each was to get its own: there are not enough. */
 bool binding_is_shared(const struct spec *spec, const struct binding *binding, uint32_t *ret_cpus);
 #define _cleanup_binding_ _cleanup_(binding_clear)
 
@@ -75,8 +74,8 @@ enum binding_part {
 int binding_apply(
 	const struct binding *binding, uint32_t local_id, uint32_t *ret_part) _must_check_;
 
-/* If the spec wants it: writes to fd what this process is bound to, a line for CPUs and one for
- * memory. */
+/* If the spec requests it: writes to fd what this process is bound to, a line for CPUs and one
+ * for memory. */
 void binding_report(
 	const struct spec *spec, const stepd_step_rec_t *job, uint32_t local_id, int fd);
 

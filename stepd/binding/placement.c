@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-/* What a task takes as a whole: a core or a single CPU, cpus[first] and the count behind it. */
+/* A unit that is allocated as a whole: a core or a single CPU, cpus[first] and the count behind
+ * it. */
 struct unit {
 	uint32_t first;
 	uint32_t count;
@@ -16,7 +17,7 @@ struct domain {
 	uint32_t free_cpus;
 };
 
-/* The machine while tasks take it apart. */
+/* The machine while its units are allocated to tasks. */
 struct allocation {
 	const struct topology *machine;
 	const struct placement *request;
@@ -73,7 +74,7 @@ static int place_init(struct allocation *p)
 	if (!p->units || !p->domains)
 		return -ENOMEM;
 	for (i = 0; i < p->machine->count; i++) {
-		/* A domain's border cuts a core, too: nobody has seen one. */
+		/* A domain's border would also divide a core; no such machine is known. */
 		if (i == 0 || level_of(&cpus[i], grain) != level_of(&cpus[i - 1], grain) ||
 			level_of(&cpus[i], domain) != level_of(&cpus[i - 1], domain))
 			add_unit(p, i, domain);
@@ -84,9 +85,10 @@ static int place_init(struct allocation *p)
 	return 0;
 }
 
-/* ---- taking ------------------------------------------------------------------------------- */
+/* ---- taking -------------------------------------------------------------------------------- */
 
-/* Takes units of d until need CPUs are had or d has no more; returns what is still needed. */
+/* Allocates units of d until there are need CPUs, or d has no more; returns how many are still
+ * needed. */
 static uint32_t take_from(struct allocation *p, struct domain *d, uint32_t need, struct bitset *set)
 {
 	while (need > 0 && d->next < d->end) {
@@ -139,7 +141,7 @@ static bool take_task(struct allocation *p, struct bitset *set)
 	return true;
 }
 
-/* ---- widening ----------------------------------------------------------------------------- */
+/* ---- widening ------------------------------------------------------------------------------ */
 
 /* The level's neighbours of each CPU that was taken; they stand next to it. */
 static void widen(const struct allocation *p, const struct bitset *taken, struct bitset *set)

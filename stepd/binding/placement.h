@@ -29,8 +29,8 @@ struct placement {
 	uint32_t plane;         /* tasks in turn to a domain, 0: as many as it takes */
 };
 
-/* The machine has only what may be used. Makes one set a task, or as many as there are CPUs for;
- * -ENOMEM is the only failure. */
+/* The machine has only what may be used. Makes one set for each task, or as many as there are
+ * CPUs for; -ENOMEM is the only failure. */
 int placement_make(const struct topology *machine, const struct placement *request,
 	struct bitset_table *ret_sets) _must_check_;
 

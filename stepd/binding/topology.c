@@ -67,9 +67,9 @@ static const struct dynlib_symbol symbols[] = {
 	{"hwloc_bitmap_first", offsetof(struct hwloc, bitmap_first)},
 };
 
-/* Its plugins (graphics, PCI, another XML parser) have nothing of CPUs, and finding them is
- * most of what hwloc costs: 1 to 15 ms of 1.5 to 17, measured with 2.9. It knows no other way to
- * leave them alone than this variable. */
+/* Its plugins (graphics, PCI, another XML parser) have nothing about CPUs, and finding them takes
+ * most of hwloc's time: 1 to 15 ms of 1.5 to 17, measured with 2.9. This variable is the only way
+ * to leave them out. */
 static int without_plugins(void)
 {
 	return setenv("HWLOC_PLUGINS_PATH", "/dev/null", 1) | setenv("HWLOC_LIBXML", "0", 1);
@@ -90,9 +90,9 @@ static int hwloc_open(struct hwloc *h, struct err *err)
 	return 0;
 }
 
-/* What the process may use is the caller's affair: disallowed CPUs are shown, too. The kinds of
- * parts are left as they are: NUMA nodes hang on caches and groups, and would with those filtered
- * out become the whole socket's. */
+/* The caller decides what the process may use: disallowed CPUs are shown, too. No kind of part is
+ * filtered out: NUMA nodes are attached to caches and groups, and would move to the whole socket.
+ */
 static int choose_flags(struct hwloc *h)
 {
 	unsigned long must = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED, flags = must;
@@ -104,7 +104,7 @@ static int choose_flags(struct hwloc *h)
 	flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS |
 		HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
 #endif
-	/* It may be older than the header, and not know what only saves time. */
+	/* It may be older than the header, and lack an option that only saves time. */
 	if (h->set_flags(h->topology, flags) < 0 && h->set_flags(h->topology, must) < 0)
 		return -errno;
 	return 0;
@@ -156,7 +156,7 @@ static int add_cpu(struct hwloc *h, hwloc_obj_t pu, unsigned i, struct topology 
 {
 	int node = pu->nodeset ? h->bitmap_first(pu->nodeset) : -1;
 
-	/* A core for itself, where the machine shows none. */
+	/* A core of its own, where the machine shows none. */
 	t->cpus[t->count++] = (struct topology_cpu){
 		.cpu = pu->os_index,
 		.core = index_above(pu, HWLOC_OBJ_CORE, i),
@@ -189,7 +189,7 @@ static int read_cpus(struct hwloc *h, struct topology *ret_topology, struct err 
 	return 0;
 }
 
-/* In the child, which never frees what the library holds. */
+/* In the child, which never frees the library's memory. */
 static int read_machine(const char *file, struct topology *ret_topology, struct err *err)
 {
 	struct hwloc h = {0};
@@ -220,7 +220,7 @@ struct answer {
 	char text[ERR_TEXT_SIZE];
 };
 
-/* What a file may make hwloc do, it does as the user, with nothing of the agent's but the pipe. */
+/* hwloc reads the file as the user, with no descriptor of the agent's but the pipe. */
 static int leave_agent(const struct identity *id, int fd, struct err *err)
 {
 	static const struct rlimit none;
@@ -233,7 +233,7 @@ static int leave_agent(const struct identity *id, int fd, struct err *err)
 			return err_set(err, -errno, "open '/dev/null'");
 	}
 	process_close_inherited(&fd, 1);
-	/* No terminal, no rights to come by, no other process. */
+	/* No terminal, no new privileges, no other process. */
 	if (setsid() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 		(id && id->uid != 0 && setrlimit(RLIMIT_NPROC, &none) < 0))
 		return err_set(err, -errno, "leave the agent");
@@ -261,14 +261,14 @@ _noreturn_ static void child(const char *file, const struct identity *id, int fd
 		answer.code = read_machine(file, &t, &err);
 	answer.count = (uint32_t)t.count;
 	memcpy(answer.text, err.text, sizeof(answer.text));
-	/* A short answer is enough. */
+	/* A short read is enough. */
 	if (fs_write_all(fd, &answer, sizeof(answer)) == 0 && t.count)
 		(void)!fs_write_all(fd, t.cpus, t.count * sizeof(*t.cpus));
 	_exit(0);
 }
 
-/* One read(2), or 0 for the end: of the answer, or of the time. The child's user may have stopped
- * it, and then neither its alarm nor its end comes. */
+/* One read(2), or 0 at the end or the deadline. The child's user may have stopped the child, and
+ * then neither its alarm nor its end comes. */
 static ssize_t read_piece(int fd, pid_t pid, int64_t deadline_ms, char *buf, size_t size)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -301,7 +301,7 @@ static int read_answer(int fd, pid_t pid, struct buffer *bytes)
 			return -ENOMEM;
 	}
 	if (n > 0)
-		(void)kill(pid, SIGKILL); /* it writes more than there can be */
+		(void)kill(pid, SIGKILL); /* it writes more than the maximum */
 	return n < 0 ? (int)n : 0;
 }
 
@@ -331,7 +331,7 @@ static int err_death(const char *file, int status, struct err *err)
 		"hwloc %s when it read this machine; describe it in a file (topology)", why);
 }
 
-/* A file that made hwloc write what it wanted could write this, too. */
+/* A malicious file may have made hwloc write this. */
 static bool is_sound(const struct topology *t)
 {
 	size_t i;

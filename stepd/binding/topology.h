@@ -32,8 +32,8 @@ struct topology {
 };
 
 /* This machine, or the one that file describes, XML as hwloc's lstopo(1) writes it. It is opened
- * with id's identity (NULL: this process's own), without this process's environment, which may
- * name plugins of hwloc's. -EOPNOTSUPP: this program was built without hwloc, or it can't be
+ * with id's identity (NULL: this process's own), without this process's environment, which could
+ * name plugins for hwloc. -EOPNOTSUPP: this program was built without hwloc, or it can't be
  * loaded.
  */
 int topology_load(const char *file, const struct identity *id, struct topology *ret_topology,

@@ -45,7 +45,7 @@ bool pausable_is_set(const struct pausable *p);
 void pausable_pause(struct pausable *p);
 void pausable_continue(struct pausable *p);
 
-/* For the program that goes on with it (handover.h). restore: after pausable_init(). */
+/* At a re-exec (handover.h). restore: after pausable_init(). */
 void pausable_save(const struct pausable *p, struct handover *h, struct json_t *object);
 void pausable_restore(struct pausable *p, const struct json_t *object);
 

@@ -72,7 +72,7 @@ struct events *events_close(struct events *ev);
  * first only the agent's user may. */
 void events_set_readers(struct events *ev, uid_t owner, gid_t operators);
 
-/* For the program that goes on with them (handover.h). Followers' cursors stay valid. */
+/* At a re-exec (handover.h). Followers' cursors stay valid. */
 void events_save(const struct events *ev, struct handover *h, struct json_t *object);
 int events_restore(const struct json_t *object, const struct log *log, struct events **ret_events,
 	struct err *err) _must_check_;
@@ -104,7 +104,7 @@ int events_seek(struct events *ev, uint64_t from, struct events_cursor *ret_curs
 ssize_t events_read(
 	struct events *ev, struct events_cursor *cursor, char *buf, size_t size) _must_check_;
 
-/* ---- lines ----------------------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------------------------- */
 
 /* No line is longer, its newline and a NUL included: a longer text is cut. */
 #define EVENT_LINE_MAX 8192
@@ -116,7 +116,7 @@ size_t event_format(const struct event *event, uint64_t sequence, char line[EVEN
  */
 uint64_t event_get_sequence(const char *text, size_t size);
 
-/* ---- what has become of the tasks ------------------------------------------------------------ */
+/* ---- what has become of the tasks ---------------------------------------------------------- */
 
 /* A task that had ended, by events.jsonl. */
 struct history_end {

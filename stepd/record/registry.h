@@ -94,12 +94,12 @@ DEFINE_CLEANUP(struct registry *, registry_close);
 int registry_show_left(
 	const struct registry *reg, steps_found_fn found, void *userdata) _must_check_;
 
-/* For the program that goes on with it (handover.h). The lock goes over with its descriptor. */
+/* At a re-exec (handover.h). The lock goes over with its descriptor. */
 void registry_save(const struct registry *reg, struct handover *h, struct json_t *object);
 int registry_restore(const struct handover *h, const struct json_t *object,
 	struct registry **ret_reg, struct err *err) _must_check_;
 
-/* ---- the lock -------------------------------------------------------------------------------- */
+/* ---- the lock ------------------------------------------------------------------------------ */
 
 /* The file "lock" of a step's directory, by fcntl(2)'s locks of open files: they end with the
  * process, and testing one (F_OFD_GETLK) takes none, so that the test whether an agent lives is

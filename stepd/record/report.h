@@ -67,7 +67,7 @@ void trace_task(
 int trace_write(
 	const struct trace *t, const char *path, const char *label, struct err *err) _must_check_;
 
-/* For the program that goes on with it (handover.h). NULL from the latter: no memory. */
+/* At a re-exec (handover.h). NULL from the latter: no memory. */
 void trace_save(const struct trace *t, struct handover *h, struct json_t *object);
 struct trace *trace_restore(const struct json_t *object);
 

@@ -35,7 +35,7 @@ int stdin_writer_add_take(struct stdin_writer *writer, int fd) _must_check_;
 
 void stdin_writer_start(struct stdin_writer *writer);
 
-/* For the program that goes on with it (handover.h), with the piece that not all tasks have. */
+/* At a re-exec (handover.h), with the piece that not all tasks have. */
 void stdin_writer_save(
 	const struct stdin_writer *writer, struct handover *h, struct json_t *object);
 int stdin_writer_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
@@ -70,7 +70,7 @@ int toolin_add_take(struct toolin *input, int fd, uint32_t rank) _must_check_;
 int toolin_put(struct toolin *input, uint32_t rank, int64_t id, const void *data, size_t size,
 	bool end) _must_check_;
 
-/* For the program that goes on with it (handover.h), with the pieces that are not taken yet. */
+/* At a re-exec (handover.h), with the pieces that are not taken yet. */
 void toolin_save(const struct toolin *input, struct handover *h, struct json_t *object);
 int toolin_restore(struct ev_loop *loop, const struct handover *h, const struct json_t *object,
 	struct toolin **ret_input) _must_check_;

@@ -57,7 +57,7 @@ void sink_flush(struct sink *sink);
  * had been taken turn out lost then (NFS, quotas). */
 void sink_close(struct sink *sink);
 
-/* For the program that goes on with it (handover.h), with the bytes that wait. */
+/* At a re-exec (handover.h), with the bytes that wait. */
 void sink_save(const struct sink *sink, struct handover *h, struct json_t *object);
 int sink_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
 	const struct json_t *object, struct sink **ret_sink) _must_check_;
@@ -90,7 +90,7 @@ void copy_end(struct copy *copy, uint32_t rank, unsigned stream, uint64_t lost);
 /* The reader has the end of all streams, behind what it has not read. */
 void copy_close(struct copy *copy);
 
-/* For the program that goes on with it (handover.h). */
+/* At a re-exec (handover.h). */
 void copy_save(const struct copy *copy, struct handover *h, struct json_t *object);
 int copy_restore(struct ev_loop *loop, const struct log *log, const struct json_t *object,
 	struct copy **ret_copy) _must_check_;

@@ -73,7 +73,7 @@ bool pump_copies(const struct pump *pump);
  * calls done once, from here or from the loop. done may free the pump. */
 void pump_finish(struct pump *pump, pump_done_fn done, void *userdata);
 
-/* For the program that goes on with it (handover.h): each byte that was read and not written yet,
+/* At a re-exec (handover.h): each byte that was read and not written yet,
  * whose line it is, and who waits. restore: it goes on from the loop; done is that of pump_finish()
  * where that was called before. */
 void pump_save(const struct pump *pump, struct handover *h, struct json_t *object);

@@ -115,7 +115,7 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata);
 /* Whether some of what the tasks have written through the agent could not be written. */
 bool stdio_has_lost(const struct stdio *io);
 
-/* For the program that goes on with it (handover.h), once stdio_start() was called. restore: done
+/* At a re-exec (handover.h), once stdio_start() was called. restore: done
  * is that of stdio_finish(), if that was called before. */
 void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object);
 int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_loop *loop,

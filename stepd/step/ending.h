@@ -52,7 +52,7 @@ void ending_settle(struct agent *a);
 /* stdio_finish()'s done. */
 void ending_streams_done(void *userdata);
 
-/* For the program that goes on with the step (handover.h): the escalation, the limits, the
+/* At a re-exec (handover.h): the escalation, the limits, the
  * suspension. restore: instead of ending_watch() and ending_started(). */
 void ending_save(struct agent *a, struct handover *h, struct json_t *object);
 int ending_restore(struct agent *a, const struct handover *h, const struct json_t *object,

@@ -53,7 +53,7 @@ void join_read_reports(struct agent *a);
 void join_task_ended(struct agent *a, uint32_t local_id);
 void join_act(struct agent *a);
 
-/* For the program that goes on with the step (handover.h): those that wait; none is under way. */
+/* At a re-exec (handover.h): those that wait; none is under way. */
 void join_save(const struct agent *a, struct handover *h, struct json_t *root);
 int join_restore(struct agent *a, const struct json_t *root) _must_check_;
 

@@ -66,7 +66,7 @@ bool mpi_link_may_log(struct agent *a);
 void mpi_link_over(struct agent *a, bool now);
 bool mpi_link_is_open(const struct agent *a);
 
-/* For the program that goes on with the step (handover.h). */
+/* At a re-exec (handover.h). */
 void mpi_link_save(const struct agent *a, struct handover *h, struct json_t *object);
 int mpi_link_restore(struct agent *a, const struct handover *h, const struct json_t *object,
 	struct err *err) _must_check_;

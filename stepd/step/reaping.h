@@ -41,7 +41,7 @@ int exit_watch_add_take(struct exit_watch *w, struct pidref *ref, uint32_t index
 /* Reports those that have ended by now, but does not act on that: reaping_poll(). NULL is fine. */
 void exit_watch_poll(struct exit_watch *w);
 
-/* For the program that goes on with them (handover.h): the pidfds survive. restore: instead of
+/* At a re-exec (handover.h): the pidfds survive. restore: instead of
  * exit_watch_open(); who has ended meanwhile is reported by the next poll. */
 void exit_watch_save(const struct exit_watch *w, struct handover *h, struct json_t *object);
 int exit_watch_restore(struct agent *a, const struct json_t *object, struct err *err) _must_check_;

@@ -170,7 +170,7 @@ int64_t requests_number_of(const struct requests *rq, const void *userdata);
 bool requests_set_answer(
 	struct requests *rq, int64_t number, const struct request_answer *answer) _must_check_;
 
-/* For the program that goes on with them (handover.h): those that wait. restore:
+/* At a re-exec (handover.h): those that wait. restore:
  * after requests_init(); they rest, and begin with requests_rest(). */
 void requests_save(const struct requests *rq, struct handover *h, struct json_t *object);
 int requests_restore(struct requests *rq, const struct json_t *object) _must_check_;

@@ -71,7 +71,7 @@ void suspend_give_up(struct agent *a);
 /* No process is left. */
 void suspend_end(struct agent *a);
 
-/* For the program that goes on with it (handover.h). */
+/* At a re-exec (handover.h). */
 void suspend_save(const struct suspend *s, struct handover *h, struct json_t *object);
 void suspend_restore(struct suspend *s, const struct json_t *object);
 

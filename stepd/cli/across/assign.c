@@ -40,8 +40,8 @@ static void assign_node(struct session *s, struct node *n, uint32_t id)
 	s->by_id[id] = n->relay;
 }
 
-/* One command has started all, each where it liked: by name, as far as names are clear, then by the
- * number that the launcher gave it. */
+/* One command has started all, on nodes of its choice: assigns them by name where names are
+ * unique, else by the launcher's number. */
 static void assign_nodes(struct session *s)
 {
 	uint32_t i, id, next = 0;
@@ -73,7 +73,7 @@ static struct node *get_node(const struct session *s, uint32_t id)
 	return &s->nodes[s->by_id[id]];
 }
 
-/* Names that were given hold; of those that relays sent, two may be the same. */
+/* Given names have precedence; two relays may have sent the same name. */
 static int name_nodes(struct session *s)
 {
 	const struct strv *names = &s->options->nodes;
@@ -124,7 +124,7 @@ static json_t *pack_addresses(const struct session *s)
 
 	for (id = 0; r == 0 && id < s->count; id++)
 		nodes[id] = get_node(s, id)->addresses;
-	/* Where there is no network that all share, by their first addresses: they are routed, or
+	/* Without a network that all share, their first addresses are used: they are routed, or
 	 * on one machine. */
 	if (r == 0 && !local && !address_choose(nodes, s->count, choice))
 		memset(choice, 0, s->count * sizeof(*choice));
@@ -157,7 +157,7 @@ static int session_make_secret(char text[static BASE64_SIZE(SECRET_SIZE) + 1])
 
 /* ---- the document -------------------------------------------------------------------------- */
 
-/* Files are one node's each; a relative name is so below the directory where the relay starts. */
+/* Each node has files of its own; a relative name is below the directory where the relay starts. */
 static json_t *pack_files(const struct run_options *o)
 {
 	json_t *files = json_array();
@@ -275,7 +275,8 @@ static void send_go(struct session *s)
 	}
 }
 
-/* Where others could not reach a node. All without an address are on one machine that has none. */
+/* A node without an address can't be reached by others, unless none has one: then all are on one
+ * machine. */
 static bool check_addresses(const struct session *s)
 {
 	const char *ifname = s->options->launcher.ifname;

@@ -8,7 +8,7 @@
 #include "stepd/base/err.h"
 #include "stepd/process/process.h"
 
-/* Whether the template names all nodes, or none in particular. */
+/* Whether the template starts all nodes at once. */
 static bool is_for_all(const char *template)
 {
 	for (; (template = strchr(template, '%')); template += template[1] ? 2 : 1) {
@@ -181,7 +181,7 @@ static int execute_launcher(void *userdata)
 {
 	const struct command *c = userdata;
 
-	/* A group of its own: what a terminal sends is for steprun to judge. */
+	/* A group of its own: steprun handles the terminal's signals. */
 	if (setpgid(0, 0) == 0 && dup2(c->in, STDIN_FILENO) >= 0 &&
 		dup2(c->out, STDOUT_FILENO) >= 0)
 		(void)execvp(c->argv[0], c->argv);
