@@ -131,7 +131,7 @@ static int set_name(struct bootstrap *b, struct err *err)
 	return 0;
 }
 
-/* Of node 0, for all. A site or a step that has chosen another authentication needs none. */
+/* Node 0 makes it for all. With another authentication, of the site or the step, there is none. */
 static int bootstrap_make_secret(struct bootstrap *b, struct err *err)
 {
 	const char *auth = json_string_value(json_object_get(b->wire, "auth"));
@@ -359,7 +359,7 @@ static int set_secret(struct bootstrap *b, struct err *err)
 	return r;
 }
 
-/* What the nodes may have: by their own cards, or by tasks_per_node, which all have alike. */
+/* The tasks of the nodes: by their own cards, or by tasks_per_node, which is the same on all. */
 static int get_counts(const struct bootstrap *b, uint32_t **ret_counts, struct err *err)
 {
 	const json_t *given = json_object_get(b->node, "tasks_per_node");

@@ -25,7 +25,8 @@ struct bootstrap_card {
 	uint32_t job, step, local_ntasks;
 };
 
-/* Reads what another agent has put, which is changed. -EPROTO with a sentence: it is none. */
+/* Reads the card of another agent, whose text is modified. -EPROTO with a sentence: it is
+ * invalid. */
 int bootstrap_read_card(char *text, struct bootstrap_card *ret_card, struct err *err) _must_check_;
 
 #endif

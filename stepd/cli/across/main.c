@@ -38,7 +38,7 @@ struct local {
 	struct strv args;
 	int code;
 
-	/* Of a terminal, which an agent in a group of its own can't read. */
+	/* For a terminal, which an agent in a process group of its own can't read. */
 	struct input input;
 	struct inlet inlet;
 };
@@ -244,7 +244,7 @@ static int env_from_doc(const json_t *doc, struct strv *env)
 	return r;
 }
 
-/* The plugin's vector becomes the document's object. */
+/* Converts the plugin's vector to the document's object. */
 static int env_to_doc(json_t *doc, char *const *env)
 {
 	json_t *object = json_object();
@@ -263,7 +263,7 @@ static int env_to_doc(json_t *doc, char *const *env)
 	return json_object_set_new(doc, "env", object) < 0 || r < 0 ? -ENOMEM : 0;
 }
 
-/* Strings that a hook has put in: those that were there before are in made. */
+/* Frees strings that a hook has added; the earlier ones are in made. */
 static void free_added(char **env, const struct strv *made)
 {
 	size_t i, j;
@@ -353,8 +353,7 @@ static int find_program(struct steprun_options *o, struct err *err)
 	return r;
 }
 
-/* The same ids for all nodes and hooks. In an allocation the job's, and a step id that no other of
- * its steps has. */
+/* The same ids for all nodes and hooks: in an allocation the job's, and an unused step id. */
 static int name_step(struct steprun_options *o, struct err *err)
 {
 	const char *job = o->allocated || o->launcher.kind == LAUNCHER_SLURM

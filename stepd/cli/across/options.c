@@ -81,7 +81,7 @@ static const struct cli_option own_rows[] = {
 	 .doc = "the agent's program on the nodes (that of this installation)"},
 };
 
-/* What is one node's affair, or has another row above. */
+/* Options for one node, or with another row above. */
 static const char *const other_rows[] = {
 	"ntasks", "distribution", "batch", "extern", "node-name", "node-id", "node-count", "node-list",
 	"node-ranks", "tasks-per-node", "local-ntasks", "first-rank", "ranks", "wire-addresses",
@@ -111,7 +111,7 @@ static size_t steprun_make_rows(struct cli_option rows[CLI_OPTIONS_MAX])
 		if (!is_taken(table[i].name))
 			continue;
 		rows[n] = table[i];
-		rows[n++].heading = heading; /* that of a row which was left out */
+		rows[n++].heading = heading; /* the id of a row that was left out */
 		heading = NULL;
 	}
 	return n;
@@ -174,7 +174,7 @@ static int add_list(const char *source, const char *text, struct strv *names, st
 		     : 0;
 }
 
-/* A host a line, or a list; "#" begins a comment. */
+/* One host or list per line; "#" begins a comment. */
 static int add_file(const char *file, struct strv *names, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
@@ -200,7 +200,7 @@ static int add_file(const char *file, struct strv *names, struct err *err)
 	return r;
 }
 
-/* Of a list that may name a node again: each once, in the order in which they come first;
+/* The nodes of a list that may repeat some: each once, in the order of their first entries;
  * ret_on_nodes has the node of each entry. */
 static int make_unique(struct strv *names, uint32_t **ret_on_nodes, struct err *err)
 {
@@ -252,7 +252,8 @@ static bool has_srun(const char *path)
 	char *rest = copy, *dir, file[PATH_MAX];
 
 	while ((dir = strsep(&rest, ":"))) {
-		(void)snprintf(file, sizeof(file), "%s/srun", dir); /* one cut short is not there */
+		(void)snprintf(
+			file, sizeof(file), "%s/srun", dir); /* a truncated name is not there */
 		if (access(file, X_OK) == 0)
 			return true;
 	}
@@ -294,7 +295,7 @@ static int parse_cpus(const char *text, struct nodes_found *found)
 	return 0;
 }
 
-/* What can't be read is not known. */
+/* An unreadable value is unknown. */
 static void read_allocation(struct steprun_options *o, char **env, struct nodes_found *found)
 {
 	const char *cpus = stepd_env_get(env, "SLURM_JOB_CPUS_PER_NODE");
@@ -310,8 +311,8 @@ static void read_allocation(struct steprun_options *o, char **env, struct nodes_
 
 /* ---- the choice ---------------------------------------------------------------------------- */
 
-/* An allocation's owner, such as jobd(8), names the launcher in its environment: it reaches the
- * allocation's nodes. */
+/* The owner of an allocation, such as jobd(8), names in the environment the launcher that reaches
+ * its nodes. */
 static int choose_launcher(struct steprun_options *o, char **env, struct err *err)
 {
 	const char *given = stepd_env_get(env, "STEPRUN_LAUNCHER"), *text = o->launcher_text;
@@ -430,12 +431,12 @@ static int set_ntasks(struct steprun_options *o, const struct nodes_found *found
 	return run_set(build, "ntasks", json_integer(n), err);
 }
 
-/* As srun, which takes no more nodes than there are tasks. */
+/* As srun, no more nodes than tasks. */
 static void drop_idle_nodes(struct steprun_options *o, struct nodes_found *found, uint32_t ntasks)
 {
 	uint32_t used = ntasks, i;
 
-	if (found->on_nodes) /* they are numbered in the order in which they come */
+	if (found->on_nodes) /* they are numbered in the order in which they connect */
 		for (used = 0, i = 0; i < ntasks; i++)
 			used = found->on_nodes[i] >= used ? found->on_nodes[i] + 1 : used;
 	if (found->count <= used)
@@ -583,7 +584,7 @@ static int make_doc(struct steprun_options *o, const struct cli_options *options
 		r = find_nodes(o, kind, environment, found, err);
 	if (r == 0)
 		r = set_ntasks(o, found, build, err);
-	/* srun's default is all; MPI programs, which read on rank 0 if at all, want this. */
+	/* srun's default is all; MPI programs read on rank 0, if at all. */
 	if (r == 0 && !json_object_get(build->overlay, "stdin") && !build->spec_file)
 		r = run_set(
 			build, "stdin", json_pack("{s:s, s:i}", "mode", "rank", "rank", 0), err);

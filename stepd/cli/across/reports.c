@@ -73,7 +73,7 @@ static void on_output(_unused_ struct session *s, struct node *n, const struct c
 			(size_t)size);
 }
 
-/* As far as the slowest reader has it. */
+/* Up to the position of the slowest reader. */
 static void update_taken(struct session *s)
 {
 	uint64_t least = UINT64_MAX;
@@ -112,7 +112,7 @@ static void on_closed(struct session *s, struct node *n, _unused_ const struct c
 
 /* ---- tasks --------------------------------------------------------------------------------- */
 
-/* From the end of the first task the others get the time of --wait. */
+/* The time of --wait begins with the end of the first task. */
 static void begin_wait(struct session *s)
 {
 	const struct spec *spec = s->options->run.spec;
@@ -183,7 +183,7 @@ static const char *get_reason(const struct node *n)
 /* A node's part of the step's status. */
 struct node_status {
 	int code;
-	bool own;       /* one of stepd's own statuses, not a task's that looks like it */
+	bool own;       /* one of stepd's own statuses, not an equal one of a task */
 	bool signalled; /* that of a task which ended by a signal */
 };
 
@@ -203,8 +203,8 @@ static bool is_own_status(const struct node *n)
 	return n->code > 0 && n->code < STATUS_SIGNAL_BASE;
 }
 
-/* Of the tasks that ended by themselves, as an agent has it; of signals, the one with that code, 0:
- * any. */
+/* The status of the tasks that ended by themselves, as an agent computes it; of signals, the one
+ * with that code, 0: any. */
 static struct node_status status_of_tasks(const struct node *n, int of_signal)
 {
 	const json_t *tasks = json_object_get(n->result, "tasks"), *task;
@@ -225,8 +225,8 @@ static struct node_status status_of_tasks(const struct node *n, int of_signal)
 	return ret;
 }
 
-/* A node that was ended for what others did doesn't count; but what a task of its own did before
- * does, though its agent was sent the end before it could take account of that itself. */
+/* A node that was ended because of others doesn't count. A failure of its own task before that
+ * does, even if its agent was ended before it could act on it. */
 static struct node_status status_of_node(const struct node *n)
 {
 	const char *reason = get_reason(n);
@@ -291,7 +291,7 @@ static void on_result(_unused_ struct session *s, struct node *n, const struct c
 static void node_finish(struct session *s, struct node *n, enum node_state state)
 {
 	if (n->state == NODE_AWAITED)
-		s->connected++; /* it is not awaited any more */
+		s->connected++; /* no longer awaited */
 	n->state = state;
 	n->result = json_loadb(
 		buffer_bytes(&n->result_text) ?: "", buffer_size(&n->result_text), 0, NULL);
@@ -363,7 +363,7 @@ void session_on_line(struct conn *c, const struct channel_line *line)
 	struct session *s = c->session;
 	size_t i;
 
-	/* A number that is none of this launcher's comes of a variable that was set wrongly. */
+	/* A number that the launcher has not assigned comes from a wrong variable. */
 	if (line->node < c->first || line->node >= c->first + c->count)
 		return;
 	for (i = 0; i < ARRAY_SIZE(verbs); i++) {

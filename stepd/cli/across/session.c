@@ -68,7 +68,7 @@ static void session_check_end(struct session *s)
 		ev_break(s->loop, EVBREAK_ALL);
 }
 
-/* Both ends are known: what has not ended is lost. */
+/* Channel and process have ended: nodes that have not are lost. */
 static void conn_settle(struct conn *c)
 {
 	char status[STATUS_TEXT_SIZE], why[160];
@@ -98,7 +98,7 @@ static void on_conn_timeout(struct ev_loop *loop, ev_timer *w, _unused_ int reve
 
 	assert(c);
 	if (c->exited && c->session->full_streams > 0) {
-		conn_await_rest(c); /* nothing is read as long as our own readers take nothing */
+		conn_await_rest(c); /* nothing is read while our own readers read nothing */
 		return;
 	}
 	if (c->exited) { /* it has left relays behind: they end when the channel does */
@@ -155,7 +155,7 @@ static void on_channel_end(void *userdata)
 	c->channel = channel_free(c->channel);
 	ev_timer_stop(c->session->loop, &c->timeout);
 	if (!c->exited && conn_count(c, NODE_AWAITED) + conn_count(c, NODE_CONNECTED) > 0)
-		launch_signal(&c->process, SIGTERM); /* it holds nothing any more */
+		launch_signal(&c->process, SIGTERM); /* it has no buffered data any more */
 	if (!c->exited) {
 		ev_timer_set(&c->timeout, CHANNEL_TIMEOUT_MS / 1e3, 0.);
 		ev_timer_start(c->session->loop, &c->timeout);
@@ -215,7 +215,7 @@ void session_start_more(struct session *s)
 	}
 }
 
-/* Its launcher, by force if it does not go. */
+/* Ends its launcher, by SIGKILL if necessary. */
 static void conn_end(struct conn *c)
 {
 	if (c->exited || ev_is_active(&c->timeout))
@@ -248,7 +248,7 @@ void session_give_up_awaited(struct session *s)
 	for (i = 0; s->ending && i < s->conns_count; i++) {
 		struct conn *c = &s->conns[i];
 
-		/* Only where nothing more can come but a hello. */
+		/* Only where nothing but a hello is expected. */
 		if (conn_count(c, NODE_AWAITED) == 0 || conn_count(c, NODE_CONNECTED) > 0)
 			continue;
 		if (c->started)
@@ -302,7 +302,7 @@ static void session_on_terminate(bool now, void *userdata)
 	session_end(userdata, now);
 }
 
-/* At once: this process stops next, and its loop with it. */
+/* At once: this process, and its loop, stops next. */
 static void session_on_suspend(bool on, void *userdata)
 {
 	struct session *s = userdata;
@@ -345,7 +345,7 @@ static void on_empty(void *userdata)
 	session_check_end(userdata);
 }
 
-/* Tasks see a closed pipe, as they would without steprun in between. */
+/* Tasks get a closed pipe, as they would without steprun. */
 static void on_out_failed(int error, void *userdata)
 {
 	struct session *s = userdata;

@@ -17,7 +17,7 @@ struct json_t;
 struct session;
 
 enum node_state {
-	NODE_AWAITED,   /* its relay has not sent hello */
+	NODE_AWAITED,   /* its relay has not sent its hello */
 	NODE_CONNECTED, /* it has */
 	NODE_ENDED,
 	NODE_LOST,
@@ -35,25 +35,25 @@ struct conn {
 	bool started, exited;
 };
 
-/* A relay, and the node that it turned out to be. */
+/* A relay, and its node in the step. */
 struct node {
 	enum node_state state;
 	struct conn *conn;
 	uint32_t relay, id;
-	char *name; /* what the relay sent, then the one that the step has for it */
+	char *name; /* as the relay sent it, then as the step names it */
 	struct address_node addresses;
 	uint16_t port;
 	struct output_source out, err;
 	uint64_t taken;            /* bytes of standard input */
-	bool reads_stdin;          /* and will take more */
+	bool reads_stdin;          /* and reads more */
 	struct buffer result_text; /* as it comes */
 	struct json_t *result;     /* once it has ended; NULL: none, or unreadable */
 	int code;
 	bool failed;     /* a task did, before any node was sent the end */
-	bool on_request; /* ended for what others did: its status does not count */
+	bool on_request; /* ended because of others: its status does not count */
 };
 
-/* What the nodes' ends make of the step. */
+/* The step's status, by those of its nodes. */
 struct outcome {
 	int own; /* one of stepd's own statuses, 0: none */
 	bool signalled;
@@ -77,7 +77,7 @@ struct session {
 	bool assigned, ending, killing, launch_failed;
 	int early_signal;    /* the user's, before there were tasks; 0: none */
 	struct strv signals; /* for tasks, that came before there were any */
-	int full_streams;    /* whose readers take too little */
+	int full_streams;    /* whose readers are too slow */
 };
 
 /* 0: the step ran, and *ret_code is what to exit with. Else it never did. */
@@ -91,11 +91,10 @@ int session_agent_args(const struct run_options *options, struct strv *args) _mu
 /* A line on standard error. */
 void session_print(const char *fmt, ...) _printf_(1, 2);
 
-/* The step is over for all nodes: those that have not ended are sent the end. now: at once. */
+/* Ends the step on all nodes that have not ended. now: by SIGKILL. */
 void session_end(struct session *s, bool now);
 
-/* Once the step is to end: launchers whose relays never came are ended, and those not started yet
- * never are. */
+/* Once the step is to end: ends launchers whose relays have not connected, and starts no more. */
 void session_give_up_awaited(struct session *s);
 
 /* To all relays. */

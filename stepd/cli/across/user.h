@@ -18,19 +18,18 @@
 
 /* ---- streams ------------------------------------------------------------------------------- */
 
-/* An input reads the standard input on its way to tasks. No more than INPUT_WINDOW bytes are under
- * way at a time: input_taken() reports how many have arrived in all. The members of these
+/* An input reads the standard input on its way to tasks. No more than INPUT_WINDOW bytes are
+ * under way at a time: input_taken() reports how many have arrived in all. The members of these
  * structures are for user.c alone.
  *
- * An output is the standard output, or error, of a step over several nodes: what nodes send, in the
- * order in which it comes, and lines in one piece. The beginning of a line waits for its end, but
- * not for long: a prompt has none. A line longer than OUTPUT_LINE_MAX may be divided. Little is
- * held in memory: when much waits for the reader, full(true) is called, and full(false) when it has
- * gone. */
+ * An output is the standard output, or error, of a step over several nodes: what nodes send, in
+ * the order of arrival, with lines in one piece. An incomplete line waits for its end, but not
+ * for long: it may be a prompt. A line longer than OUTPUT_LINE_MAX may be divided. Memory is
+ * bounded: when much is pending, full(true) is called, and full(false) when it is written. */
 
 #define INPUT_WINDOW      (256u << 10)
 #define OUTPUT_LINE_MAX   65536u
-#define OUTPUT_TIMEOUT_MS 100 /* how long the beginning of a line waits */
+#define OUTPUT_TIMEOUT_MS 100 /* how long an incomplete line waits */
 
 /* size 0: the end, once. */
 typedef void input_fn(const void *bytes, size_t size, void *userdata);
@@ -53,14 +52,14 @@ void input_stop(struct input *input); /* reads no more */
 struct output_events {
 	void (*full)(bool full, void *userdata);
 	void (*empty)(void *userdata); /* all is written, or dropped */
-	/* Nothing can be written any more: -errno, once. What comes is dropped. */
+	/* Nothing can be written any more: -errno, once. Further output is dropped. */
 	void (*failed)(int error, void *userdata);
 };
 
 struct output {
 	struct ev_loop *loop;
 	int fd;
-	bool blocks; /* no regular file: what a write may take without waiting is PIPE_BUF */
+	bool blocks; /* not a regular file: a write of PIPE_BUF does not block */
 	bool full, failed;
 	struct buffer queue;
 	ev_io io;
@@ -82,13 +81,13 @@ void output_source_init(struct output_source *source, struct output *output);
 
 void output_write(struct output_source *source, const void *bytes, size_t size);
 
-/* The beginning of a line goes out as it is. */
+/* Writes an incomplete line as it is. */
 void output_flush(struct output_source *source);
 
 /* Whether all that could be written is written. */
 bool output_is_empty(const struct output *output);
 
-/* A source's before its output's; of one that is all zero nothing. */
+/* Sources before their output. All zero is fine. */
 void output_source_clear(struct output_source *source);
 void output_clear(struct output *output);
 
@@ -98,7 +97,7 @@ struct user_events {
 	void (*signal)(const char *name, void *userdata); /* for the tasks */
 	void (*terminate)(bool now, void *userdata);
 	void (*suspend)(bool on, void *userdata);
-	void (*status)(void *userdata); /* is to be printed, a line on standard error */
+	void (*status)(void *userdata); /* print it, a line on standard error */
 };
 
 /* All zero: not watched. */
@@ -128,7 +127,7 @@ struct running {
 int running_init(struct running *running, uint32_t ntasks) _must_check_;
 void running_end(struct running *running, uint32_t rank);
 
-/* Whether that task has ended, which a rank that is none of the step's has; whether any has. */
+/* Whether that task has ended (true for ranks that the step does not have); whether any has. */
 bool running_has_ended(const struct running *running, uint32_t rank);
 bool running_any_ended(const struct running *running);
 

@@ -76,9 +76,8 @@ int ctl_terminate(struct ctl *ctl)
 
 /* ---- suspend, resume: the same but for the call -------------------------------------------- */
 
-/* Where a step's agent has died the container is suspended or resumed directly, for its owner only,
- * and state.json records it: an agent that takes the step over goes on from there, not from where
- * the dead one stopped. */
+/* If a step's agent has died, the container is suspended or resumed directly, for its owner only,
+ * and state.json records it for an agent that takes the step over. */
 static int suspend_container(struct ctl *ctl, const struct orphan *o, bool suspend, struct err *err)
 {
 	int r;
@@ -117,7 +116,7 @@ static int record_state(const struct orphan *o, bool suspend, struct err *err)
 	mode_t mask;
 	int r;
 
-	/* Anew, under the lock: another may have been here since it was listed. */
+	/* Read again under the lock: another process may have changed it since it was listed. */
 	r = steps_read_state(o->entry.dir_fd, &doc);
 	state = json_get_text(doc, "state", "");
 	if (r == 0 && strcmp(state, "running") != 0 && strcmp(state, "suspended") != 0)
@@ -318,8 +317,8 @@ int ctl_wait(struct ctl *ctl)
 
 /* ---- stepctl clean ------------------------------------------------------------------------- */
 
-/* Removes results that were retained long enough, and what dead agents left of steps
- * without a living process (stepd/record/clean.h). What is in doubt stays, with a warning. */
+/* Removes results whose retention time is over, and what dead agents left of steps without a
+ * living process (stepd/record/clean.h). Doubtful cases stay, with a warning. */
 
 struct cleaning {
 	struct ctl *ctl;
@@ -383,7 +382,7 @@ static void clean_on_found(const struct clean_found *found, void *userdata)
 		if (!c->ctl->opt.json)
 			printf("%s: %s\n", safe ? safe : "?", clean_names[found->what]);
 		(void)json_array_append_new(
-			c->removed, clean_pack(found)); /* one line less, of no memory */
+			c->removed, clean_pack(found)); /* without memory the line is missing */
 	}
 }
 
@@ -449,7 +448,7 @@ static bool is_ours(const struct cli_option *row)
 	return i < ARRAY_SIZE(others);
 }
 
-/* The rows of "stepd run" that this verb has, and its own; as many as fit into rows. */
+/* The rows of "stepd run" that this verb has, and its own. */
 static size_t set_limits_make_rows(struct cli_option *rows)
 {
 	const struct cli_option *table;
@@ -558,8 +557,8 @@ static int set_by_agent(struct ctl *ctl, struct target *target, struct stepd_err
 	return r;
 }
 
-/* A backend creates what a task's limits need: not for a rank that the step doesn't have here, or
- * no longer has. */
+/* Checked first, as a backend would create what a task's limits need also for a rank that is not
+ * here. */
 static int check_rank(const struct set_limits *s, const struct orphan *o, struct err *err)
 {
 	const json_t *tasks = json_object_get(o->entry.doc, "tasks"), *task;
@@ -574,8 +573,8 @@ static int check_rank(const struct set_limits *s, const struct orphan *o, struct
 	}
 	if (i == json_array_size(tasks))
 		return err_set_text(err, -ESRCH, "it has no task of rank %u on this node", s->rank);
-	/* A backend that counts nothing for a task returns another error, and may limit it all the
-	 * same. */
+	/* A backend without counts for a task returns another error, but may be able to limit it.
+	 */
 	if (proctrack_usage(o->pt, o->entry.cont_id, &s->rank, &usage) == -ESRCH)
 		return err_set_text(err, -ESRCH, "task %u has ended", s->rank);
 	return 0;

@@ -104,7 +104,7 @@ struct ctl_options {
 		.timeout_ms = -1, .grace_ms = -1, .from = 1, .sort = "cpu"                         \
 	}
 
-/* What has been printed, and what is to be. */
+/* The output, printed and collected. */
 struct ctl_output {
 	int status;           /* of the first failure, CTL_OK so far */
 	int step_status;      /* of wait: the largest of the steps */
@@ -137,7 +137,7 @@ void ctl_warn(const struct ctl *ctl, const char *label, const char *text);
 /* A new object {"step", "node"} for --json: borrowed. NULL: no memory, or no --json. */
 struct json_t *ctl_add_entry(struct ctl *ctl, const struct target *target);
 
-/* Sets a member of an entry; owns value. An entry of NULL takes nothing. 0 or -ENOMEM. */
+/* Sets a member of an entry; owns value. Does nothing for an entry of NULL. 0 or -ENOMEM. */
 int ctl_put(struct json_t *entry, const char *key, struct json_t *value);
 
 /* A new reference, null for STEPD_NO_RANK. */

@@ -31,7 +31,7 @@ typedef int (*namespace_fn)(pid_t number, pid_t pid, void *userdata);
 #define PID_MAX_LIMIT 4194304 /* of the kernel */
 #define LEVELS_MAX    32      /* likewise: MAX_PID_NS_LEVEL */
 
-/* A namespace, and how many levels it is below the wanted one; -1: not below it. */
+/* A namespace, and how many levels it is below the requested one; -1: not below it. */
 struct known {
 	ino_t inode;
 	int below;
@@ -66,7 +66,7 @@ static int namespace_parse(const char *text, ino_t *ret_inode, struct err *err)
 	return 0;
 }
 
-/* Up from the namespace of fd, which is closed, to the wanted one. */
+/* Goes up from the namespace of fd, which is closed, to the requested one. */
 static int namespace_count_levels(const struct scan *scan, int fd)
 {
 	struct stat st;
@@ -186,8 +186,9 @@ struct find {
 	size_t n, capacity;
 	struct find_step *steps;
 	size_t n_steps, steps_capacity;
-	bool incomplete;    /* a step could not be searched: what was not found may be its */
-	json_t *unanswered; /* those steps, and why */
+	bool incomplete; /* a step could not be searched: pids that were not found may belong to it
+			  */
+	json_t *unanswered; /* those steps, with reasons */
 };
 
 static int find_no_memory(struct find *f)
@@ -195,7 +196,7 @@ static int find_no_memory(struct find *f)
 	return err_set(&f->ctl->err, -ENOMEM, "look up so many processes");
 }
 
-/* Reports that a step could not be searched, and goes on without it. */
+/* Reports that a step could not be searched. */
 static void find_report(
 	struct find *f, const struct find_step *step, const struct stepd_error *error)
 {
@@ -256,7 +257,7 @@ static int add_pids(struct find *f)
 	return r;
 }
 
-/* What was not found yet, by pid, or by the number that was given. */
+/* The pids that are not found yet, in the order of the pid or of the given number. */
 struct unfound {
 	struct wanted **v;
 	size_t n;
@@ -361,8 +362,8 @@ static int read_steps(struct find *f)
 
 /* ---- by the trackers ----------------------------------------------------------------------- */
 
-/* Whether the tracker alone knows a step's processes. A living agent of another one than cgroup
- * knows more than the ids do: which process was there before a number was used again. */
+/* Whether the tracker alone is enough to search a step. With other trackers than cgroup, a living
+ * agent knows more: which process had a pid before it was used again. */
 static bool is_local(const struct find_step *step)
 {
 	if (strcmp(step->entry.proctrack, "proctrack/cgroup") == 0)
@@ -402,7 +403,7 @@ static int find_rank(struct find_step *s, struct proctrack *pt, pid_t pid, uint3
 		: proctrack_find_member(pt, s->entry.cont_id, s->tasks, s->n_tasks, pid, ret_rank);
 }
 
-/* Looks for all pids in the containers of a step and its siblings. */
+/* Searches all pids in the containers of a step and its siblings. */
 static int search_siblings(struct find *f, struct proctrack *pt, const struct find_step *sibling)
 {
 	uint32_t rank = STEPD_MEMBER_NO_RANK;

@@ -165,7 +165,7 @@ static int ctl_parse_options(struct ctl *ctl)
 
 /* ---- output -------------------------------------------------------------------------------- */
 
-/* What verbs print: failures and their exit statuses, warnings, JSON. */
+/* Output of the verbs: failures and their exit statuses, warnings, JSON. */
 
 const struct ctl_exit_row ctl_exits[CTL_EXIT_MAX] = {
 	[CTL_OK] = {"ok", "done"},
@@ -210,13 +210,13 @@ static enum ctl_exit ctl_exit_of(int code)
 	return CTL_FAILED;
 }
 
-/* Texts of agents, plugins and state files reach a terminal: no byte of them moves the cursor. */
+/* Texts of agents, plugins and state files must not control the terminal. */
 void ctl_warn(const struct ctl *ctl, const char *label, const char *text)
 {
 	_cleanup_free_ char *step = term_printable(&ctl->term, label ? label : "", TERM_WHOLE);
 	_cleanup_free_ char *safe = term_printable(&ctl->term, text, TERM_WHOLE);
 
-	(void)fflush(stdout); /* in the order in which it came; its own failure is seen later */
+	(void)fflush(stdout); /* in order; its own failure is seen later */
 	fprintf(stderr, "stepctl %s: %s%s%s%s\n", ctl->verb->name, label ? "step " : "",
 		step ? step : "", label ? ": " : "", safe ? safe : "no memory left");
 }
@@ -373,7 +373,7 @@ static void ctl_print_help(FILE *out)
 		CTL_WAIT_FAILED);
 }
 
-/* Output that could not be written is a failure: half of it must not pass for the whole. */
+/* Output that could not be written is a failure: it must not pass for complete. */
 static int ctl_finish(const char *name, int status)
 {
 	bool failed = ferror(stdout) != 0;
@@ -385,7 +385,8 @@ static int ctl_finish(const char *name, int status)
 	return CTL_OUTPUT;
 }
 
-/* A closed descriptor below 3 would become a connection: put one there whose use is an error. */
+/* A closed descriptor below 3 would become a connection: reserves it by one whose use is an
+ * error. */
 static int reserve_standard_fds(void)
 {
 	int fd;
@@ -423,7 +424,7 @@ static int run(struct ctl *ctl)
 	return r;
 }
 
-/* One sentence, which the list of all verbs would push off the screen. */
+/* One sentence: the list of all verbs would scroll it away. */
 static int no_such_verb(const char *name)
 {
 	if (*name == '-')
@@ -464,7 +465,7 @@ int main(int argc, char **argv)
 	const char *name = argc > 1 ? argv[1] : "";
 	const struct verb *verb = find_verb(name);
 
-	(void)setlocale(LC_CTYPE, ""); /* without one that is known, "C" stays */
+	(void)setlocale(LC_CTYPE, ""); /* without a known locale, "C" stays */
 	if (reserve_standard_fds() < 0) {
 		fprintf(stderr, "stepctl: open '/dev/null': %m\n");
 		return CTL_FAILED;

@@ -20,7 +20,7 @@
 /* ---- the tree ------------------------------------------------------------------------------ */
 
 /* Processes by task, then each behind its parent, siblings by pid. They were read one after the
- * other, so that they need not be consistent: each is printed once, whatever its parent. */
+ * other and may be inconsistent: each is printed once, whatever its parent. */
 
 struct ps_process {
 	pid_t pid, ppid;
@@ -50,7 +50,7 @@ struct ps_tree {
 	size_t first; /* where the search for the next root begins */
 };
 
-/* By task, those of none last. */
+/* By task, processes without one last. */
 static int compare_tree(const void *a, const void *b)
 {
 	const struct ps_process *x = a, *y = b;
@@ -121,8 +121,8 @@ static size_t find_next_in_tree(const struct ps_tree *tree)
 	return at == NONE ? NONE : tree->nodes[at].next;
 }
 
-/* Roots come in the order of the array, a task's all before the next task's. A ring of parents has
- * no root: one of it is made a root once its task's roots have been printed. */
+/* Roots come in the order of the array, a task's all before the next task's. A cycle of parents
+ * has no root: one of its processes becomes one, after the other roots of its task. */
 static size_t find_next_root(struct ps_tree *tree)
 {
 	size_t i, ring = NONE;
@@ -288,7 +288,7 @@ static int add_process(struct table *table, const struct ps_process *p, const ch
 	char cpu[CTL_TEXT_SIZE], rss[CTL_TEXT_SIZE];
 	_cleanup_free_ char *command = NULL, *safe = NULL;
 
-	/* The branch is ours; the command is not. */
+	/* The command comes from the process, and is made printable. */
 	safe = term_printable(table->term, p->command, TERM_WHOLE);
 	if (!safe || asprintf(&command, "%s%s", branch, safe) < 0) {
 		command = NULL;

@@ -41,7 +41,7 @@ static int list_on_step(const struct stepd_step *step, void *userdata)
 	return json_array_append_new(userdata, list_pack(step)) < 0 ? -ENOMEM : 0;
 }
 
-/* Numbers in the names by their value: 7.0, 7.1, 10.0. */
+/* Sorts numbers in the names by their value: 7.0, 7.1, 10.0. */
 static int list_compare(const void *a, const void *b)
 {
 	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
@@ -462,7 +462,7 @@ static int events_read_line(struct ctl *ctl, const char *line)
 {
 	json_auto_t *event = json_loads(line, 0, NULL);
 
-	/* The last line of an agent that was killed need not be whole. */
+	/* The last line of a killed agent may be incomplete. */
 	if (!json_is_object(event) || (uint64_t)json_get_int(event, "sequence", 0) < ctl->opt.from)
 		return 0;
 	return events_show(ctl, event);
@@ -492,7 +492,7 @@ static int events_read_file(struct ctl *ctl, struct target *target, struct stepd
 		(void)close(fd);
 		return client_no_memory(error);
 	}
-	/* No agent writes longer lines: a cut one is no event. */
+	/* No agent writes longer lines: a truncated one is not an event. */
 	while (r == 0 && fgets(line, sizeof(line), file))
 		r = events_read_line(ctl, line);
 	if (r == -ENOMEM)

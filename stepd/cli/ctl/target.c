@@ -25,8 +25,8 @@ static void target_clear(struct target *target)
 
 /* ---- the step ------------------------------------------------------------------------------ */
 
-/* Where "/0-3" begins in "7.0/0-3" or "n1/7.0/0-3", else NULL: in "n1/7", a beginning of "n1/7.0",
- * the last part is no ranks, as no number and dot come before it. */
+/* Where "/0-3" begins in "7.0/0-3" or "n1/7.0/0-3", else NULL: in "n1/7", a beginning of
+ * "n1/7.0", the last part is not ranks, as there is no number and dot before it. */
 static const char *find_ranks(const char *given)
 {
 	const char *slash = strrchr(given, '/'), *before;
@@ -54,7 +54,7 @@ static int set_names(struct target *target)
 	return target->label && target->node ? 0 : -ENOMEM;
 }
 
-/* Adds what a user of this program can do to the library's message. */
+/* Adds the remedy, for users of this program, to the library's message. */
 static void add_remedy(
 	const struct ctl *ctl, const char *given, bool with_ranks, struct stepd_error *error)
 {
@@ -71,7 +71,7 @@ static void add_remedy(
 }
 
 /* with_ranks: "/0-3" behind the step's own name are ranks. 0, or -errno with the reason in error;
- * label and entry are set either way, unless it is for want of memory. */
+ * label and entry are set in any case, unless memory is lacking. */
 static int target_find(struct ctl *ctl, const char *given, bool with_ranks, struct target *target,
 	struct stepd_error *error)
 {
@@ -94,7 +94,7 @@ static int target_find(struct ctl *ctl, const char *given, bool with_ranks, stru
 	return r;
 }
 
-/* No listener: 0 with the step's presence, or error's code. The step may end meanwhile. */
+/* Where nobody listens: 0 with the step's presence, or error's code. The step may end meanwhile. */
 static int find_presence(struct target *target, struct stepd_error *error)
 {
 	_cleanup_close_ int fd =
@@ -108,7 +108,7 @@ static int find_presence(struct target *target, struct stepd_error *error)
 		target->presence = STEPD_ENDED;
 		return 0;
 	}
-	if (steps_is_locked(fd) == 1) { /* it is starting, or ending, in this moment */
+	if (steps_is_locked(fd) == 1) { /* it is just starting or ending */
 		error->code = -EBUSY;
 		return error->code;
 	}
@@ -199,7 +199,7 @@ static int request_again(struct ctl *ctl, const struct request *request, struct 
 	return run_without_agent(ctl, request, target, error);
 }
 
-/* Sends the request, or does without the agent. A failure is reported, and the connection closed.
+/* Sends the request, or acts without the agent. A failure is reported, and the connection closed.
  */
 static void request_send(
 	struct ctl *ctl, const struct request *request, const char *given, struct target *target)
@@ -256,7 +256,7 @@ int request_steps(struct ctl *ctl, const struct request *request)
 	for (i = 0; i < n; i++) {
 		left_ms = deadline_ms - clock_now_ms();
 		if (left_ms < 1)
-			left_ms = 1; /* what is here already counts; 0 would never wait */
+			left_ms = 1; /* replies that are here already count; 0 would never wait */
 		if (targets[i].client)
 			request_finish(ctl, request, &targets[i], for_ever ? -1 : (int)left_ms);
 	}

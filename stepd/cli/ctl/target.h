@@ -13,7 +13,7 @@
 struct proctrack;
 
 struct target {
-	char *label;     /* "7.0"; what was given, while it is not known */
+	char *label;     /* "7.0"; the argument, while it is not known */
 	char *node;      /* "" while it is not known */
 	char *ranks;     /* NULL: all */
 	char *directory; /* NULL: there is no such step */
@@ -39,26 +39,25 @@ struct request {
 	request_fn run;
 	bool in_turn; /* run() runs once, a step after the other, and may make any calls */
 
-	/* In its place where no agent lives, for the enum stepd_presence of without_agent_if. */
+	/* Runs instead where no agent lives, if the presence is without_agent_if. */
 	request_fn without_agent;
 	enum stepd_presence without_agent_if;
 
 	bool done;       /* success puts "done" into the entry */
 	bool with_ranks; /* arguments are STEP[/RANKS] */
-	bool for_ever;   /* without --timeout there is no end to the waiting */
+	bool for_ever;   /* without --timeout it waits for ever */
 	int steps;       /* how many of the arguments are steps; 0: all */
 	void *userdata;  /* for run() and without_agent(), in the target */
 };
 
-/* 0 or -errno with ctl->err; what fails with a step is reported, and the others go on. */
+/* 0 or -errno with ctl->err. A failure of one step is reported, and the others go on. */
 int request_steps(struct ctl *ctl, const struct request *request) _must_check_;
 
 /* ---- steps without their agent ------------------------------------------------------------- */
 
 /* Steps without their agent: their state.json, and the process tracker that it names.
  *
- * state.json is trusted as far as its owner could act: a container is only changed where that is
- * the caller. */
+ * state.json has its owner's trust: a container is only changed where that is the caller. */
 
 /* Opens the tracker of a step, with the container root of its state: one at a time. */
 int tracker_open(struct ctl *ctl, const struct step_entry *entry, struct proctrack **ret_pt,
@@ -68,7 +67,7 @@ int tracker_open(struct ctl *ctl, const struct step_entry *entry, struct proctra
 int tracker_read_tasks(const struct step_entry *entry, stepd_step_task_info_t **ret_tasks,
 	size_t *ret_count) _must_check_;
 
-/* A copy that outlives the call: its texts are those of doc, but for step; no dir_fd. */
+/* A copy that outlives the call. Its texts are those of doc, except step; it has no dir_fd. */
 int tracker_copy_entry(const struct step_entry *entry, struct step_entry *ret_copy) _must_check_;
 void tracker_free_entry(struct step_entry *copy);
 
@@ -84,8 +83,8 @@ struct orphan {
 	}
 
 enum orphan_needs {
-	/* Its processes. Not with proctrack/linuxproc: what descends from the agent's pid is then
-	 * nothing of the step's, or a stranger's. */
+	/* Needs its processes. Not possible with proctrack/linuxproc: without the agent,
+	 * descendants of its pid are not the step's. */
 	ORPHAN_PROCESSES = 1u << 0,
 	ORPHAN_OWNER = 1u << 1, /* the caller is the owner, as the container will be changed */
 };

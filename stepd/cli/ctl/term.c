@@ -92,8 +92,8 @@ enum term_paint term_paint_of(const char *state)
 
 /* ---- texts of others ----------------------------------------------------------------------- */
 
-/* Accents of the letter before. All else without a width (marks that turn the direction of writing,
- * joiners) is a way to disguise a name. */
+/* Combining accents. Other characters without a width (marks of direction, joiners) can disguise
+ * a name. */
 static bool is_accent(wchar_t c)
 {
 	return c >= 0x300 && c <= 0x36f;
@@ -216,7 +216,8 @@ static int sum_of(const int *width, size_t n)
 	return sum;
 }
 
-/* Takes a column from the widest that may give one, or by force that has two; false: there is none.
+/* Shrinks the widest column that may shrink by one, or with force any that has two; false: there
+ * is none.
  */
 static bool shrink(const struct table *t, int *width, bool force)
 {

@@ -13,7 +13,7 @@
 #include "stepd/base/cleanup.h"
 
 struct term {
-	int width, height; /* 0: as wide as it takes */
+	int width, height; /* 0: unlimited */
 	bool is_terminal;
 	bool colour;
 	bool utf8; /* by the locale that setlocale(3) has set */

@@ -27,7 +27,7 @@ struct top_step {
 	char state[16];
 	enum stepd_presence presence;
 	struct stepd_client *client;     /* NULL: not subscribed */
-	bool refused;                    /* by the agent: there is no second attempt */
+	bool refused;                    /* by the agent: not tried again */
 	bool seen;                       /* by the last scan */
 	struct usage_sample now, before; /* time_usec 0: not known */
 };
@@ -215,7 +215,7 @@ static int top_data_scan(struct top_data *data)
 
 /* ---- what they use ------------------------------------------------------------------------- */
 
-/* Takes what a step's agent has sent; its descriptor was ready. 0 or -ENOMEM. */
+/* Reads what a step's agent has sent; its descriptor is ready. 0 or -ENOMEM. */
 static int top_data_read(struct top_data *data, struct top_step *step)
 {
 	bool continues = true;
@@ -402,7 +402,7 @@ static double key_of(const struct top_step *step, enum top_sort sort)
 						   : -1;
 }
 
-/* The largest number comes first, and the first name. */
+/* Numbers descend, names ascend. */
 static int compare(const void *a, const void *b, void *userdata)
 {
 	const struct top_step *x = *(struct top_step *const *)a, *y = *(struct top_step *const *)b;
@@ -663,7 +663,7 @@ static int show_frame(struct top *top)
 	return top->ctl->opt.batch ? print(top) : draw(top);
 }
 
-/* A frame is due: steps that came, steps that went, and what they use. */
+/* A frame is due: new steps, ended steps, and their usage. */
 static int on_time(struct top *top)
 {
 	int r = top_data_scan(&top->data);
@@ -752,8 +752,8 @@ static int run_top(struct top *top)
 {
 	int r = top_data_scan(&top->data);
 
-	/* Agents report at the interval, too: a little later each has done so twice, and there is
-	 * CPU%. */
+	/* Agents report at the interval, too: shortly after, each has reported twice, and CPU% is
+	 * known. */
 	top->next_ms = clock_now_ms() + top->data.interval_ms + top->data.interval_ms / 8;
 	if (r == 0 && !top->ctl->opt.batch)
 		r = draw(top);

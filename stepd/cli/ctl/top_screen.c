@@ -6,7 +6,7 @@
 
 #include "stepd/base/fs.h"
 
-/* xterm's, which all terminals of today understand. */
+/* Those of xterm, which all current terminals have. */
 #define ENTER "\033[?1049h\033[?25l\033[2J"
 #define LEAVE "\033[?25h\033[?1049l"
 #define HOME  "\033[H"

@@ -27,7 +27,7 @@
 
 /* ---- the kernel ---------------------------------------------------------------------------- */
 
-/* With arguments that every kernel which has the call refuses. */
+/* With arguments that a kernel refuses if it has the call. */
 static int try_clone3(void)
 {
 	return syscall(SYS_clone3, NULL, 0) < 0 && errno != EINVAL ? -errno : 0;
@@ -42,7 +42,7 @@ static int try_pidfd(void)
 	return 0;
 }
 
-/* Of no descriptor that can be open. */
+/* For descriptors that can't be open. */
 static int try_close_range(void)
 {
 	return syscall(SYS_close_range, ~0u, ~0u, 0) < 0 ? -errno : 0;
@@ -333,13 +333,14 @@ void doctor_limits(const struct reporter *reporter)
 
 #define ANOTHER "name another by --runtime-dir or STEPD_RUNTIME_DIR"
 
-/* What agents that died left, by the names of their steps. */
+/* The steps whose agents have died. */
 struct step_count {
 	unsigned alive, dead;
 	char dead_names[256];
 };
 
-/* Not made yet: the first step makes it, and what is above must be there and be ours to write. */
+/* It does not exist yet: the first step creates it, so the directory above must exist and be
+ * writable. */
 static void check_runtime_missing(const struct reporter *reporter, const char *path)
 {
 	_cleanup_free_ char *copy = strdup(path);

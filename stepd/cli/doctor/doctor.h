@@ -14,24 +14,24 @@
 
 /* checks.c */
 
-/* The kernel's calls, tried without an effect. */
+/* The kernel's system calls, tried without an effect. */
 void doctor_kernel(const struct reporter *reporter);
 
-/* What this user may do, and how many of what. */
+/* What this user may do, and its resource limits. */
 void doctor_user(const struct reporter *reporter);
 void doctor_limits(const struct reporter *reporter);
 
 /* Where steps are registered; runtime_dir as steps_find_dir() takes it. */
 void doctor_runtime(const struct reporter *reporter, const char *runtime_dir);
 
-/* Those that are loaded when they are needed. */
+/* Libraries that are loaded on demand. */
 void doctor_libraries(const struct reporter *reporter);
 
 /* trial.c */
 
-/* A step of two tasks by which "stepd doctor --mpi" tries an MPI plugin: a real one, by "stepd run"
- * in a process of its own. It has a runtime directory of its own, below the one that steps have,
- * and a deadline. However it ends, nothing of it is left: no process, cgroup or directory. */
+/* A step of two tasks by which "stepd doctor --mpi" tries an MPI plugin: a real one, by "stepd
+ * run" in a process of its own. It has a runtime directory of its own, below the one that steps
+ * have, and a deadline. However it ends, nothing is left: no process, cgroup or directory. */
 #define TRIAL_TIMEOUT_MS 10000u
 
 /* As those of "stepd run"; NULL: not given. */
@@ -55,8 +55,8 @@ void trial_clear(struct trial *trial);
 
 /* mpi.c: "stepd doctor --mpi" */
 
-/* Tries by steps whether the plugin called name ("pmi2") serves each kind of client that it is for;
- * of one that this tree doesn't know, those that find a server. */
+/* Tests with steps whether the plugin called name ("pmi2") serves each kind of client that it is
+ * for; a plugin from elsewhere is tested with each kind that finds a server. */
 void doctor_mpi(
 	const struct reporter *reporter, const struct trial_options *options, const char *name);
 

@@ -26,7 +26,7 @@ static const struct {
 
 /* ---- collecting ---------------------------------------------------------------------------- */
 
-/* A finding as JSON has it, with what only the text needs: [heading, level, {...}]. */
+/* A finding as in the JSON, with what only the text needs: [heading, level, {...}]. */
 static const json_t *get_finding(const json_t *row)
 {
 	return json_array_get(row, 2);
@@ -49,7 +49,7 @@ static json_t *pack_text(const char *text)
 
 static enum stepd_finding_level level_of(const struct findings *fs, int level)
 {
-	/* a plugin of another's making may pass anything */
+	/* a plugin from elsewhere may pass anything */
 	if (level < 0 || level >= STEPD_FINDING_LEVEL_COUNT)
 		level = STEPD_FINDING_WARNING;
 	if (level == STEPD_FINDING_PROBLEM && fs->optional)
@@ -104,7 +104,7 @@ static const char *get_root(const struct findings *fs, const char *tracker)
 	return root;
 }
 
-/* What the tracker can limit, with blanks between; NULL: no memory. */
+/* The limits that the tracker can set, separated by blanks; NULL: no memory. */
 static char *join_limits(const struct findings *fs, const char *tracker)
 {
 	_cleanup_free_ char *limits = NULL;

@@ -17,9 +17,9 @@ struct json_t;
 struct findings {
 	struct json_t *list; /* for findings.c alone */
 	size_t count[STEPD_FINDING_LEVEL_COUNT];
-	bool no_memory; /* some could not be added: the rest is worth nothing */
+	bool no_memory; /* some could not be added: the findings are incomplete */
 
-	/* Of those that come next. */
+	/* Of the findings that follow. */
 	const char *heading; /* borrowed until the next */
 	bool of_plugin;
 	bool optional; /* a step runs without: a problem there is a warning */
