@@ -44,9 +44,9 @@ void layout_clear(struct layout *layout)
 	*layout = (struct layout){0};
 }
 
-/* ---- who gets how many ---------------------------------------------------------------------- */
+/* ---- who gets how many --------------------------------------------------------------------- */
 
-/* As many as node may have, at most a node's most. */
+/* The capacity of the node, at most the limit for one node. */
 static uint32_t get_capacity(const struct layout_request *q, uint32_t node)
 {
 	if (q->counts)
@@ -79,7 +79,7 @@ static int check_request(const struct layout_request *q, uint32_t *ret_ntasks, s
 	return 0;
 }
 
-/* So many to each node in turn, up to its capacity, until none is left. */
+/* Gives so many to each node in turn, up to its capacity, until all are placed. */
 static void distribute(const struct layout_request *q, struct layout *l, uint32_t plane)
 {
 	uint32_t rank = 0, node, i, n;
@@ -182,7 +182,7 @@ int layout_make(const struct layout_request *q, struct layout *ret_layout, struc
 	return 0;
 }
 
-/* ---- as text -------------------------------------------------------------------------------- */
+/* ---- as text ------------------------------------------------------------------------------- */
 
 char *layout_text(const struct layout *l, uint32_t node)
 {

@@ -29,7 +29,7 @@ struct layout_request {
 	enum layout_kind kind;
 	uint32_t plane; /* with LAYOUT_PLANE */
 	uint32_t nodes;
-	uint32_t ntasks;          /* 0: as many as the nodes may have */
+	uint32_t ntasks;          /* 0: as many as the nodes can have */
 	uint32_t tasks_per_node;  /* at most; 0: no limit */
 	const uint32_t *counts;   /* nodes of them, in place of tasks_per_node: as many as a node
 				     has; NULL: not given */
@@ -40,12 +40,12 @@ struct layout {
 	uint32_t nodes, ntasks;
 	uint32_t *counts;     /* tasks of each node */
 	uint32_t *rank_nodes; /* the node of each rank */
-	uint32_t *ranks;      /* each node's, ascending, one node's behind another's */
-	uint32_t *begins;     /* nodes of them: where in ranks a node's begin */
+	uint32_t *ranks;      /* the ranks of each node, ascending, node by node */
+	uint32_t *begins;     /* nodes of them: the index in ranks of a node's first */
 };
 
-/* "block", "cyclic", "plane=4", "arbitrary" or "*"; what follows a ':' is about a node's sockets,
- * which is for the agent to decide. 0 or -EINVAL. */
+/* "block", "cyclic", "plane=4", "arbitrary" or "*"; the part behind a ':' concerns a node's
+ * sockets, and is the agent's. 0 or -EINVAL. */
 int layout_parse(const char *text, enum layout_kind *ret_kind, uint32_t *ret_plane) _must_check_;
 
 int layout_make(const struct layout_request *request, struct layout *ret_layout,
@@ -56,7 +56,7 @@ void layout_clear(struct layout *layout);
 /* The ranks of a node, "0-3,8" or "" for none. The caller frees it; NULL: no memory. */
 char *layout_text(const struct layout *layout, uint32_t node) _must_check_;
 
-/* The same of all nodes, as the spec's node.ranks wants it: a new reference; NULL: no memory. */
+/* The same for all nodes, as in the spec's node.ranks: a new reference; NULL: no memory. */
 struct json_t *layout_json(const struct layout *layout) _must_check_;
 
 #endif

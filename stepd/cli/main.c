@@ -42,7 +42,7 @@ static int read_file(const char *file, char **ret_text, size_t *ret_size, struct
 	return r < 0 ? err_set(err, r, "read the step spec") : 0;
 }
 
-/* What this file makes of the exit status, with the reasons on stderr. */
+/* The exit status for this file, with the reasons on stderr. */
 static int check_file(const char *file)
 {
 	_cleanup_spec_ struct spec *spec = NULL;
@@ -132,7 +132,7 @@ static void stepd_print_help(FILE *out)
 		"\n'stepd COMMAND --help' shows the options of a command; stepd(8) describes all.\n");
 }
 
-/* What was printed has to arrive, or the command has failed. */
+/* The command has failed if its output could not be written. */
 static int stepd_finish(int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))

@@ -148,7 +148,7 @@ static int report_unknown(
 		err, -EINVAL, "there is no option --%s (see %s --help)", name, options->command);
 }
 
-/* What getopt_long() could not take. */
+/* Reports an option that getopt_long() has rejected. */
 static int report_rejected(
 	const struct cli_options *options, int result, const char *arg, struct err *err)
 {
@@ -168,7 +168,7 @@ static void make_getopt(const struct cli_options *options, char *letters, struct
 	assert(options->n < CLI_OPTIONS_MAX);
 	if (!options->anywhere)
 		*letters++ = '+'; /* stop at PROGRAM */
-	*letters++ = ':';         /* report what lacks its value */
+	*letters++ = ':';         /* report options without their value */
 	for (i = 0; i < options->n; i++) {
 		const struct cli_option *row = &options->rows[i];
 		const char *colons = !row->arg ? "" : row->arg_optional ? "::" : ":";

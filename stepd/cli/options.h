@@ -20,7 +20,7 @@ struct cli_option;
  * last one counts. */
 
 /* Takes an option's argument (NULL: it has none) into the command's structure. Its errors don't
- * name the option yet. 0, CLI_STOP: what follows on the command line is not read, or -errno. */
+ * name the option yet. 0, CLI_STOP: the rest of the command line is not read, or -errno. */
 typedef int cli_take_fn(
 	const struct cli_option *option, const char *arg, void *into, struct err *err);
 
@@ -29,18 +29,18 @@ typedef int cli_take_fn(
 struct cli_option {
 	const char *name;
 	char letter;            /* 0: none */
-	const char *arg;        /* what help calls its argument; NULL: it takes none */
+	const char *arg;        /* the argument's name in help; NULL: it takes none */
 	bool arg_optional;      /* --name[=ARG] */
 	const char *arg_second; /* a second argument, behind the first; NULL: none */
 	cli_take_fn *take;
 	cli_take_fn *take_second; /* takes that argument */
 	size_t offset;            /* of the member it sets, for take */
 	const char *path;         /* of the spec's field that it sets, "node.id"; NULL: of none */
-	const char *value;        /* which it sets it to, for take */
+	const char *value;        /* the value to set, for take */
 	const char *heading;      /* of a group that begins here, for help */
-	const char *doc;          /* for help, and with more for the manual: doc/generate/; NULL:
-				   * an older name, which is taken and not shown */
-	const char *more;         /* whole sentences; NULL: none */
+	const char *doc;  /* for help, and with more for the manual: doc/generate/; NULL: an older
+			     name, which is accepted and not shown */
+	const char *more; /* whole sentences; NULL: none */
 };
 
 #define CLI_OPTIONS_MAX 192
@@ -57,8 +57,8 @@ struct cli_options {
 	unsigned given;
 };
 
-/* Takes the options; *ret_rest is the index of the first argument that is none, in argv, which is
- * put in order where options may stand anywhere. argv[0] is not read. */
+/* Parses the options; *ret_rest is the index of the first argument that is not an option, in
+ * argv, which is reordered where options may stand anywhere. argv[0] is not read. */
 int cli_options_parse(struct cli_options *options, int argc, char **argv, void *into, int *ret_rest,
 	struct err *err) _must_check_;
 
@@ -68,7 +68,7 @@ void cli_options_print(const struct cli_option *rows, size_t n, FILE *out);
 /* A file that is named for reading, "-" for standard input: its descriptor, or -errno. */
 int cli_open_file(const char *file, struct err *err) _must_check_;
 
-/* Takers: the argument itself, true, and true for --help, behind which nothing is read. */
+/* Takers: set the argument's text; set true; set true for --help, behind which nothing is read. */
 cli_take_fn cli_take_text, cli_take_flag, cli_take_help;
 
 /* ---- texts for a terminal ------------------------------------------------------------------ */

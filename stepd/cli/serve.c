@@ -27,7 +27,7 @@
 #include "stepd/step/result.h"
 
 struct serve {
-	const char *adopt; /* the step to take over; NULL: begin the one of the spec */
+	const char *adopt; /* the step to take over; NULL: start that of the spec */
 	const char *spec_file;
 	int spec_fd;
 	struct agent_options agent;
@@ -48,7 +48,7 @@ static int take_descriptor(const struct cli_option *o, const char *arg, void *in
 		return err_set_text(err, -EINVAL, "'%s' is not a descriptor's number", arg);
 	if (fcntl((int)fd, F_GETFD) < 0)
 		return err_set(err, -errno, "descriptor %u", fd);
-	/* One of the three stays what it is for the tasks: a copy of it is closed instead. */
+	/* Standard streams stay as they are for the tasks: a copy is closed instead. */
 	*ret_fd = fd > STDERR_FILENO ? (int)fd : fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
 	return *ret_fd < 0 ? err_set(err, -errno, "copy descriptor %u", fd) : 0;
 }
@@ -72,7 +72,7 @@ static int take_ended_only(const struct cli_option *o, const char *arg, void *in
 	(void)arg;
 	(void)err;
 	s->agent.remains_only = true;
-	s->agent.frontend = NULL; /* for a moment nobody needs its socket */
+	s->agent.frontend = NULL; /* for such a short time the socket is not needed */
 	return 0;
 }
 
@@ -183,7 +183,7 @@ static void print_adopt_help(void)
 	     "step's status; 120 to 127 are\ndescribed in stepd(8).");
 }
 
-/* Options that can't stand together. */
+/* Reports options that conflict. */
 static int check_options(const struct serve *s, struct err *err)
 {
 	if (s->adopt && s->agent.trace_file)
@@ -242,7 +242,7 @@ static int read_doc(const struct serve *s, json_t **ret_doc, struct err *err)
 	return spec_json_load_fd(fd, ret_doc, err);
 }
 
-/* The spec, with what the site has decided and the document does not have. */
+/* The spec, completed by the site's configuration. */
 static int make_spec(struct serve *s, struct spec **ret_spec, struct err *err)
 {
 	json_auto_t *doc = NULL;
@@ -328,7 +328,7 @@ int cli_adopt(int argc, char **argv)
 /* stepd continue: what an agent executes in place of its own program when it is upgraded
  * (reexec.h). Nobody else has the descriptor. */
 
-/* On one line: an agent that is about to be replaced logs its beginning. */
+/* On one line: the agent that is about to be replaced logs it. */
 _noreturn_ static void check_continue(int fd)
 {
 	struct err err = ERR_INIT;

@@ -25,10 +25,10 @@ struct site_config {
 	bool keep_result_given;
 	uint64_t keep_result_ms;
 	bool mpi_unfiltered;
-	json_t *fields; /* by the key: values for steps whose spec has no such field */
+	json_t *fields; /* by the key: defaults for steps whose spec lacks the field */
 };
 
-/* A row here, an entry in stepd.conf(5): a test holds them together. */
+/* Each row has an entry in stepd.conf(5), which a test checks. */
 struct site_key {
 	const char *name;
 	int (*take)(struct site_config *config, const struct site_key *key, const char *value,
@@ -79,7 +79,7 @@ static int take_keep_result(struct site_config *config, _unused_ const struct si
 	return 0;
 }
 
-/* A text that the field of the spec could hold, too. */
+/* A text that is valid in the spec's field. */
 static int take_text(
 	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
@@ -123,7 +123,7 @@ static int take_size(
 	return set_field(config, key, json_integer((json_int_t)bytes), err);
 }
 
-/* The site's alone: a step's own document may come from its user. */
+/* For the site only: a step's document may come from its user. */
 static int take_mpi_filter(struct site_config *config, _unused_ const struct site_key *key,
 	const char *value, struct err *err)
 {
@@ -133,7 +133,7 @@ static int take_mpi_filter(struct site_config *config, _unused_ const struct sit
 	return 0;
 }
 
-/* No secret: that is a step's own. */
+/* Without "secret", which a step has for itself. */
 static int take_wire_auth(
 	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
@@ -170,8 +170,8 @@ static const struct site_key keys[] = {
 
 struct reader {
 	struct site_config *config;
-	const char *next; /* what inih has not read */
-	unsigned line;    /* the one that it has */
+	const char *next; /* the text that inih has not read */
+	unsigned line;    /* the line that it has read */
 	bool given[ARRAY_SIZE(keys)];
 	int r; /* of the first line that is wrong */
 	struct err err;
@@ -182,7 +182,7 @@ static int report_line(struct reader *reader, int code)
 	char text[ERR_TEXT_SIZE];
 
 	if (reader->r < 0)
-		return 0; /* one thing at a time */
+		return 0; /* only the first one */
 	memcpy(text, reader->err.text, sizeof(text));
 	reader->r = err_set_text(&reader->err, code, "line %u: %s", reader->line, text);
 	return 0;
@@ -219,7 +219,7 @@ static size_t find_key(const char *name)
 	return i;
 }
 
-/* As inih wants it: 0 where something is wrong. */
+/* Returns 0 for a wrong line, as inih requires. */
 static int take_pair(void *user, const char *section, const char *name, const char *value)
 {
 	struct reader *reader = user;
@@ -316,8 +316,8 @@ static int site_config_read(const char *file, struct site_config *config, struct
 
 /* ---- a step's document --------------------------------------------------------------------- */
 
-/* Puts the field in, unless the document has it: whether it did. What is no object is left to the
- * spec's own check. */
+/* Sets the field, unless the document has it. Returns whether it did. The spec reports what is
+ * not an object. */
 static int fill_field(json_t *doc, const struct site_key *key, json_t *value)
 {
 	if (key->parent && !json_object_get(doc, key->parent) &&
@@ -330,7 +330,7 @@ static int fill_field(json_t *doc, const struct site_key *key, json_t *value)
 	return json_object_set(doc, key->field, value) < 0 ? -ENOMEM : 1;
 }
 
-/* What the site has decided and the document does not have: whether anything was put. */
+/* Sets the site's defaults that the document lacks. Returns whether there were any. */
 static int fill_doc(const struct site_config *config, json_t *doc, struct err *err)
 {
 	const char *kind = json_get_text(doc, "kind", "normal");

@@ -19,7 +19,7 @@ struct json_t;
 /* A node daemon may be away when the step ends. */
 #define SITE_SERVE_KEEP_RESULT_MS (60u * 60 * 1000)
 
-/* The options of a command line that the configuration has, too. */
+/* Command line options that are also keys of the configuration. */
 struct site_options {
 	const char *config_file; /* NULL: the site's */
 	bool keep_result_given;
@@ -28,11 +28,11 @@ struct site_options {
 
 int site_take_keep_result(struct site_options *site, const char *arg, struct err *err) _must_check_;
 
-/* Reads the configuration, and fills what depends on it. One that others than root or this
- * process's user could change is refused. Also puts into doc, a step's document, what the site has
- * decided and it does not have, and returns whether that is anything. options
- * and doc may be NULL. keep_result_ms is the command's default; 0: results are for who started the
- * step, and the configuration does not count. */
+/* Reads the configuration, and fills options from it. A file that others than root or this
+ * process's user could change is refused. Also sets in doc, a step's document, the site's
+ * defaults that it lacks, and returns whether there were any. options and doc may be NULL.
+ * keep_result_ms is the command's default; 0: only the caller reads the result, and the
+ * configuration does not count. */
 int site_apply(const struct site_options *site, uint64_t keep_result_ms,
 	struct agent_options *options, struct json_t *doc, struct err *err) _must_check_;
 

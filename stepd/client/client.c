@@ -64,8 +64,7 @@ static void drop_out(struct stream *s)
 	s->out_at = s->out_end = 0;
 }
 
-/* Sends what the socket takes now. A peer that takes nothing may have sent the reason: that is
- * read. */
+/* Sends without blocking. A peer that reads no more may have sent the reason, which is read. */
 static void push(struct stream *s)
 {
 	ssize_t n;
@@ -103,7 +102,7 @@ void stream_put_take(struct stream *s, char *data, size_t size)
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
-/* Until events, or writing where something is to be sent, is possible: 0, or -ETIMEDOUT. */
+/* Waits for events, and for writing if something is to be sent: 0, or -ETIMEDOUT. */
 static int await(const struct stream *s, short events, int64_t deadline)
 {
 	struct pollfd p = {.fd = s->fd, .events = events};
@@ -284,7 +283,8 @@ static int set_send_timeout(int fd, int64_t deadline)
 	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0 ? -errno : 0;
 }
 
-/* The socket itself: a link in its place could lead to another step's agent, whose peer is right.
+/* The socket itself, not a link: that could lead to another step's agent, whose credentials are
+ * right, too.
  */
 static int open_socket(int dir_fd, const char *name)
 {
@@ -455,7 +455,7 @@ bool stepd_wants_write(const struct stepd_client *client)
 
 /* ---- replies ------------------------------------------------------------------------------- */
 
-/* The wrong thing about an answer, or NULL. */
+/* What is wrong with a reply, or NULL. */
 static const char *find_fault(const json_t *doc)
 {
 	const json_t *parameters = json_object_get(doc, "parameters");
@@ -513,7 +513,7 @@ int client_refuse(
 		client->name, method, why);
 }
 
-/* What stream_next() and stream_flush() fail with. */
+/* Reports a failure of stream_next() or stream_flush(). */
 static int stream_failed(struct stepd_client *client, const char *method, int r, int timeout_ms,
 	struct stepd_error *error)
 {
@@ -733,7 +733,7 @@ int client_dump_take(json_t *object, char **ret_json, struct stepd_error *error)
 
 /* ---- any method ---------------------------------------------------------------------------- */
 
-/* Checks what a program has given. */
+/* Checks the caller's arguments. */
 static int load_call(const struct stepd_client *client, const char *method, const char *text,
 	json_t **ret_parameters, struct stepd_error *error)
 {
@@ -769,7 +769,7 @@ int stepd_start_call(struct stepd_client *client, const char *method, const char
 	if (r == 0)
 		r = client_start_take(client, method, doc, flags, error);
 	if (r == 0 && flags & STEPD_CALL_ONEWAY) {
-		/* There will be no client_next(), which would send the rest. */
+		/* No client_next() follows, which would send the rest. */
 		r = stream_flush(&client->stream, stream_deadline(client->timeout_ms));
 		if (r < 0)
 			return stream_failed(client, method, r, client->timeout_ms, error);

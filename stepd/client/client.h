@@ -17,17 +17,17 @@
 
 struct json_t;
 
-/* An answer of a Varlink service: a JSON object with "parameters", "continues" and "error", each of
- * which may be missing (https://varlink.org/Method-Call). Other members are left alone, as a later
- * version of the protocol may have them. */
+/* A reply of a Varlink service: a JSON object with "parameters", "continues" and "error", each of
+ * which may be missing (https://varlink.org/Method-Call). Other members are left alone, as a
+ * later version of the protocol may have them. */
 struct reply {
 	struct json_t *parameters; /* an object */
-	char *error;               /* the name of one, NULL: it is none */
+	char *error;               /* the error's name; NULL: not an error */
 	bool continues;            /* others follow */
 };
 
-/* Takes text, size bytes without the NUL that ended it, apart. -EPROTO: it is no answer, and
- * *ret_why is the reason, a constant; -ENOMEM. */
+/* Parses text, size bytes without the NUL that ended it. -EPROTO: not a reply, and *ret_why is
+ * the reason, a constant; -ENOMEM. */
 int reply_parse(
 	const char *text, size_t size, struct reply *ret_reply, const char **ret_why) _must_check_;
 void reply_clear(struct reply *reply);
@@ -35,13 +35,13 @@ void reply_clear(struct reply *reply);
 
 #define CLIENT_FIND_PIDS_MAX 16384 /* of one call, as the interface has it */
 
-/* For a caller with several connections, whose agents shall work at the same time. From now on a
+/* For a caller with several connections, so that the agents work at the same time. From now on a
  * function that calls a method and waits for its reply does so in two halves: it returns -EAGAIN
  * once the request has been sent, and waits when it is called again. stepd_find_pids() then takes
  * no more than CLIENT_FIND_PIDS_MAX. */
 void client_split_calls(struct stepd_client *client);
 
-/* Sends a call; takes over parameters, which may be NULL for none but not for want of memory. */
+/* Sends a call; takes over parameters; NULL: none (a caller without memory must not call it). */
 int client_start_take(struct stepd_client *client, const char *method, struct json_t *parameters,
 	unsigned flags, struct stepd_error *error) _must_check_;
 
@@ -60,7 +60,7 @@ int client_call_take(struct stepd_client *client, const char *method, struct jso
 int client_error(struct stepd_error *error, int code, const char *fmt, ...) _printf_(3, 4);
 int client_error_errno(struct stepd_error *error, int code, const char *fmt, ...) _printf_(3, 4);
 
-/* The error of a module below. */
+/* Copies the error of a lower module. */
 int client_error_forward(struct stepd_error *error, const struct err *err);
 
 int client_no_memory(struct stepd_error *error);
@@ -85,7 +85,7 @@ struct stream {
 	size_t seen;      /* so many bytes have no NUL */
 	char *out;        /* what is to be sent is out[out_at..out_end) */
 	size_t out_at, out_end;
-	bool out_broken; /* the peer takes nothing any more; it may have sent the reason */
+	bool out_broken; /* the peer reads no more; it may have sent the reason */
 };
 
 /* On CLOCK_MONOTONIC, in nanoseconds. */

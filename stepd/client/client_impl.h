@@ -36,7 +36,7 @@ bool client_is_pending(const struct stepd_client *client, const char *method);
 int client_begin_take(struct stepd_client *client, const char *method, struct json_t *parameters,
 	unsigned flags, struct stepd_error *error) _must_check_;
 
-/* client_next() for such a function: a reply that does not come makes the connection unusable. */
+/* client_next() for such a function: a timeout makes the connection unusable. */
 int client_next_in_time(struct stepd_client *client, int timeout_ms, struct reply *ret_reply,
 	struct stepd_error *error) _must_check_;
 

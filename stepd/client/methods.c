@@ -29,7 +29,7 @@ static int set_error(struct stepd_error *error, int code, const char *name, cons
 	return code;
 }
 
-/* By set, err_set_text() or err_set(), which make it printable. */
+/* Formats it by set, err_set_text() or err_set(), which makes it printable. */
 _printf_(4, 0) static int set_sentence(struct stepd_error *error, int code,
 	int (*set)(struct err *err, int code, const char *fmt, ...), const char *fmt, va_list ap)
 {
@@ -73,7 +73,7 @@ int client_no_memory(struct stepd_error *error)
 
 /* ---- the errors of agents ------------------------------------------------------------------ */
 
-/* An empty text is as good as none. */
+/* An empty text counts as none. */
 static const char *get_text(const json_t *parameters, const char *key, const char *otherwise)
 {
 	const char *text = json_get_text(parameters, key, "");
@@ -260,7 +260,7 @@ static int visit_state(const struct step_entry *entry, void *userdata)
 	int r = 0;
 
 	walk->found = true;
-	/* An agent that died after the end was reported leaves both. */
+	/* An agent that died after it had reported the end leaves both. */
 	if (step.presence == STEPD_ORPHAN && visit_result(walk, entry->dir_fd, &r))
 		return r;
 	return walk->fn(&step, walk->userdata);
@@ -291,8 +291,9 @@ int stepd_each_step(
 
 struct search {
 	const char *name;
-	struct strv exact, partial; /* directories of steps it names, and is the beginning of */
-	char listed[512];           /* those it could mean, for the message */
+	struct strv exact,
+		partial;  /* directories of the steps that it names exactly, or by a beginning */
+	char listed[512]; /* the candidates, for the message */
 };
 
 static int match_step(const struct stepd_step *step, void *userdata)
@@ -315,7 +316,7 @@ static int match_step(const struct stepd_step *step, void *userdata)
 	return strv_add(matches, step->directory);
 }
 
-/* A name that no step can have is the caller's mistake: -EINVAL. */
+/* A name that no step can have is -EINVAL. */
 static bool is_name(const char *name)
 {
 	const char *slash = strchr(name, '/'), *p;
@@ -387,12 +388,12 @@ int stepd_read_result(const char *directory, char **ret_json, struct stepd_error
 		: 0;
 }
 
-/* A step is given time to come to a standstill (stepd(8), --suspend-timeout and the like). */
+/* A step may take this long to stop (stepd(8), --suspend-timeout). */
 #define STEP_TIMEOUT_MS 60000
 
 /* ---- processes ----------------------------------------------------------------------------- */
 
-/* A number of the interface: there and in its range, or missing and otherwise. */
+/* A number of the interface, in its range; otherwise if it is missing. */
 static bool get_int(
 	const json_t *object, const char *key, int64_t least, int64_t most, int64_t *ret_n)
 {
@@ -520,7 +521,7 @@ int stepd_find_pids(struct stepd_client *client, const pid_t *pids, size_t count
 
 /* ---- acting -------------------------------------------------------------------------------- */
 
-/* Takes over parameters; NULL is want of memory. The reply is empty. */
+/* Takes over parameters; NULL: no memory. The reply is empty. */
 static int call_done_take(struct stepd_client *client, const char *method, json_t *parameters,
 	int timeout_ms, struct stepd_error *error)
 {
@@ -549,7 +550,7 @@ static json_t *pack_signal(const char *signal, const struct stepd_signal_target 
 int stepd_signal(struct stepd_client *client, const char *signal,
 	const struct stepd_signal_target *target, struct stepd_error *error)
 {
-	/* kill(2)'s other meanings of a pid are refused: none of them means "the whole step". */
+	/* Refuses the pids with a special meaning for kill(2): none means "the whole step". */
 	if (target && (target->pid < 0 || (target->start_ticks > 0 && target->pid == 0)))
 		return client_error(error, -EINVAL,
 			"step %s: Signal: %d is not a pid of one process (a signal for all of a step "
@@ -605,7 +606,7 @@ int stepd_notify(struct stepd_client *client, const char *message, struct stepd_
 {
 	json_t *parameters = json_pack("{s:s}", "message", message);
 
-	if (!parameters) /* jansson takes nothing else */
+	if (!parameters) /* jansson requires it */
 		return client_error(
 			error, -EINVAL, "step %s: Notify: the message is not UTF-8", client->name);
 	return call_done_take(client, "Notify", parameters, client->timeout_ms, error);

@@ -145,8 +145,8 @@ void *control_call_get_holder(const struct control_call *call)
 
 /* ---- org.varlink.service ------------------------------------------------------------------- */
 
-/* org.varlink.service, which every Varlink service has (https://varlink.org/Service): what it is
- * and which interfaces it speaks. Open to everybody. */
+/* org.varlink.service, which every Varlink service has (https://varlink.org/Service): its name
+ * and interfaces. Everybody may call it. */
 
 static const char service_description[] =
 	"# What every Varlink service answers.\n"
@@ -246,7 +246,7 @@ static bool read_bool(const json_t *value, bool *ret)
 	return json_is_boolean(value) || json_is_null(value);
 }
 
-/* Reads one member; false if it is none of a call's or of a wrong type. */
+/* Reads one member; false if a call has no such member, or it has the wrong type. */
 static bool read_member(struct envelope *e, const char *key, json_t *value)
 {
 	if (strcmp(key, "method") == 0)
@@ -266,7 +266,7 @@ static bool read_member(struct envelope *e, const char *key, json_t *value)
 	return false;
 }
 
-/* 0, with e->wrong if it is a call that can't be understood; -EBADMSG if it is none. */
+/* 0, with e->wrong if the call is invalid; -EBADMSG if it is not a call. */
 static int envelope_parse(struct envelope *e, const char *frame, size_t size, size_t values_max)
 {
 	const char *key;
@@ -305,7 +305,7 @@ static bool is_interface(const char *method, size_t size, const char *interface)
 	return strlen(interface) == size && memcmp(method, interface, size) == 0;
 }
 
-/* Finds the row of "interface.Method", or answers why there is none. */
+/* Finds the row of "interface.Method", or replies with the error. */
 static bool find_method(struct control_call *call, const char *method)
 {
 	const struct control_options *o = &call->conn->control->options;
@@ -366,7 +366,7 @@ static bool has_type(const json_t *value, enum control_type type)
 	return false;
 }
 
-/* Checks one parameter of the row; a null that stands for nothing is taken out. */
+/* Checks one parameter of the row; an optional one that is null is removed. */
 static bool check_parameter(const struct control_parameter *p, json_t *parameters, size_t *seen)
 {
 	const json_t *value = json_object_get(parameters, p->name);
@@ -415,7 +415,7 @@ static const char *find_wrong(const struct control_method *method, json_t *param
 	return NULL;
 }
 
-/* Answers what is wrong with the call; true if nothing is. */
+/* Checks the call, and replies with the first error. True: there is none. */
 static bool check_call(struct control_call *call, const struct envelope *e)
 {
 	const char *wrong = e->wrong;
@@ -437,7 +437,7 @@ static bool check_call(struct control_call *call, const struct envelope *e)
 	return !wrong;
 }
 
-/* Calls that had to wait go first. */
+/* Calls that had to wait run first. */
 static bool has_to_wait(const struct conn *conn, const struct control_method *method)
 {
 	const struct control *c = conn->control;

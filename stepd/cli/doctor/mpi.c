@@ -34,7 +34,7 @@ static const struct {
 	[KIND_PMIX] = {"pmix", "PMIx", PROGRAM("mpi-selftest-pmix"), false},
 };
 
-/* What a plugin of ours is for. */
+/* The clients that a plugin of this tree serves. */
 static const struct {
 	const char *name;
 	unsigned kinds; /* bits */
@@ -44,7 +44,7 @@ static const struct {
 	{"pmix", 1u << KIND_PMIX},
 };
 
-/* How far a task came. */
+/* How far a task got. */
 struct progress {
 	enum {
 		SILENT,
@@ -58,7 +58,7 @@ struct progress {
 	uint64_t usec;     /* of DONE */
 };
 
-/* One trial, and what its finding is made of. */
+/* One trial, and the input of its finding. */
 struct report {
 	const struct reporter *reporter;
 	const char *plugin;
@@ -78,7 +78,7 @@ static const char *next_field(char **rest)
 	return field ? field : "";
 }
 
-/* Changes the line. A line that is not the self-test's is a library's, and ignored. */
+/* Modifies the line. Lines that are not the self-test's come from libraries, and are ignored. */
 static void read_line(struct report *r, char *line)
 {
 	const char *verb;
@@ -173,7 +173,7 @@ static void report_good(const struct report *r)
 			*versions ? ")" : "", step_ms);
 }
 
-/* What to do, around a command that tries it again. */
+/* The remedy, around a command that tries it again. */
 static const char *make_remedy(struct report *r, const char *before, const char *after)
 {
 	(void)snprintf(r->remedy, sizeof(r->remedy), "%s'stepd run -n 2 --mpi=%s PROGRAM'%s",
@@ -242,7 +242,7 @@ static void report_failure(struct report *r, int rank)
 		kinds[r->kind].title, p->text);
 }
 
-/* Both tasks, or the one that didn't fail, are done or came to nothing. */
+/* Both tasks, or the one that didn't fail, are done or got nowhere. */
 static void report_rest(struct report *r)
 {
 	const char *remedy = make_remedy(r, "see the messages of ", "");
@@ -374,7 +374,8 @@ static unsigned try_protocols(
 	return reported;
 }
 
-/* First, whether tasks begin with it at all: if not, there is one finding and not one a kind. */
+/* First, whether tasks begin with it at all: if not, there is one finding instead of one for each
+ * kind. */
 static void try_unknown(
 	const struct reporter *reporter, const struct trial_options *options, const char *name)
 {

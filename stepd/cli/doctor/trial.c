@@ -74,14 +74,14 @@ void trial_clear(struct trial *t)
 
 /* ---- the runtime directory ----------------------------------------------------------------- */
 
-/* Its name is no step's, so the trial is in no list of steps. */
+/* Its name is not that of a step, so no list of steps has it. */
 
 static void on_cleaned(_unused_ const struct clean_found *found, _unused_ void *userdata)
 {
 }
 
-/* With what an agent has left there that could not end by itself: its cgroups. What can't be
- * removed stays for the next trial. */
+/* Also removes the cgroups of an agent that was killed. What can't be removed stays for the next
+ * trial. */
 static void dir_remove(const char *path, const char *plugin_dir)
 {
 	const struct clean_options options = {.runtime_dir = path,
@@ -184,11 +184,11 @@ static void kill_children(void)
 		return; /* a kernel without that list */
 	for (rest = text; (pid = strsep(&rest, " "));) {
 		if (*pid)
-			(void)kill((pid_t)atoi(pid), SIGKILL); /* not reaped: it can be no other */
+			(void)kill((pid_t)atoi(pid), SIGKILL); /* not reaped: the pid is its own */
 	}
 }
 
-/* The children of a killed process become children here, too. One that the kernel doesn't let go is
+/* The children of a killed process become children here, too. A process stuck in the kernel is
  * not waited for. */
 static void end_children(void)
 {
@@ -242,7 +242,7 @@ static _noreturn_ void be_supervisor(struct run *run)
 	int status;
 
 	process_default_signals();
-	/* What a terminal sends ends the doctor, and so the step. */
+	/* The terminal's signals end the doctor, and so the step. */
 	(void)sigfillset(&all); /* can't fail with valid arguments, nor can the next */
 	(void)sigprocmask(SIG_BLOCK, &all, NULL);
 	status = supervise(run);
@@ -254,7 +254,7 @@ static _noreturn_ void be_supervisor(struct run *run)
 /* It has the directory from then on. */
 static int fork_supervisor(struct run *run)
 {
-	/* Under a caller who ignores SIGCHLD there would be no exit status. */
+	/* If the caller ignores SIGCHLD there is no exit status otherwise. */
 	int r = signal(SIGCHLD, SIG_DFL) == SIG_ERR ? -errno : 0;
 
 	if (r == 0)
@@ -272,8 +272,8 @@ static int fork_supervisor(struct run *run)
 
 /* ---- its command and streams --------------------------------------------------------------- */
 
-/* Without what an engine has left for this process: the step must not find another's server. What
- * a user sets for libpmix stays. */
+/* Without an engine's variables for this process: the step must not find another server.
+ * Variables that a user sets for libpmix stay. */
 static int make_environ(struct run *run)
 {
 	static const char own[] = "PMIX_MCA_";
@@ -324,7 +324,7 @@ static int open_above(int fd, int *ret_fd)
 }
 
 /* A file in memory, of a size that does not change: a writer of more gets an error. It is opened
- * once more, for of a file that was opened the kernel locks the position, which all writers share.
+ * once more, as writers of one open file would share its position and the lock on it.
  */
 static int open_output(int *ret_fd)
 {
@@ -359,8 +359,8 @@ static int read_output(int fd, char **ret_text)
 	return 0;
 }
 
-/* Behind "stepd JOB.STEP: error: "; NULL: the line is not the agent's. That it ends the step for a
- * task's failure is no news. */
+/* Behind "stepd JOB.STEP: error: "; NULL: the line is not the agent's. The message that a task's
+ * failure ends the step is skipped. */
 static const char *read_error(const char *line)
 {
 	static const char error[] = "error: ";
@@ -372,7 +372,7 @@ static const char *read_error(const char *line)
 	return strncmp(text, error, sizeof(error) - 1) == 0 ? text + sizeof(error) - 1 : text;
 }
 
-/* The first one; changes the text. */
+/* The first one; modifies the text. */
 static char *find_error(char *text)
 {
 	const char *error = NULL;

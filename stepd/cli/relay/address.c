@@ -50,9 +50,9 @@ const char *address_format_port(const struct address *a, uint16_t port, char *bu
 	return buf;
 }
 
-/* ---- this machine ------------------------------------------------------------------------- */
+/* ---- this machine -------------------------------------------------------------------------- */
 
-/* Where a socket's address of that family has its bytes. */
+/* The bytes of a socket's address of that family. */
 static const unsigned char *get_bytes(const struct sockaddr *address, int family)
 {
 	return family == AF_INET
@@ -73,7 +73,7 @@ static bool address_of_interface(const struct ifaddrs *ifa, int family, struct a
 		a.prefix += (unsigned)__builtin_popcount(get_bytes(ifa->ifa_netmask, family)[i]);
 	}
 	*ret_address = a;
-	/* fe80::/10 is of one link alone */
+	/* fe80::/10 is link-local */
 	return family == AF_INET || a.bytes[0] != 0xfe || (a.bytes[1] & 0xc0) != 0x80;
 }
 
@@ -123,7 +123,7 @@ int address_listen(uint16_t *ret_port)
 	return fd < 0 ? listen_any(AF_INET, ret_port) : fd;
 }
 
-/* ---- the choice --------------------------------------------------------------------------- */
+/* ---- the choice ---------------------------------------------------------------------------- */
 
 static bool same_network(const struct address *a, const struct address *b)
 {
@@ -153,7 +153,7 @@ static int compare_bytes(const void *a, const void *b)
 	return memcmp(a, b, 16);
 }
 
-/* A bridge of the same address on every machine reaches no other node. */
+/* A bridge with the same address on every machine does not reach other nodes. */
 static bool are_different(const struct address_node *nodes, size_t n, const size_t *choice,
 	unsigned char (*bytes)[16])
 {

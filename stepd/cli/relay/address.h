@@ -22,7 +22,7 @@ struct address {
 
 #define ADDRESS_TEXT_SIZE (INET6_ADDRSTRLEN + 8)
 
-/* -EINVAL: it is none. */
+/* -EINVAL: not an address. */
 int address_parse(const char *text, struct address *ret_address) _must_check_;
 const char *address_format(const struct address *address, char *buf, size_t size);
 
@@ -31,7 +31,7 @@ const char *address_format_port(
 	const struct address *address, uint16_t port, char *buf, size_t size);
 
 /* This machine's addresses in networks, of that interface alone if ifname is not NULL: how many.
- * Those of the loopback interface and of one link alone are none. */
+ * Without those of the loopback interface, and link-local ones. */
 size_t address_list(const char *ifname, struct address list[ADDRESS_MAX]);
 
 /* Opens a listening TCP socket at a port that the system chooses, for all addresses: the
@@ -44,9 +44,9 @@ struct address_node {
 	size_t count;
 };
 
-/* Which address of each node the others take: that in the first network (of node 0) in which every
- * node has one, and no two the same. False: there is no such network. ret_choice has nodes_count
- * entries. */
+/* Chooses the address of each node for the others: that in the first network (of node 0) in which
+ * every node has one, and no two the same. False: there is no such network. ret_choice has
+ * nodes_count entries. */
 bool address_choose(const struct address_node *nodes, size_t nodes_count, size_t *ret_choice);
 
 #endif

@@ -24,7 +24,7 @@ struct channel {
 	struct buffer out;
 	char line[CHANNEL_LINE_MAX + 1]; /* the beginning of one */
 	size_t line_size;
-	bool cut; /* it is longer than any of ours, and was reported in part */
+	bool cut; /* it is longer than any line of the channel, and was reported in part */
 	const struct channel_events *events;
 	void *userdata;
 	bool finished;  /* nothing more is sent */
@@ -90,7 +90,8 @@ static void channel_read_bytes(struct channel *c, const char *bytes, size_t size
 	while (size > 0) {
 		newline = memchr(bytes, '\n', size);
 		piece = newline ? (size_t)(newline - bytes) : size;
-		if (piece >= sizeof(c->line) - 1 - c->line_size) { /* the newline has no place */
+		if (piece >= sizeof(c->line) - 1 -
+				c->line_size) { /* there is no space for the newline */
 			piece = sizeof(c->line) - 1 - c->line_size;
 			newline = NULL;
 		}
@@ -149,7 +150,7 @@ static size_t count_whole(const struct channel *c)
 
 	if (size <= PIPE_BUF)
 		return size;
-	/* There is one: a line is much shorter. */
+	/* There always is one: a line is much shorter. */
 	for (size = PIPE_BUF; size > 1 && bytes[size - 1] != '\n'; size--)
 		;
 	return size;
@@ -162,7 +163,7 @@ static bool channel_push(struct channel *c)
 
 	n = write(c->out_fd, buffer_bytes(&c->out), count_whole(c));
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		/* What the other end has written before it went is still read. */
+		/* Reads what the other end has written before it was closed. */
 		buffer_clear(&c->out);
 		channel_close_out(c);
 		if (c->events->broken)
@@ -214,7 +215,7 @@ void channel_send(struct channel *c, uint32_t node, const char *verb, const char
 	ev_io_start(c->loop, &c->writes);
 	if (buffer_add(&c->out, line, (size_t)n) < 0) {
 		c->no_memory = true;
-		ev_feed_event(c->loop, &c->writes, EV_WRITE); /* whether it is taken or not */
+		ev_feed_event(c->loop, &c->writes, EV_WRITE); /* best effort */
 	}
 }
 

@@ -41,9 +41,9 @@ struct channel_events {
 	/* A line of another program's, without its newline; one that is too long in pieces of at
 	 * most CHANNEL_LINE_MAX. NULL: dropped */
 	void (*foreign)(const char *text, size_t size, void *userdata);
-	/* Nothing more will come. Called once; the channel may be freed in it. */
+	/* The input has ended. Called once; the channel may be freed in it. */
 	void (*end)(void *userdata);
-	/* The other end takes nothing more; what is sent from now on is dropped. May be NULL. */
+	/* The other end reads no more; further output is dropped. May be NULL. */
 	void (*broken)(void *userdata);
 	/* All that was queued has been written. May be NULL. */
 	void (*drained)(void *userdata);
@@ -60,16 +60,16 @@ void channel_send(struct channel *channel, uint32_t node, const char *verb, cons
 void channel_sendf(struct channel *channel, uint32_t node, const char *verb, const char *fmt, ...)
 	_printf_(4, 5);
 
-/* Bytes, in as many lines as they need; none for none. */
+/* Sends bytes, in as many lines as needed. */
 void channel_send_bytes(
 	struct channel *channel, uint32_t node, const char *verb, const void *bytes, size_t size);
 
-/* The bytes of a line's text: decoded in place; a NUL follows them. -EINVAL: they are none. */
+/* The bytes of a line's text: decoded in place; a NUL follows them. -EINVAL: not base64. */
 ssize_t channel_get_bytes(const struct channel_line *line) _must_check_;
 
 size_t channel_queued(const struct channel *channel);
 
-/* Writes as much as the other end takes at once: for a process that is about to stop. */
+/* Writes as much as possible without blocking: for a process that is about to stop. */
 void channel_flush(struct channel *channel);
 
 /* Reads nothing until it is called with false. */

@@ -188,7 +188,7 @@ static void relay_report(struct relay *y, const char *text)
 		relay_send_bytes(y, "say", text, strnlen(text, CHANNEL_PIECE_MAX));
 }
 
-/* The last line; the loop ends when it is out. */
+/* Sends the last line; the loop ends when it is written. */
 static void relay_end(struct relay *y, int code)
 {
 	if (y->gone) {
@@ -335,7 +335,7 @@ static void relay_on_signal(struct relay *y, const struct channel_line *line)
 		supervisor_signal(y->supervisor, line->text);
 }
 
-/* Before there is an agent there is nothing to be ended. */
+/* Without an agent there is nothing to end. */
 static void relay_terminate(struct relay *y, bool now)
 {
 	if (y->supervisor)
@@ -391,8 +391,8 @@ static void on_line(const struct channel_line *line, void *userdata)
 	}
 }
 
-/* The step is ended, its output is read, and dropped by the channel, so that tasks can end in their
- * own way. */
+/* Ends the step. Its output is still read, and dropped by the channel, so that tasks do not
+ * block. */
 static void on_steprun_gone(void *userdata)
 {
 	struct relay *y = userdata;
@@ -460,8 +460,8 @@ static int relay_watch_signals(struct relay *y, struct err *err)
 	return 0;
 }
 
-/* Copies, for libraries that write to standard output by mistake must not write into the channel,
- * and what a program reads from standard input is not what steprun sends. */
+/* Copies, so that libraries that write to standard output do not write into the channel, and
+ * programs do not read from it. */
 static int relay_open_channel(struct relay *y, struct err *err)
 {
 	static const struct channel_events events = {.line = on_line,
@@ -479,7 +479,7 @@ static int relay_open_channel(struct relay *y, struct err *err)
 		(void)close_fd(out);
 		return err_set(err, r, "open the channel to steprun");
 	}
-	(void)!write(out, "\n", 1); /* a greeting may have left a line without its end */
+	(void)!write(out, "\n", 1); /* a greeting may have left an incomplete line */
 	r = channel_new_take(y->carrier.loop, in, out, &events, y, &y->carrier.channel);
 	return r < 0 ? err_set(err, r, "open the channel to steprun") : 0;
 }
@@ -494,7 +494,7 @@ static int relay_run(struct relay *y, struct err *err)
 		return err_set_text(err, -ENOMEM, "no event loop can be made");
 	y->listen_fd = address_listen(&y->port);
 	if (y->listen_fd < 0)
-		y->port = 0; /* a step that needs none can do without */
+		y->port = 0; /* some steps need none */
 	r = relay_open_channel(y, err);
 	if (r == 0)
 		r = relay_watch_signals(y, err);

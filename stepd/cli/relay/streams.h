@@ -16,7 +16,7 @@
 
 struct channel;
 
-/* Where they go: borrowed, and living longer. */
+/* The destination, borrowed for as long as the streams live. */
 struct carrier {
 	struct ev_loop *loop;
 	struct channel *channel;
@@ -43,7 +43,7 @@ int outlet_open(
 /* The channel has capacity again, or steprun is gone. */
 void outlet_resume(struct outlet *o);
 
-/* What is left in the pipe is carried, to a limit; then it is closed. */
+/* Carries what is left in the pipe, up to a limit, and closes it. */
 void outlet_drain(struct outlet *o);
 
 void outlet_close(struct outlet *o);

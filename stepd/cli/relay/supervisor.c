@@ -114,7 +114,7 @@ static void on_reply(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int reven
 		connection_watch(&k->calls);
 		return;
 	}
-	(void)json_array_remove(k->requests, 0); /* of an agent that is gone there may be none */
+	(void)json_array_remove(k->requests, 0); /* without the agent there may be none */
 	if (r < 0 && *error.name)
 		supervisor_report(k, error.text);
 	else if (r < 0)
@@ -183,11 +183,11 @@ static void connect_agent(struct supervisor *k)
 
 /* ---- the process --------------------------------------------------------------------------- */
 
-/* What the child needs, all made before the fork. */
+/* The input of the child, all made before the fork. */
 struct child {
 	const struct supervisor_start *start;
 	struct strv argv;
-	int spec_fd, ready_fd, supervisor_fd; /* -1: not for it */
+	int spec_fd, ready_fd, supervisor_fd; /* -1: it does not get one */
 };
 
 static void child_clear(struct child *c)
@@ -221,8 +221,8 @@ static int execute_agent(void *userdata)
 	size_t i;
 	int r;
 
-	/* A group of its own, or better a session: what a terminal sends is for the supervisor to
-	 * judge. */
+	/* A session of its own, else a process group: the supervisor handles the terminal's
+	 * signals. */
 	process_leave_session();
 	r = getpgrp() == getpid() ? 0 : setpgid(0, 0);
 	if (r == 0)
@@ -349,7 +349,7 @@ static void close_agent(struct supervisor *k)
 	buffer_clear(&k->result.text);
 }
 
-/* The agent was killed, while tasks may have run: another one ends them. */
+/* The agent was killed, and tasks may run: another agent ends them. */
 static bool supervisor_take_over(struct supervisor *k)
 {
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -360,7 +360,7 @@ static bool supervisor_take_over(struct supervisor *k)
 	supervisor_report(k, "the agent has been killed: ending what is left of its step");
 	k->adopts = k->started = true;
 	k->terminated = false;
-	/* The step's streams and descriptors were the dead agent's; this one has messages alone. */
+	/* The step's streams and descriptors are lost with the dead agent; this one only logs. */
 	k->start.stdio[0] = k->start.stdio[1] = null_fd;
 	k->start.stdio[2] = STDERR_FILENO;
 	k->start.extra_fds_count = 0;
@@ -390,7 +390,7 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 	if (killed && !early && supervisor_take_over(k))
 		return;
 	code = killed || k->adopts ? STATUS_FAILED : WEXITSTATUS(status);
-	if (early) /* by our signal: it had not begun */
+	if (early) /* ended by our signal: it had not begun */
 		code = STATUS_SIGNAL_BASE + WTERMSIG(status);
 	if (buffer_size(&k->result.text) > 0)
 		result = strndup(buffer_bytes(&k->result.text), buffer_size(&k->result.text));
@@ -468,7 +468,7 @@ void supervisor_signal(struct supervisor *k, const char *signal)
 		request(k, "Signal", "signal", signal);
 }
 
-/* An agent takes signals at any time. -ESRCH: it has ended by itself. */
+/* An agent handles signals at any time. -ESRCH: it has ended by itself. */
 static void signal_agent(struct supervisor *k, int signal)
 {
 	int r = pidref_signal(&k->agent, signal);

@@ -30,8 +30,8 @@ struct supervisor_events {
 
 struct supervisor_start {
 	const char *program;      /* stepd */
-	const struct strv *args;  /* further ones of "serve" */
-	const char *runtime_dir;  /* that is among them; NULL: the default */
+	const struct strv *args;  /* further arguments of "serve" */
+	const char *runtime_dir;  /* as in args; NULL: the default */
 	const struct json_t *doc; /* the spec */
 	int stdio[3];             /* the agent's streams; borrowed */
 	const int *extra_fds;     /* further descriptors for the agent, by the same numbers */
@@ -49,10 +49,10 @@ void supervisor_signal(struct supervisor *supervisor, const char *signal);
 /* Begins the end. now: KILL at once, else the step's own sequence. */
 void supervisor_terminate(struct supervisor *supervisor, bool now);
 
-/* Stops the step, or lets it go on, as the agent does at the terminal's signal. */
+/* Stops or continues the step, as the agent does at the terminal's signal. */
 void supervisor_suspend(struct supervisor *supervisor, bool on);
 
-/* NULL is fine; returns NULL. An agent that still runs sees its supervisor gone. */
+/* NULL is fine; returns NULL. An agent that still runs notices that its supervisor is gone. */
 struct supervisor *supervisor_free(struct supervisor *supervisor);
 
 #endif

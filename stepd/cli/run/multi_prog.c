@@ -115,7 +115,7 @@ static int split_arguments(const char *line, struct marks *marks, struct strv *a
 
 /* ---- entries ------------------------------------------------------------------------------- */
 
-/* Any bytes: what is no UTF-8 is passed on as it is. */
+/* Any bytes: text that is not UTF-8 is passed on as it is. */
 static json_t *argv_json(const struct reader *rd, const struct strv *args)
 {
 	json_auto_t *argv = json_array();
@@ -278,7 +278,7 @@ static int take_line(struct reader *rd, char *line)
 	return take_ranks(rd, ranks, command, marks.used, &args);
 }
 
-/* Cuts the next line off, with those that a backslash at the end joins to it. */
+/* Returns the next line, joined with those that follow a backslash at its end. */
 static char *next_line(char **text, unsigned *lines)
 {
 	char *line = *text, *to = line, *from = line;

@@ -14,8 +14,7 @@
 
 extern char **environ;
 
-/* The spec, with what the site has decided and the options did not give, and what the
- * engine's PMI has. */
+/* Completes the spec by the site's configuration and the engine's PMI. */
 static int complete_spec(struct run_options *o, struct agent_options *options, struct err *err)
 {
 	struct spec *spec = NULL;

@@ -140,7 +140,7 @@ static int add_counts(json_t *list, char *piece)
 		return -EINVAL;
 	for (; repeat > 0; repeat--) {
 		if (json_array_size(list) > SPEC_NODES_MAX)
-			return 0; /* one too many: an error of the spec */
+			return 0; /* one too many: the spec reports it */
 		if (json_array_append_new(list, json_integer(count)) < 0)
 			return -ENOMEM;
 	}
@@ -318,7 +318,7 @@ int run_take_rlimit(const struct cli_option *o, const char *arg, void *into, str
 	if (!equals || equals == arg)
 		return err_set_text(
 			err, -EINVAL, "'%.200s' is not of the form NAME=SOFT[:HARD]", arg);
-	/* A dot in the name would be a path's; there is no limit with one. */
+	/* A dot would make the name a path; no limit has one. */
 	if (memchr(arg, '.', (size_t)(equals - arg)) || equals - arg > 32)
 		return err_set_text(err, -EINVAL, "'%.*s' is not a limit's name",
 			(int)(equals - arg > 200 ? 200 : equals - arg), arg);
@@ -348,7 +348,7 @@ static bool is_digits(const char *text)
 	return *text && !text[strspn(text, "0123456789")];
 }
 
-/* A whole number as a number, all else as text, for the spec to judge. */
+/* A whole number as a number, all else as text, which the spec checks. */
 static json_t *value_json(const char *text)
 {
 	uint64_t n;
@@ -460,7 +460,7 @@ int run_take_limit_io(const struct cli_option *o, const char *arg, void *into, s
 	return r < 0 ? r : run_append(o, into, take_ptr(entry), err);
 }
 
-/* Where ":rw" begins, or the end: what stands behind a colon in 'c 195:*' is no letter. */
+/* The beginning of ":rw", or the end: behind the colon of 'c 195:*' there is no letter. */
 static size_t find_access(const char *arg)
 {
 	const char *colon = strrchr(arg, ':');

@@ -13,7 +13,7 @@
 struct run_build {
 	struct run_options *options;
 	const char *command;    /* for messages; NULL: "stepd run" */
-	struct json_t *overlay; /* what options set; a null takes a field of --spec away */
+	struct json_t *overlay; /* what options set; a null removes a field of --spec */
 	const char *program;    /* these point into argv; NULL: not given */
 	const char *export;
 	const char *spec_file;
@@ -25,15 +25,15 @@ struct run_build {
 
 const struct cli_option *run_option_table(size_t *ret_count);
 
-/* The option behind the field that err's text begins with: the last one given for it, or with
- * or_missing the one that would give it. NULL: none. */
+/* The option for the field that err's text begins with: the last one given for it, or with
+ * or_missing any that sets it. NULL: none. */
 const struct cli_option *run_find_option(
 	const struct cli_options *options, bool or_missing, const struct err *err);
 
-/* Puts the option before the text, in place of the field's path if there is no more of it. */
+/* Prefixes the text with the option, which replaces the field's path if that is the whole path. */
 int run_name_option(const struct cli_option *option, struct err *err);
 
-/* Names what the operator wrote of the field that err's text begins with: an option, the program or
+/* Prefixes err's text with the source of the field that it begins with: an option, the program or
  * the file of --spec. */
 int run_name_source(
 	const struct cli_options *options, const struct run_build *build, struct err *err);
@@ -54,8 +54,8 @@ cli_take_fn run_take_text, run_take_number, run_take_true, run_take_false, run_t
 	run_take_own_flag, run_take_sample, run_take_config, run_take_keep_result, run_take_verbose,
 	run_take_quiet;
 
-/* The document that the options, the files they name and args (PROGRAM and what follows, up to
- * NULL) make: a new reference. run_doc.c. */
+/* The document made of the options, the files they name and args (PROGRAM and its arguments, up
+ * to NULL): a new reference. */
 int run_make_doc(struct run_build *build, char **environment, char **args, struct json_t **ret_doc,
 	struct err *err) _must_check_;
 

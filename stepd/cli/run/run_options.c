@@ -15,23 +15,22 @@
 #include "stepd/spec/spec.h"
 #include "stepd/spec/spec_json.h"
 
-/* The document that "stepd run" makes: the options over the file of --spec, the program, and what
- * it takes from around it: the caller's environment, the batch script, the list of programs. */
+/* The document that "stepd run" makes: the options over the file of --spec, the program, and the
+ * inputs: the caller's environment, the batch script, the list of programs. */
 
 #define PROGRAM_FIELD  "argv"
 #define MULTI_PROG_MAX (16u << 20)
 
 /* ---- environment --------------------------------------------------------------------------- */
 
-/* Names and values are any bytes; of a name that stands twice the first counts, as getenv() has
- * it. */
+/* Names and values are any bytes; of two with the same name the first counts, as for getenv(). */
 static int add_variable(json_t *env, const char *variable)
 {
 	_cleanup_free_ char *name = NULL;
 	const char *equals = strchr(variable, '=');
 
 	if (!equals || equals == variable)
-		return 0; /* none that a program could read */
+		return 0; /* not a variable that a program could read */
 	name = strndup(variable, (size_t)(equals - variable));
 	if (!name)
 		return -ENOMEM;
@@ -58,8 +57,8 @@ static int add_named(json_t *env, char **environment, const char *name)
 	return entry ? add_variable(env, entry) : 0;
 }
 
-/* Cuts the next item off at a comma; one between single quotes is part of the value, and the
- * quotes go. */
+/* Returns the next item, up to a comma; a comma between single quotes is part of the value, and
+ * the quotes are removed. */
 static char *next_item(char **text)
 {
 	char *item = *text, *to = item, *from = item;
@@ -125,7 +124,7 @@ static json_t *base64_json(const char *bytes, size_t size)
 static int set_script(struct run_build *build, const char *bytes, size_t size, struct err *err)
 {
 	json_auto_t *text = memchr(bytes, '\0', size) ? NULL : json_stringn(bytes, size);
-	/* A field that --spec brought gives way to the other. */
+	/* A field of --spec that conflicts is removed. */
 	int r = run_set(build, text ? "script_base64" : "script", json_null(), err);
 
 	if (r < 0)
@@ -144,7 +143,7 @@ static int read_base(const char *file, json_t **ret_doc, struct err *err)
 	return fd < 0 ? fd : spec_json_load_fd(fd, ret_doc, err);
 }
 
-/* What options are laid over; an empty document without a file. */
+/* The base for the options; an empty document without a file. */
 static int load_base(const char *file, json_t **ret_doc, struct err *err)
 {
 	json_auto_t *doc = NULL;
@@ -210,7 +209,7 @@ static int set_argv(json_t *doc, char **args, struct err *err)
 	return r < 0 ? run_no_memory(err) : 0;
 }
 
-/* The number of tasks for --multi-prog; 0 where the spec's own check will find it wrong. */
+/* The number of tasks for --multi-prog; 0 where the spec's check will report it. */
 static int get_ntasks(const json_t *doc, uint32_t *ret_ntasks, struct err *err)
 {
 	const json_t *n = json_object_get(doc, "ntasks");
@@ -666,7 +665,7 @@ static bool begins_with_path(const char *text, const char *path)
 	return len > 0 && strncmp(text, path, len) == 0 && text[len] && strchr(":.[", text[len]);
 }
 
-/* Puts what the operator wrote before the text, in place of the path if there is no more of it. */
+/* Prefixes the text with the source, which replaces the path if that is the whole path. */
 static int name_source(const char *source, const char *path, struct err *err)
 {
 	char text[ERR_TEXT_SIZE];

@@ -23,7 +23,7 @@ struct run_options {
 	struct json_t *doc; /* the whole document; NULL with help */
 	struct spec *spec;  /* built from it; NULL with help */
 
-	/* What is no part of the spec; NULL: not given. Texts are those of argv. */
+	/* Options that are not part of the spec; NULL: not given. Texts are those of argv. */
 	const char *trace;
 	const char *result;
 	const char *sample;
@@ -54,8 +54,8 @@ int run_options_parse(int argc, char **argv, char **environment, struct run_opti
 /* The table of the options, for --help. */
 void run_options_print_help(FILE *out);
 
-/* The document as --print-spec shows it: what "--spec FILE" and "stepd serve" read. Fails where an
- * argument or a variable is no UTF-8 text, for JSON can't hold it. */
+/* The document as --print-spec shows it: what "--spec FILE" and "stepd serve" read. Fails where
+ * an argument or a variable is not UTF-8, which JSON can't hold. */
 int run_options_print_spec(
 	const struct run_options *options, FILE *out, struct err *err) _must_check_;
 

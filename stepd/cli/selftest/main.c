@@ -13,8 +13,8 @@
 
 extern char **environ;
 
-/* The client's sentences are those for an agent that an engine has started: of them, what is true
- * of this server, too. */
+/* The client's messages are for an agent that an engine has started: drops the parts that do not
+ * apply here. */
 static int fail(const struct selftest *t, const struct err *err)
 {
 	static const char server[] = "the engine's PMI server ";
