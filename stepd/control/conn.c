@@ -128,7 +128,8 @@ static struct share share_of(const struct control *c, enum control_access access
 	return shares[access];
 }
 
-/* A share of what there is: less than CONTROL_CONNECTIONS_MAX where descriptors are few. */
+/* A share of the connections that descriptors allow, which may be less than
+ * CONTROL_CONNECTIONS_MAX. */
 static unsigned scale(const struct control *c, unsigned share)
 {
 	unsigned n =
@@ -137,7 +138,7 @@ static unsigned scale(const struct control *c, unsigned share)
 	return n > 0 ? n : 1;
 }
 
-/* Only where they may be too many: it walks over all. */
+/* Called only where they may be too many: it walks over all. */
 static unsigned count_user(const struct control *c, uid_t uid)
 {
 	const struct conn *conn;
@@ -168,8 +169,7 @@ static bool conn_is_busy(const struct conn *conn)
 	return conn->call.under_way || conn->is_waiting || buffer_size(&conn->out) > 0;
 }
 
-/* Whether nothing has come either that is only not read yet; or the peer has gone, of which nobody
- * has had the time to hear. */
+/* Whether it has no unread input either; or the peer has gone, which was not noticed yet. */
 static bool is_idle(const struct conn *conn)
 {
 	ssize_t n;
@@ -181,8 +181,8 @@ static bool is_idle(const struct conn *conn)
 	return n == 0 || (n < 0 && !conn->is_unread);
 }
 
-/* Closes the connection that has been silent for longest, if one does nothing at all: rather one
- * that never had a reply, such as of a client that connects again and again, than one between two
+/* Closes the idle connection that has been silent for longest, if there is one. One that never
+ * had a reply, such as of a client that connects again and again, goes before one between two
  * calls. */
 static bool close_idle(struct control *c)
 {
@@ -214,7 +214,8 @@ unsigned quota_admit(struct control *c, const struct control_peer *peer, enum co
 	return 0;
 }
 
-/* One whose bytes wait for the service's time has not stood still; it goes where none other can. */
+/* A connection whose bytes wait for the service's time is not inactive; it is closed only if
+ * there is no other. */
 static struct conn *find_stalest(struct control *c, const struct conn *requester)
 {
 	struct conn *conn, *due = NULL;
@@ -257,14 +258,14 @@ void quota_update(struct conn *conn)
 		conn->control->memory_most = conn->control->memory;
 }
 
-/* After an onslaught: malloc would hold what it took for ever, and the node's jobs need it. */
+/* After a flood: malloc would retain the memory for ever, and the node's jobs need it. */
 void quota_trim(struct control *c)
 {
 	if (c->memory > 0 || c->memory_most < GIVE_BACK_BYTES)
 		return;
 	c->memory_most = 0;
 #ifdef __GLIBC__
-	(void)malloc_trim(0); /* whether there was anything to give */
+	(void)malloc_trim(0); /* best effort */
 #endif
 }
 
@@ -327,8 +328,8 @@ void conn_fail(struct conn *conn, const char *why)
 	ev_io_stop(c->options.loop, &conn->in_io);
 	ev_io_stop(c->options.loop, &conn->out_io);
 	ev_timer_stop(c->options.loop, &conn->deadline);
-	/* A child that has not come to its exec has a copy: the peer shall see the end now. */
-	(void)shutdown(conn->fd, SHUT_RDWR); /* ENOTCONN: it has gone itself */
+	/* A child before its exec has a copy: the peer is to see the end now. */
+	(void)shutdown(conn->fd, SHUT_RDWR); /* ENOTCONN: the peer has closed it */
 	conn->fd = close_fd(conn->fd);
 	if (conn->is_due)
 		TAILQ_REMOVE(&c->due[conn->turn_class], conn, due);
@@ -343,14 +344,14 @@ void conn_fail(struct conn *conn, const char *why)
 	control_schedule(conn);
 }
 
-/* It has moved bytes: others are staler. */
+/* It has moved bytes: moves it behind the others. */
 static void touch(struct conn *conn)
 {
 	TAILQ_REMOVE(&conn->control->all, conn, all);
 	TAILQ_INSERT_TAIL(&conn->control->all, conn, all);
 }
 
-/* Whether the first frame is there, or never will be: there is something to do. */
+/* Whether the first frame is complete, or never will be: there is something to do. */
 static bool has_work(struct conn *conn)
 {
 	const char *text;
@@ -387,7 +388,7 @@ void conn_settle(struct conn *conn)
 	}
 }
 
-/* Runs the first frame; false if there is none that can be run now. */
+/* Runs the first frame; false if none can be run now. */
 static bool serve_one(struct conn *conn)
 {
 	const char *text;
@@ -411,7 +412,7 @@ static bool serve_one(struct conn *conn)
 		conn_fail(conn, r == -EMSGSIZE ? "a call too long" : "it sent an invalid call");
 		return false;
 	}
-	if (conn->fd < 0) /* the answer could not be sent */
+	if (conn->fd < 0) /* the reply could not be sent */
 		return false;
 	conn->has_waited = false;
 	frames_drop(&conn->in, size);
@@ -421,7 +422,7 @@ static bool serve_one(struct conn *conn)
 	return true;
 }
 
-/* Serves some calls; what is left over has its turn after others had theirs. */
+/* Serves some calls; the rest is served after other connections' turns. */
 static void serve(struct conn *conn, unsigned calls)
 {
 	struct control *c = conn->control;
@@ -458,7 +459,7 @@ static void add_input(struct conn *conn, size_t size, unsigned calls)
 	serve(conn, calls);
 }
 
-/* Reads once and runs what has come; without time for it, when its class has some again. */
+/* Reads once and runs the calls; without time for it, when its class has some again. */
 static void read_some(struct conn *conn, unsigned calls)
 {
 	struct control *c = conn->control;
@@ -495,7 +496,7 @@ void conn_start(struct conn *conn)
 	read_some(conn, 1);
 }
 
-/* Sends what the kernel takes; how much that was, or -errno. */
+/* Sends without blocking: how many bytes, or -errno. */
 static ssize_t send_now(struct conn *conn, struct iovec *iov, size_t count)
 {
 	const struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
@@ -551,7 +552,7 @@ void conn_send(struct conn *conn, struct iovec *iov, size_t count)
 		queue_rest(conn, iov, count, (size_t)n);
 }
 
-/* At the end a peer has so long to take the next bytes. */
+/* At the end, how long a peer has to read the next bytes. */
 static void restart_deadline(struct conn *conn)
 {
 	struct ev_loop *loop = conn->control->options.loop;
@@ -587,7 +588,7 @@ static void on_deadline(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_
 	conn_fail(timer->data, "too slow");
 }
 
-/* All replies so far are the kernel's: the call's handler may give more. */
+/* The kernel has all replies so far: the call's handler may send more. */
 static void notify_drained(struct conn *conn)
 {
 	struct control_call *call = &conn->call;
@@ -625,7 +626,7 @@ void conn_end_waiting(struct conn *conn)
 	serve(conn, 1);
 }
 
-/* Whose call it is has more to send, when its turn comes. */
+/* The call's handler sends more, when the connection's turn comes. */
 static bool is_to_send(const struct conn *conn)
 {
 	return conn->call.under_way && conn->call.on_drained && buffer_size(&conn->out) == 0;
@@ -645,13 +646,13 @@ void conn_finish(struct conn *conn)
 	conn_settle(conn);
 }
 
-/* The agent's user shares root's rights, not its time: his tasks are the step's. */
+/* The agent's user has root's access, but not its time: the tasks are the user's. */
 static enum control_access class_of(const struct control_peer *peer, enum control_access access)
 {
 	return access == CONTROL_AGENT && peer->uid != 0 ? CONTROL_OWNER : access;
 }
 
-/* How much it may send at a time. */
+/* How many bytes it may send at a time. */
 static void set_bounds(struct conn *conn)
 {
 	const struct control_bounds *bounds = conn->control->options.bounds;

@@ -19,7 +19,7 @@
 #include "stepd/base/err.h"
 
 struct control;      /* the service */
-struct control_call; /* one call of one connection; valid until it is answered for the last time */
+struct control_call; /* one call of one connection; valid until its last reply */
 struct ev_loop;
 struct handover;
 struct json_t;
@@ -27,11 +27,12 @@ struct log;
 
 /* Bounds, which doc/stepd-control.7 repeats.
  *
- * Memory: all buffers of all connections together never hold more than CONTROL_MEMORY_MAX; what is
- * silent gives way to what moves (conn.c). Beside them there are CONTROL_CONNECTIONS_MAX times
- * some 600 bytes, and what one call takes while it runs, one at a time: its JSON, at most 6 MiB for
- * the worst frame that the bounds allow, and what its method makes. The kernel holds for each
- * connection what its peer has not read, at most net.core.wmem_default. */
+ * Memory: all buffers of all connections together never hold more than CONTROL_MEMORY_MAX;
+ * inactive ones are closed for active ones (conn.c). Beside them there are
+ * CONTROL_CONNECTIONS_MAX times some 600 bytes, and what one call takes while it runs, one at a
+ * time: its JSON, at most 6 MiB for the worst frame that the bounds allow, and what its method
+ * makes. The kernel holds for each connection what its peer has not read, at most
+ * net.core.wmem_default. */
 #define CONTROL_FRAME_MAX       (256u << 10) /* bytes of a call */
 #define CONTROL_DEPTH_MAX       32           /* of nested arrays and objects */
 #define CONTROL_VALUES_MAX      32768        /* of them, and of what is in them */
@@ -51,7 +52,7 @@ enum control_access {
 #define CONTROL_EVERYBODY CONTROL_ACCESS_MAX /* all users of this node */
 
 enum control_method_flags {
-	CONTROL_MORE = 1u << 0,       /* may answer more than once */
+	CONTROL_MORE = 1u << 0,       /* may reply more than once */
 	CONTROL_MORE_ONLY = 1u << 1,  /* and is called no other way */
 	CONTROL_WHEN_READY = 1u << 2, /* waits until control_set_ready() */
 };
@@ -69,7 +70,7 @@ enum control_type {
 struct control_parameter {
 	const char *name; /* NULL ends the list */
 	enum control_type type;
-	bool optional; /* may be absent; null is the same, and taken out */
+	bool optional; /* may be absent; null is the same, and is removed */
 };
 
 #define CONTROL_PARAMETERS_MAX 8
@@ -85,8 +86,8 @@ struct control_method {
 	void (*run)(struct control_call *call, const struct json_t *parameters, void *userdata);
 };
 
-/* What a service grants that is made for everybody. All may send calls of that size, and those whom
- * control_access has no class for have so many connections and so much time. */
+/* The bounds of a service for everybody: callers outside of the classes of control_access may
+ * send calls of this size, and have so many connections and so much time. */
 struct control_bounds {
 	size_t frame_max, values_max;    /* as CONTROL_FRAME_MAX and CONTROL_VALUES_MAX */
 	unsigned user_connections_max;   /* of one user, of CONTROL_CONNECTIONS_MAX */
@@ -111,8 +112,8 @@ struct control_options {
 	void *userdata;     /* of methods' run() */
 };
 
-/* Listens from now on; what the strings point to stays the caller's. Sockets that a dead agent
- * left there are replaced: the caller holds the directory's lock. */
+/* Listens from now on. Strings are borrowed. Sockets that a dead agent left there are replaced:
+ * the caller holds the directory's lock. */
 int control_open(const struct control_options *options, struct control **ret_control,
 	struct err *err) _must_check_;
 
@@ -120,15 +121,15 @@ int control_open(const struct control_options *options, struct control **ret_con
 void control_set_ready(struct control *c);
 
 /* No more calls. Replies under way still go out, from the loop, for patience_ms at most, and for
- * 100 ms to a peer that takes nothing; then done() is called. While some still wait for their turn
- * it is this process that is slow, and not they: then they get the same time again, twelve times
- * at most. Calls that nobody will answer any more end with their connections. */
+ * 100 ms to a peer that reads nothing; then done() is called. If some still wait for their turn,
+ * this process is slow: they get the same time again, twelve times at most. Pending calls end
+ * with their connections. */
 void control_finish(
 	struct control *c, int patience_ms, void (*done)(void *userdata), void *userdata);
 
-/* Closes all and removes the sockets. Functions of control_call_on_gone() are called for calls that
- * are still held, so what these use must be there until then; no other function of here may be
- * called by them. NULL is fine. Returns NULL. */
+/* Closes all and removes the sockets. Functions of control_call_on_gone() are called for calls
+ * that are still held, so their data must exist until then; they must not call other functions of
+ * this file. NULL is fine. Returns NULL. */
 struct control *control_close(struct control *c);
 
 /* The interface of a step's agent, and the text of io.stepd.Step.varlink: interface.c is made of
@@ -149,49 +150,47 @@ const struct control_peer *control_call_peer(const struct control_call *call);
 /* Its row, of the service's methods. */
 const struct control_method *control_call_get_method(const struct control_call *call);
 
-/* Whether the caller wants several answers ("more"). */
+/* Whether the caller accepts several replies ("more"). */
 bool control_call_wants_more(const struct control_call *call);
 
-/* Answers; for the last time, and the call is no more, or where the caller wants more, one of
- * several: answers are not held back here, so a method that has many sends the next when
- * control_call_on_drained()'s function is called. parameters may be NULL for none; the reference is
- * taken over, also where it can't be sent, and for NULL from a failed json_pack() there is
- * control_no_memory(). */
+/* Replies. The last reply ends the call; before it there may be others if the caller accepts
+ * more. Replies are queued without a bound, so a method with many sends the next one when the
+ * function of control_call_on_drained() is called. parameters may be NULL for none; the reference
+ * is taken over in any case. After a failed json_pack() call control_no_memory(). */
 void control_reply_take(struct control_call *call, struct json_t *parameters, bool last);
 
-/* The same with text that is a JSON object: for what is sent often or is large. */
+/* The same with the text of a JSON object: for replies that are frequent or large. */
 void control_reply_text(struct control_call *call, const char *parameters, size_t size, bool last);
 
 /* An error of the interface ("NoSuchProcess") or, with a dot in its name, of another
- * ("org.varlink.service.ExpectedMore"). Likewise the last answer. */
+ * ("org.varlink.service.ExpectedMore"). It is the last reply, too. */
 void control_error_take(struct control_call *call, const char *name, struct json_t *parameters);
 void control_no_memory(struct control_call *call);
 
-/* Calls fn once, from the loop, when the kernel has all answers so far. */
+/* Calls fn once, from the loop, when the kernel has all replies so far. */
 void control_call_on_drained(struct control_call *call,
 	void (*fn)(struct control_call *call, void *userdata), void *userdata);
 
-/* Calls fn, from the loop, when the caller has gone before the last answer: the call is no more
- * after it. Answers that are given between the two go nowhere. A method that holds a call sets
- * this. */
+/* Calls fn, from the loop, when the caller has gone before the last reply: the call does not
+ * exist after it. Replies in between are dropped. A method that holds a call sets this. */
 void control_call_on_gone(struct control_call *call,
 	void (*fn)(struct control_call *call, void *userdata), void *userdata);
 
-/* The userdata of that; NULL: nobody has set it. */
+/* The userdata of that; NULL: not set. */
 void *control_call_get_holder(const struct control_call *call);
 
 /* ---- re-exec ------------------------------------------------------------------------------- */
 
 /* Saves what control_restore() needs in that object of the handover (snapshot/handover.h). The
- * service goes on unchanged, should the exec fail. All connections survive. Of a call under way the
+ * service continues unchanged if the exec fails. All connections survive. Of a call under way the
  * handover has the method's name and the state that save_state() returns for it, a new reference;
  * one without a state, NULL, ends with the error Failed. */
 typedef struct json_t *(*control_save_call_fn)(struct control_call *call, void *userdata);
 void control_save(const struct control *c, struct handover *h, struct json_t *object,
 	control_save_call_fn save_state, void *userdata);
 
-/* In the new program: options as of control_open(). resume() takes over a call that was saved with
- * its state, of a method that this program has too; it may reply at once. On failure the sockets
+/* In the new program: options as of control_open(). resume() takes over a call that was saved
+ * with its state, of a method that this program has; it may reply at once. On failure the sockets
  * are closed. */
 typedef void (*control_resume_fn)(
 	struct control_call *call, const struct json_t *state, void *userdata);

@@ -28,7 +28,7 @@ struct control_call {
 	struct conn *conn;
 	bool under_way, more, oneway;
 	const struct control_method *method; /* NULL: not looked up yet */
-	control_call_fn on_drained, on_gone; /* NULL: nobody wants it */
+	control_call_fn on_drained, on_gone; /* NULL: none */
 	void *drained_userdata, *gone_userdata;
 };
 
@@ -50,7 +50,7 @@ struct conn {
 	int fd; /* -1: failed */
 	struct control_peer peer;
 	enum control_access access;     /* the peer's; CONTROL_EVERYBODY: a stranger */
-	enum control_access turn_class; /* whose share of a turn's time it uses */
+	enum control_access turn_class; /* the class whose share of a turn's time it uses */
 	size_t values_max;              /* of a call of this peer */
 	bool is_due, is_waiting, has_waited, is_serving, is_finishing;
 	bool is_unread;     /* there is input, which was left for the next turn */
@@ -67,9 +67,9 @@ struct conn {
 
 /* The listening Unix sockets of a step's directory. One is for everybody. The kernel has for each
  * socket a queue of connections that nobody has accepted yet, and connect(2) waits where it is
- * full; so those who must never wait for others have sockets that nobody else can connect to, and
- * with them queues of their own: root (and the agent's user), and the step's owner, whose tasks may
- * do as they like. A client tries them in this order (stepd/client/client.c). */
+ * full; so users who must never wait for others have sockets of their own, with queues of their
+ * own: root (and the agent's user), and the step's owner. A client tries them in this order
+ * (stepd/client/client.c). */
 enum listener_kind {
 	LISTENER_AGENT,
 	LISTENER_OWNER, /* only where the owner is neither root nor the agent's user */
@@ -114,7 +114,7 @@ struct control {
 int control_new(const struct control_options *options, struct control **ret_control,
 	struct err *err) _must_check_;
 
-/* It accepts at fd, too, which becomes its own. */
+/* It also accepts at fd, which it owns from now on. */
 void control_accept_at(struct control *c, enum listener_kind kind, int fd);
 void control_schedule(struct conn *conn); /* conn_turn() at the next turn of the loop */
 void control_watch_hup(struct conn *conn, bool on);
@@ -134,10 +134,10 @@ int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	enum control_access access, struct conn **ret_conn) _must_check_;
 void conn_remove(struct conn *conn); /* a failed one: calls its call's on_gone(), and frees it */
 void conn_fail(struct conn *conn, const char *why);
-void conn_turn(struct conn *conn);  /* what is due */
-void conn_start(struct conn *conn); /* reads what it has sent by now, and runs its first call */
-void conn_end_waiting(struct conn *conn); /* its call's time has come */
-void conn_settle(struct conn *conn);      /* waits for what can come next */
+void conn_turn(struct conn *conn);        /* serves it */
+void conn_start(struct conn *conn);       /* reads what was sent by now, and runs its first call */
+void conn_end_waiting(struct conn *conn); /* its call can run now */
+void conn_settle(struct conn *conn);      /* waits for the next event */
 void conn_finish(struct conn *conn);
 void conn_send(struct conn *conn, struct iovec *iov, size_t count);
 
@@ -171,7 +171,7 @@ bool turn_has_time(struct control *c, enum control_access turn_class);
 
 /* ---- call.c -------------------------------------------------------------------------------- */
 
-/* Runs the call that this frame is: 0, -EAGAIN if its time has not come, -EBADMSG if it is none. */
+/* Runs the call of this frame: 0, -EAGAIN if it can't run yet, -EBADMSG if it is not a call. */
 int call_run(struct conn *conn, const char *frame, size_t size) _must_check_;
 
 /* The row of that name; NULL: there is none. */

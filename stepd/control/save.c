@@ -59,7 +59,7 @@ void control_save(const struct control *c, struct handover *h, json_t *object,
 	handover_put_bool(h, object, "ready", c->ready);
 	for (i = 0; i < LISTENER_MAX; i++)
 		handover_put_fd(h, listeners, listener_names[i], c->listeners[i].fd);
-	/* Calls that wait will do so again, in this order. */
+	/* Waiting calls are saved in this order. */
 	TAILQ_FOREACH(conn, &c->waiting, waiting)
 	save_conn(conn, h, connections, save_state, userdata);
 	TAILQ_FOREACH(conn, &c->all, all)
@@ -118,7 +118,7 @@ static int restore_buffer(
 	return buffer_add(b, bytes, size);
 }
 
-/* A connection that can't be had back is closed. */
+/* A connection that can't be restored is closed. */
 static void restore_conn(struct control *c, const struct handover *h, const json_t *saved,
 	control_resume_fn resume, void *userdata)
 {
@@ -143,7 +143,7 @@ static void restore_conn(struct control *c, const struct handover *h, const json
 	conn_settle(conn);
 }
 
-/* Nobody will reply to them any more: their peers shall see that. */
+/* They get no more replies: their peers are to see the end. */
 static void close_all(const json_t *listeners, const json_t *connections)
 {
 	size_t i;

@@ -26,7 +26,7 @@
 
 /* ---- the sockets --------------------------------------------------------------------------- */
 
-/* A client that doesn't wait for a slot finds one; net.core.somaxconn cuts it. */
+/* So that clients that don't wait find a slot; net.core.somaxconn limits it. */
 #define BACKLOG 2048
 
 const char *const listener_names[LISTENER_MAX] = {
@@ -35,7 +35,7 @@ const char *const listener_names[LISTENER_MAX] = {
 	[LISTENER_ALL] = "socket",
 };
 
-/* buf is of NAME_MAX + 1 bytes. -ENAMETOOLONG: it can't be one. */
+/* buf has NAME_MAX + 1 bytes. -ENAMETOOLONG: the name is too long. */
 static int make_name(const struct control_options *o, enum listener_kind kind, char *buf)
 {
 	const char *first = o->socket_name ? o->socket_name : listener_names[LISTENER_ALL];
@@ -45,7 +45,7 @@ static int make_name(const struct control_options *o, enum listener_kind kind, c
 	return n < 0 || n > NAME_MAX ? -ENAMETOOLONG : 0;
 }
 
-/* The socket's address, by a way that fits where the plain one doesn't. */
+/* The socket's address, through /proc where the path is too long. */
 static int make_address(int dir_fd, const char *path, const char *name, struct sockaddr_un *sa)
 {
 	const size_t size = sizeof(sa->sun_path);
@@ -94,7 +94,7 @@ static int listen_at(const struct control_options *o, enum listener_kind kind, s
 	if (r == 0 && listen(fd, BACKLOG) < 0)
 		r = -errno;
 	if (r < 0) {
-		(void)unlinkat(dir_fd, name, 0); /* nobody could use it */
+		(void)unlinkat(dir_fd, name, 0); /* it would be unusable */
 		return err_set(err, r, "listen at the control socket '%s/%s'", path, name);
 	}
 	return take_fd(&fd);
@@ -105,7 +105,7 @@ static int listen_at(const struct control_options *o, enum listener_kind kind, s
 /* The kernel reports the peer's credentials as they were when the connection was made, so a program
  * that drops its identity afterwards retains the access of its connection. */
 
-/* A user with more groups is no operator: to read 65,536 takes 2 ms, which are others' time, and
+/* A user with more groups is not an operator: to read 65,536 takes 2 ms of the others' time, and
  * with subordinate ids every user may have so many. */
 #define GROUPS_MOST 1024u
 
@@ -184,7 +184,7 @@ void access_deny(struct control_call *call, const char *name)
 #define ACCEPTS_LEAST  64 /* in a turn, however long it takes: it may have been preempted */
 #define PATIENCE_MOST  12
 
-/* What accepting may take of a turn; doc/stepd-control.7 repeats the times. */
+/* The time of a turn for accepting; doc/stepd-control.7 repeats the times. */
 static const struct {
 	uint64_t budget_ms;
 	int priority; /* of libev; the agent's timers and signals have 0 */
@@ -200,7 +200,7 @@ static void start_turn(struct control *c)
 {
 	if (ev_is_active(&c->turn))
 		return;
-	ev_timer_set(&c->turn, 0., 0.); /* behind what else has happened */
+	ev_timer_set(&c->turn, 0., 0.); /* behind other events */
 	ev_timer_start(c->options.loop, &c->turn);
 }
 
@@ -229,7 +229,7 @@ static void end_finish(struct control *c)
 	finished(c->finished_userdata); /* may close the service */
 }
 
-/* In their order, but for classes without time. */
+/* In order, without classes that have no time left. */
 static void end_waiting(struct control *c)
 {
 	struct conn *conn = TAILQ_FIRST(&c->waiting), *next;
@@ -244,7 +244,7 @@ static void end_waiting(struct control *c)
 		start_turn(c);
 }
 
-/* What becomes due meanwhile has the next turn, and so has what there is no time for. */
+/* Connections that become due meanwhile, or for which there is no time, have the next turn. */
 static void serve_due(struct control *c, enum control_access turn_class)
 {
 	struct conn_list *due = &c->due[turn_class];
@@ -297,7 +297,7 @@ void control_watch_hup(struct conn *conn, bool on)
 	if (on == conn->hup_watched || conn->fd < 0)
 		return;
 	if (epoll_ctl(c->hup_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, conn->fd, &event) < 0) {
-		if (on) /* no memory: his end would stay unseen */
+		if (on) /* no memory: its end would not be noticed */
 			conn_fail(conn, "no memory to watch it");
 		return;
 	}
@@ -381,7 +381,7 @@ static void open_spare(struct control *c)
 		c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Out of descriptors or memory: the caller at the head of the queue is turned away. */
+/* Out of descriptors or memory: the caller at the head of the queue is rejected. */
 static void accept_in_need(const struct listener *listener, int why)
 {
 	struct control *c = listener->control;
@@ -440,7 +440,7 @@ static void fail_all(struct control *c, const char *why)
 	conn_fail(conn, why);
 }
 
-/* Some have not had their turn yet: it is this process that is slow. */
+/* Some have not had their turn yet: this process is slow. */
 static bool has_due(const struct control *c)
 {
 	unsigned i;
@@ -481,7 +481,7 @@ void control_finish(
 	ev_timer_stop(loop, &c->accept_again);
 	TAILQ_FOREACH(conn, &c->all, all)
 	conn_finish(conn);
-	/* With nobody there it is over as soon as the loop runs. */
+	/* Without connections it is finished as soon as the loop runs. */
 	ev_timer_set(&c->patience, TAILQ_EMPTY(&c->all) ? 0. : patience_ms / 1e3, 0.);
 	ev_timer_start(loop, &c->patience);
 }
@@ -495,7 +495,7 @@ void control_set_ready(struct control *c)
 
 /* ---- the beginning ------------------------------------------------------------------------- */
 
-/* Half of the descriptors that this process may have are the step's. */
+/* The step may use half of this process's descriptors. */
 static unsigned most_connections(void)
 {
 	struct rlimit limit;
@@ -578,7 +578,7 @@ static int control_listen(struct control *c, enum listener_kind kind, struct err
 	return 0;
 }
 
-/* The one for all comes last: a client that finds it finds the others. */
+/* The one for all is made last: a client that finds it finds the others, too. */
 int control_open(
 	const struct control_options *options, struct control **ret_control, struct err *err)
 {

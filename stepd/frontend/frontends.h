@@ -21,7 +21,7 @@ extern const struct frontend frontends;
 bool frontends_has_pending(const struct frontends *f);
 
 /* The frontend of the MPI service process (mpi_requests.c): its requests over the link
- * (mpi/link.h), which are the step's owner's. Takes the request of that name, and answers it over
+ * (mpi/link.h), which are the step's owner's. Takes the request of that name, and replies over
  * the link, now or later. False: there is no such request. */
 bool mpi_requests_take(struct operations *o, const char *name, const struct json_t *request);
 

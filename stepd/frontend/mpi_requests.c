@@ -28,7 +28,7 @@ static void link_answer_take(struct link_call *l, int r, const char *why)
 
 static void link_reply(struct op_call *call, json_t *parameters, bool last)
 {
-	assert(last); /* no call here wants more */
+	assert(last); /* no call here accepts more */
 	json_decref(parameters);
 	link_answer_take((struct link_call *)call, 0, "");
 }
@@ -66,8 +66,8 @@ static json_int_t get_id(const json_t *request)
 	return json_integer_value(json_object_get(request, "id"));
 }
 
-/* NULL: too many requests are under way, or there is no memory, and the request is answered. How
- * many signals may wait is the link's to limit, not the owner's quota. */
+/* NULL: too many requests are under way, or there is no memory, and the request is answered. The
+ * link limits how many signals may wait, not the owner's quota. */
 static struct link_call *link_call_new(struct agent *a, const json_t *request)
 {
 	int r = mpi_link_begin_request(a);

@@ -172,10 +172,10 @@ const char *linked_plugin(unsigned number)
 	return number > 0 && number <= ARRAY_SIZE(libraries) ? libraries[number - 1].plugin : NULL;
 }
 
-/* All calls here are rawcall()s: the memory may be shared with the launcher and the other tasks'
- * children, errno with it (child.h). It also saves the page faults that each part of the C library
- * costs a fresh child. What the host's parts for a child do (an MPI task hook, a verbose binding)
- * needs the library, and so a child with memory of its own: child_can_share_memory(). */
+/* All calls here are rawcall()s: the memory, and errno, may be shared with the launcher and the
+ * other tasks' children (child.h). This also saves page faults of the C library in a fresh child.
+ * An MPI task hook and a verbose binding need the library, and so memory of the child's own:
+ * child_can_share_memory(). */
 struct child {
 	const struct child_setup *setup;
 	struct child_context *context;
@@ -185,8 +185,9 @@ struct child {
 	uint32_t detail; /* of the operation under way, for its report */
 };
 
-/* It can't be had again: only a session's leader can make a terminal its controlling one, and one
- * that another session has not even that. Without it TIOCSTI, which types, needs CAP_SYS_ADMIN. */
+/* It can't be reacquired: only a session's leader can make a terminal its controlling one, and
+ * only if no other session has it. Without it TIOCSTI, which simulates input, needs
+ * CAP_SYS_ADMIN. */
 static int leave_terminal(void)
 {
 	long fd, r;
@@ -245,8 +246,8 @@ static int do_nice(struct child *c)
 	r = rawcall(SYS_setpriority, PRIO_PROCESS, 0, spec->nice);
 	if (r < 0 || !c->setup->own_session)
 		return (int)r;
-	/* Where the kernel shares the processors out by sessions, a nice value counts among those
-	 * of one session only, and the session has its own. Not all kernels do. */
+	/* With autogrouping by sessions, a nice value counts within a session only, and the
+	 * session has a nice value of its own. Not all kernels have this. */
 	(void)write_file("/proc/self/autogroup", c->setup->nice_text);
 	return 0;
 }
@@ -267,8 +268,7 @@ static int do_rlimits(struct child *c)
 	return (int)r;
 }
 
-/* Where a task of a spawn runs is the kernel's choice: the step's binding is for those that it
- * began with. */
+/* Tasks of a spawn are not bound: the step's binding is for those that it began with. */
 static int do_binding(struct child *c)
 {
 	if (c->setup->joined)
@@ -297,7 +297,7 @@ static int do_cwd(struct child *c)
 	return userpath_chdir(c->program->cwd);
 }
 
-/* A descriptor for the stream: the one it becomes, or one above the three. */
+/* A descriptor for the stream: its final number, or one above 2. */
 static int open_stream(const struct stdio_stream *s, int becomes)
 {
 	int fd, r;
@@ -343,7 +343,8 @@ static int do_stdio(struct child *c)
 	return 0;
 }
 
-/* All descriptors above 2 end with the exec, but for those that the MPI hook opens after this. */
+/* All descriptors above 2 are closed by the exec, except those that the MPI hook opens after
+ * this. */
 static int mark_descriptors(void)
 {
 	DIR *dir;
@@ -359,7 +360,8 @@ static int mark_descriptors(void)
 	while ((d = readdir(dir))) {
 		fd = atoi(d->d_name);
 		if (fd > 2)
-			(void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* it may be the directory's own */
+			(void)fcntl(
+				fd, F_SETFD, FD_CLOEXEC); /* it may be the directory that is read */
 	}
 	(void)closedir(dir);
 	return 0;
@@ -377,8 +379,8 @@ static int do_hold(struct child *c)
 	while (r == -EINTR);
 	if (r < 0)
 		return r;
-	if (!(p.revents &
-		    POLLIN)) /* the agent is gone or gave the launch up: nobody reads a report */
+	if (!(p.revents & POLLIN)) /* the agent is gone or has given up the launch: nobody reads a
+				      report */
 		(void)rawcall(SYS_exit_group, STATUS_NOT_EXECUTABLE);
 	return 0;
 }
@@ -462,8 +464,8 @@ static int do_hook(struct child *c)
 		: (int)rawcall(SYS_fcntl, context->pass_fd, F_SETFD, 0);
 }
 
-/* As a login shell would have them: nothing blocked, nothing ignored. The agent ignores none and
- * an exec resets what is handled; until it, a signal must not run the agent's handlers here. */
+/* As for a login shell: no signal is blocked or ignored. The agent ignores none, and an exec
+ * resets handlers; until then, a signal must not run the agent's handlers here. */
 static int do_signals(struct child *c)
 {
 	static const uint64_t none = 0; /* the kernel's set: a bit for each of 64 */
@@ -490,19 +492,19 @@ static void send_report(const struct child *c, enum child_stage stage, int error
 
 	(void)rawcall(SYS_clock_gettime, CLOCK_MONOTONIC, &now); /* can't fail */
 	report.time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-	/* If the agent is gone nobody misses it. */
+	/* best effort: the agent may be gone */
 	(void)rawcall(SYS_write, c->context->report_fd, &report, sizeof(report));
 }
 
-/* Whether a failure is one of a single directory of PATH only: it is not there, too long, or on a
- * server that does not answer. */
+/* Whether a failure concerns one directory of PATH only: it does not exist, is too long, or is on
+ * a server that does not reply. */
 static bool is_elsewhere(int error)
 {
 	return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ESTALE ||
 		error == ENODEV || error == ETIMEDOUT;
 }
 
-/* "DIR/NAME", or "./NAME" for a directory of no length. false: it is too long. */
+/* "DIR/NAME", or "./NAME" for an empty directory. False: too long. */
 static bool join_path(char *path, size_t size, const char *dir, size_t len, const char *name)
 {
 	size_t name_len = strlen(name);
@@ -519,8 +521,8 @@ static bool join_path(char *path, size_t size, const char *dir, size_t len, cons
 	return true;
 }
 
-/* Tries argv[0] in every directory of the task's PATH, as execvp(3), but never a shell. -errno of
- * the most telling failure. */
+/* Tries argv[0] in every directory of the task's PATH, as execvp(3), but without a shell. -errno
+ * of the most specific failure. */
 static int exec_search(const struct child *c)
 {
 	char *const *argv = c->program->argv, *const *env = c->context->env.v;
@@ -543,7 +545,7 @@ static int exec_search(const struct child *c)
 	return r;
 }
 
-/* Only what is a regular file: to open a device may have an effect. */
+/* Only a regular file: to open a device may have an effect. */
 static long open_regular(const char *path)
 {
 	struct stat st;
@@ -554,7 +556,7 @@ static long open_regular(const char *path)
 	return userpath_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
 }
 
-/* As the exec will find it, or -errno. A program that may be executed but not read is left alone.
+/* As execve() finds it, or -errno. A program that may be executed but not read is left alone.
  */
 static long open_program(const struct child *c)
 {
@@ -573,7 +575,7 @@ static long open_program(const struct child *c)
 	return fd;
 }
 
-/* As the user, whose file it is; the first of several tasks for all. Not knowing it is no failure.
+/* As the user; the first of several tasks for all. It is not an error if it is not found.
  */
 static int do_linked(struct child *c)
 {
@@ -650,8 +652,8 @@ _noreturn_ void child_main(struct child_context *context)
 	size_t i;
 	int r;
 
-	/* While any child holds one of them open, the others would not see the agent's end; nor
-	 * would who wants to adopt the step, if a suspension stops this child before its exec. */
+	/* While any child has one of them open, the others would not notice the agent's end; nor
+	 * would an adopter, if a suspension stops this child before its exec. */
 	if (context->hold_write_fd >= 0)
 		(void)rawcall(SYS_close, context->hold_write_fd); /* they are there */
 	if (setup->lock_fd >= 0)

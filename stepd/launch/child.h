@@ -37,8 +37,8 @@ enum child_stage {
 	CHILD_STAGE_NO_NEW_PRIVS,
 	CHILD_STAGE_CWD,
 	CHILD_STAGE_STDIO,
-	CHILD_STAGE_HOLD,   /* until all tasks stand in the container */
-	CHILD_STAGE_BOUND,  /* what came of the binding */
+	CHILD_STAGE_HOLD,   /* until all tasks are in the container */
+	CHILD_STAGE_BOUND,  /* reports the binding */
 	CHILD_STAGE_HOOK,   /* the MPI plugin's */
 	CHILD_STAGE_LINKED, /* the step's first task: with which MPI library */
 	CHILD_STAGE_SIGNALS,
@@ -58,23 +58,25 @@ struct child_report {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 };
 
-/* What all children of a step share and none writes. Borrowed, all of it; it stays as it is until
+/* Shared by all children of a step, and read only. All of it is borrowed, and unchanged until
  * every task has been executed. */
 struct child_setup {
 	struct plan *plan;
 	const struct plan_joined *joined; /* NULL: the tasks that the step begins with */
 	struct mpi *mpi;                  /* NULL: no task hook */
-	const struct rlimit *nofile;      /* what the agent had before it raised its own */
+	const struct rlimit *nofile;      /* the agent's limit before it raised it */
 	const char *oom_score_adj;        /* to write, NULL: leave */
-	int lock_fd;      /* by which others know that the agent lives; -1: there is none */
+	int lock_fd;                      /* the agent's lock; -1: there is none */
 	bool own_session; /* each task leads one, and has no terminal; child_context.group is -1 */
-	bool leave_terminal; /* without that: the agent's is not for this user */
-	bool hide_memory;    /* what became the user would be his to trace: process_is_exposed() */
+	bool leave_terminal; /* without own_session: leave the agent's terminal, which is another
+				user's */
+	bool hide_memory;    /* a process that became the user could be traced by that user:
+				process_is_exposed() */
 	char nice_text[8];   /* of the nice value, for a session of its own; "": none is given */
 	bool traced;
 };
 
-/* What one child has for itself. */
+/* The state of one child. */
 struct child_context {
 	const struct child_setup *setup;
 	struct stdio_task io;
@@ -94,7 +96,7 @@ struct child_context {
  * child_prepare() comes before each then. */
 bool child_can_share_memory(const struct child_setup *setup);
 
-/* Before the fork: the task's environment, with what the MPI plugin does to it. context->env.v
+/* Before the fork: makes the task's environment, with the MPI plugin's changes. context->env.v
  * comes from malloc(), and is the caller's. -errno. */
 int child_prepare(const struct child_setup *setup, uint32_t local_id,
 	struct child_context *context) _must_check_;
@@ -107,7 +109,7 @@ _noreturn_ void child_main(struct child_context *context);
 int child_report_explain(
 	const struct child_setup *setup, const struct child_report *report, struct err *err);
 
-/* ---- which MPI library a program is linked with ---------------------------------------------- */
+/* ---- which MPI library a program is linked with -------------------------------------------- */
 
 /* The library as the program's ELF file names it (DT_NEEDED). The file is the user's: it is read at
  * offsets into memory of a fixed size, by raw system calls alone, for a child that shares its

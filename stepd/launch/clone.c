@@ -8,8 +8,8 @@
 
 #include "stepd/base/rawcall.h"
 
-/* Not the C library's fork(): it can do nothing of this. The caller has one thread, so a child with
- * a copy of the memory may go on using what the C library holds. */
+/* Not fork(), which lacks these flags. The caller has one thread, so a child with a copy of the
+ * memory may use the C library. */
 static int clone_task(const struct clone *how, void (*run)(void *arg), void *arg, pid_t *ret_pid)
 {
 	struct clone_args args = {

@@ -22,10 +22,10 @@ struct clone {
 	bool clone3_absent; /* found out; the caller passes it from one call to the next */
 };
 
-/* Calls run(arg) in the child, where it must not return; *cleared has whether its signals are
- * reset already, and is written before. In the parent: 0 and the child's pid, which clone3() writes
- * before the child's first instruction; or -errno, -EOPNOTSUPP where only clone3() would do and is
- * not there. */
+/* Calls run(arg) in the child, where it must not return; before that, *cleared is set to whether
+ * its signals are reset already. In the parent: 0 and the child's pid, which clone3() writes
+ * before the child's first instruction; or -errno, -EOPNOTSUPP where clone3() is needed and
+ * missing. */
 int clone_child(struct clone *how, void (*run)(void *arg), void *arg, bool *cleared,
 	pid_t *ret_pid) _must_check_;
 

@@ -9,7 +9,7 @@
 #include "stepd/process/identity.h"
 #include "stepd/spec/spec.h"
 
-/* Set by the child for each task; taken out of what the spec brings. */
+/* Set by the child for each task; removed from the spec's environment. */
 static const char *const task_variables[] = {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID"};
 
 static int set_number(struct strv *env, const char *name, uint64_t n)
@@ -20,8 +20,8 @@ static int set_number(struct strv *env, const char *name, uint64_t n)
 	return strv_env_set(env, name, text);
 }
 
-/* Of a batch step these are its job's: what the steps in the script go by, and no matter of the one
- * task that the script is. */
+/* In a batch step these are the job's, for the steps that the script starts, not those of its one
+ * task. */
 static const char *const job_variables[] = {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES",
 	"SLURM_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_CPUS_ON_NODE"};
 
@@ -67,7 +67,7 @@ static int set_layout(const struct spec *spec, const stepd_step_rec_t *job, stru
 	_cleanup_free_ char *tasks = NULL;
 	const char *nodes = spec->node_list;
 
-	/* One node knows the whole layout; of several, only what the spec has is written. */
+	/* A step on one node knows its layout; of several nodes, only what the spec has is set. */
 	if (!nodes && spec->node_count == 1)
 		nodes = spec->node_name;
 	if (spec->tasks_per_node)
@@ -208,17 +208,17 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 	return 0;
 }
 
-/* ---- about the binding ----------------------------------------------------------------------- */
+/* ---- about the binding --------------------------------------------------------------------- */
 
-/* These are Slurm's. A mode that was computed is given as the masks that came of it, of this node's
- * tasks by local id. */
+/* These are Slurm's. A computed mode is given as the resulting masks, of this node's tasks by
+ * local id. */
 
-/* Of a variable, well below what the kernel takes as one (128 KiB). */
+/* The maximum of a variable, well below the kernel's (128 KiB). */
 #define VALUE_MAX 100000u
 
 /* The variables of a part of the binding. */
 struct bind_variables {
-	const char *whole; /* what --cpu-bind would be given */
+	const char *whole; /* the value of --cpu-bind */
 	const char *type;
 	const char *list;
 	const char *verbose;
@@ -383,7 +383,7 @@ int environ_set_binding(const struct spec *spec, const struct binding *b, struct
 	return r;
 }
 
-/* ---- of tasks that join the step ------------------------------------------------------------- */
+/* ---- of tasks that join the step ----------------------------------------------------------- */
 
 int environ_make_joined(const struct strv *base, const struct strv *extra, uint32_t size,
 	const uint32_t *ranks, uint32_t count, struct strv *ret_env)
@@ -413,16 +413,15 @@ int environ_make_joined(const struct strv *base, const struct strv *extra, uint3
 	return 0;
 }
 
-/* ---- of one task ------------------------------------------------------------------------------
- */
+/* ---- of one task --------------------------------------------------------------------------- */
 
 int environ_task_reserve(struct environ_task *task, size_t vars)
 {
 	return array_reserve(task->v, task->capacity, vars + ARRAY_SIZE(task_variables) + 1);
 }
 
-/* NAME=NUMBER. By hand: in a child each page of the C library that is touched costs a fault, and
- * printf's are many. */
+/* NAME=NUMBER. Without printf(3): in a child each page of the C library that is touched costs a
+ * fault. */
 static void put_number(char *text, const char *name, uint32_t n)
 {
 	char digits[10];

@@ -22,10 +22,10 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
 	struct strv *ret_env, struct err *err) _must_check_;
 
-/* The same of tasks that join the step as those of a spawn of size tasks: base, the step's own,
- * then extra's, then what the spawn has of the SLURM_* ones. ranks: those of the spawn's tasks on
- * this node, count of them, among the spawn's. What base has of the layout and binding of the
- * step's first tasks is left out. */
+/* The same for tasks that join the step by a spawn of size tasks: base, the step's own, then
+ * extra's, then the spawn's SLURM_* ones. ranks: the ranks in the spawn of its tasks on this
+ * node, count of them. Variables of base about the layout and binding of the step's first tasks
+ * are left out. */
 int environ_make_joined(const struct strv *base, const struct strv *extra, uint32_t size,
 	const uint32_t *ranks, uint32_t count, struct strv *ret_env) _must_check_;
 

@@ -22,8 +22,8 @@
 
 #define REPORT_FD_LEAST 64
 
-/* What tasks report through as long as the MPI plugin's hook runs in them, which may take a low
- * descriptor of its choice for their program. */
+/* Moves a descriptor up while the MPI plugin's hook may run in tasks: the hook may use a low
+ * descriptor for the program. */
 static int move_up(int *fd)
 {
 	int moved = fcntl(*fd, F_DUPFD_CLOEXEC, REPORT_FD_LEAST);
@@ -35,9 +35,9 @@ static int move_up(int *fd)
 	return 0;
 }
 
-/* A session for each task, where the tracker can follow: the kernel shares the processors out by
- * sessions, so that each gets its part beside other programs. But those at a terminal retain it,
- * and its job control, if they run as its user. */
+/* A session for each task, where the tracker allows it: with autogrouping, each task gets its
+ * share of the CPUs. Tasks at a terminal stay in its session, with its job control, if they run
+ * as its user. */
 static int choose_session(struct launch *l, struct err *err)
 {
 	const struct plan *plan = l->setup.plan;
@@ -97,8 +97,8 @@ static int next_clone_fd(struct launch *l, uint32_t local_id)
 	return proctrack_clone_fd(l->pt, &l->setup.plan->job, local_id);
 }
 
-/* Held tasks are put where they belong by the agent: into the step's process group first, unless
- * they lead sessions, for a backend that works by groups then takes them into its own. */
+/* The agent moves held tasks: first into the step's process group, unless they lead sessions,
+ * since a backend that works by groups then moves them into its own. */
 static int adopt_held(struct launch *l, uint32_t rank, pid_t pid, struct err *err)
 {
 	stepd_step_rec_t *job = &l->setup.plan->job;
@@ -120,15 +120,15 @@ static void run_child(void *context)
 	child_main(context);
 }
 
-/* Where the next task joins. */
+/* The process group that the next task joins. */
 static void note_group(struct launch *l, pid_t first)
 {
 	if (!l->into) { /* a backend may have put it into a group of its own */
 		l->group = getpgid(first);
 		return;
 	}
-	/* It does that itself too, but maybe later than the next one wants to join. EACCES: it runs
-	 * its program already. */
+	/* The task does this itself, too, but maybe after the next one joins. EACCES: it has been
+	 * executed already. */
 	(void)setpgid(first, first);
 	l->group = first;
 }
@@ -186,8 +186,8 @@ int launch_release(struct launch *l, struct err *err)
 	int r = 0;
 
 	l->task_report_fd = close_fd(l->task_report_fd);
-	/* The byte stays in the pipe: every task that polls finds it. Our own reading end is open
-	 * until then, for all tasks may have failed before. */
+	/* The byte stays in the pipe for every task that polls. Our own reading end is open until
+	 * then, as all tasks may have failed before. */
 	if (l->hold_write_fd >= 0 && write(l->hold_write_fd, "", 1) != 1)
 		r = err_set(err, -errno, "release the tasks");
 	l->hold_fd = close_fd(l->hold_fd);
@@ -225,17 +225,17 @@ void launch_close(struct launch *l)
 
 /* ---- the launcher -------------------------------------------------------------------------- */
 
-/* Below this many a copy of the memory for each is as quick as the launcher's own. */
+/* With fewer tasks, copies of the memory are as fast as the launcher. */
 #define TASKS_MIN 6
 
-/* Where each is a copy of the agent: how many between two turns of its loop. */
+/* Without the launcher: how many forks between two turns of the loop. */
 #define FORKS_PER_TURN 16
 
 /* Of a child: child_main() and what it calls take less than 15 KiB, with three paths of PATH_MAX
  * where userpath_open() walks by itself. */
 #define STACK_BYTES (24u << 10)
 
-/* What the launcher leaves the agent, in memory that both write. */
+/* The launcher's result, in memory shared with the agent. */
 struct shared_result {
 	struct err err;
 	pid_t pid[];
@@ -260,7 +260,7 @@ static bool is_of_use(const struct launch *l)
 
 /* ---- in the launcher ----------------------------------------------------------------------- */
 
-/* Pointers in the vector that stands beside a context. One that a plugin changes is from the heap.
+/* Pointers of the vector beside a context. A vector that a plugin changes is on the heap.
  */
 static size_t vector_capacity(const struct launch *l)
 {
@@ -285,7 +285,7 @@ static int slab_map(struct slab *slab, uint32_t n, size_t vars)
 	return slab->at == MAP_FAILED ? -errno : 0;
 }
 
-/* The context stands at the top, next to where its stack begins: small tasks touch few pages. */
+/* The context is at the top, next to the beginning of its stack: small tasks touch few pages. */
 static struct child_context *slab_context(
 	const struct slab *slab, uint32_t i, size_t vars, char **stack)
 {
@@ -299,7 +299,7 @@ static struct child_context *slab_context(
 	return context;
 }
 
-/* A child shares this heap and frees nothing of it; nor does the launcher, which ends soon. */
+/* Children share this heap and free nothing; nor does the launcher, which ends soon. */
 static int launcher_prepare(
 	const struct launch *l, uint32_t i, struct child_context *context, struct err *err)
 {
@@ -335,7 +335,7 @@ static int make_all(struct launch *l, struct shared_result *shared)
 	return r;
 }
 
-/* Children get it from here instead of writing it one by one. */
+/* Children inherit it from here instead of writing it one by one. */
 static int set_oom_score_adj(struct launch *l, struct err *err)
 {
 	const char *text = l->setup.oom_score_adj;
@@ -349,7 +349,7 @@ _noreturn_ static void launcher_main(struct launch *l, struct shared_result *sha
 {
 	int r;
 
-	/* Nobody would read what comes of it. Tasks don't inherit this. */
+	/* Its core dump would be useless. Tasks don't inherit this. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != agent)
 		_exit(STATUS_NOT_EXECUTABLE);
 	if (setpgid(0, 0) < 0) /* the step's process group: tasks are born in it */

@@ -34,11 +34,11 @@ struct launch {
 	uint32_t first; /* the first task's local id */
 	int next_clone_fd; /* of that one, opened to learn whether there is one */
 	bool into;         /* tasks are born in the container */
-	/* Lets the agent go on with other things: until fd can be read, or with -1 with what is due
-	 * now. NULL: there is nothing. */
+	/* Runs the agent's loop: until fd is readable, or with -1 once for what is due. NULL: not
+	 * called. */
 	void (*meanwhile)(int fd, void *userdata);
 	void *userdata;
-	long rss_kib;       /* the most that a task may have had resident before its exec */
+	long rss_kib;       /* the largest resident memory of a task before its exec */
 	int report_fd;      /* to be read by the agent; non-blocking */
 	int task_report_fd; /* the tasks' end */
 	int hold_write_fd;  /* -1 if tasks are not held */
@@ -51,25 +51,25 @@ struct launch {
 		.hold_fd = -1                                                                      \
 	}
 
-/* Makes the pipes and finds out how tasks get into the container. l->first, l->setup and
- * l->meanwhile are the caller's to set before, and l->io before the first fork. */
+/* Makes the pipes and finds out how tasks get into the container. The caller sets l->first,
+ * l->setup and l->meanwhile before, and l->io before the first fork. */
 int launch_open(struct launch *l, struct proctrack *pt, bool hold, struct err *err) _must_check_;
 
-/* Forks the task of this local id into the container: ids in ascending order from l->first,
- * and launch_fork_all() calls it for all that a step begins with. context is the child's; with
- * l->clone.stack it stays so until its exec. */
+/* Forks the task of this local id into the container: ids ascend from l->first. launch_fork_all()
+ * does this for all tasks that a step begins with. The child owns context, with l->clone.stack
+ * until its exec. */
 int launch_fork(struct launch *l, uint32_t local_id, struct child_context *context, pid_t *ret_pid,
 	struct err *err) _must_check_;
 
-/* Forks all tasks into the container: by the launcher where that can be done and they are enough to
- * be worth it, else each as a copy of the agent. pids has a 0 for each task; those that were made
- * are filled in, from the first on, on failure as well. */
+/* Forks all tasks into the container: by the launcher where that is possible and there are enough
+ * of them, else each as a copy of the agent. pids has a 0 for each task; those that were made are
+ * filled in, from the first on, on failure as well. */
 int launch_fork_all(struct launch *l, pid_t *pids, struct err *err) _must_check_;
 
-/* All are forked: closes what only children needed, and lets them go. */
+/* All are forked: closes descriptors that only children need, and releases the tasks. */
 int launch_release(struct launch *l, struct err *err) _must_check_;
 
-/* What the tasks have reported since the last call. True: every one has been executed or has failed
+/* Reads the tasks' reports since the last call. True: every one has been executed or has failed
  * by now, and nothing more will come. */
 typedef void (*launch_report_fn)(const struct child_report *report, void *userdata);
 bool launch_read_reports(struct launch *l, launch_report_fn fn, void *userdata);

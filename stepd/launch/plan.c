@@ -25,7 +25,7 @@ static char *format_list(const struct bitset *set)
 	return text;
 }
 
-/* The texts of the sets stand behind the tasks' pointers to them. */
+/* The texts of the sets are stored behind the tasks' pointers to them. */
 int plan_record_binding(struct plan *plan)
 {
 	const struct binding_sets *cpus = &plan->binding.cpus;
@@ -62,13 +62,13 @@ static void clear_binding(struct plan *plan)
 
 /* ---- command lines ------------------------------------------------------------------------- */
 
-/* Which command line each task of the step runs, and what the step record has of them. */
+/* The command line of each task, and the step record's list of them. */
 
 /* The same on all nodes of the step, whichever of the command lines their tasks run. */
 static int number_programs(struct plan *plan, struct err *err)
 {
 	const struct spec *spec = plan->spec;
-	/* Where no task can run the step's own command line, that is none. */
+	/* The step's own command line does not count if no task can run it. */
 	uint32_t own = spec->argv.n > 0, entry, i;
 
 	if (!spec->rank_entries)
@@ -146,7 +146,8 @@ static int record_commands(struct plan *plan, struct err *err)
 	return 0;
 }
 
-/* Every task has something to run: the spec's check can't know it where overrides are used. */
+/* Checks that every task has a program, which the spec's check can't know where overrides are
+ * used. */
 static int check_programs(const struct plan *plan, struct err *err)
 {
 	const struct plan_program *p;
@@ -362,11 +363,11 @@ int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err)
 	return reserve_task_env(plan, err);
 }
 
-/* What the hook made of the environment: entries of its own, and names that it took away. */
+/* The hook's changes of the environment: its entries, and the names that it removed. */
 struct hook_changes {
 	char **put; /* the hook's, from malloc() */
 	size_t put_count;
-	bool *gone; /* by the index in what it was given */
+	bool *gone; /* by the index in the original */
 };
 
 static void hook_changes_free(struct hook_changes *changes)
@@ -379,7 +380,8 @@ static void hook_changes_free(struct hook_changes *changes)
 	free(changes->gone);
 }
 
-/* What it left is where it was, unless it took something away: then it is found by name. */
+/* Entries that it left have their old index, unless it has removed some: then they are found by
+ * name. */
 static int find_before(
 	const struct strv *before, struct strv_names *names, char *entry, size_t at, size_t *ret_at)
 {
@@ -420,7 +422,7 @@ static int compare_environs(const struct strv *before, char **after, struct hook
 	return 0;
 }
 
-/* Gives one program what the hook added to, changed in and took from before. */
+/* Applies the hook's changes to one program's environment. */
 static int apply_changes(
 	struct strv *env, const struct strv *before, const struct hook_changes *changes)
 {
@@ -493,7 +495,7 @@ int plan_add_tasks(struct plan *plan, const stepd_step_task_info_t *tasks, uint3
 	return 0;
 }
 
-/* What tasks need that join the step, where there is somebody who may request them. */
+/* Prepares for tasks that join the step, where a service may request them. */
 static void save_start(const struct plan *plan, struct handover *h, struct json_t *object)
 {
 	struct json_t *groups = handover_put_array(h, object, "groups");
@@ -622,7 +624,7 @@ int plan_store_script(struct plan *plan, const struct registry *reg, struct err 
 
 	if (asprintf(&path, "%s/script", registry_get_path(reg)) < 0)
 		return err_set(err, -ENOMEM, "store the batch script");
-	(void)unlinkat(registry_get_dirfd(reg), "script", 0); /* a dead agent's, if it is there */
+	(void)unlinkat(registry_get_dirfd(reg), "script", 0); /* possibly left by a dead agent */
 	fd = openat(registry_get_dirfd(reg), "script",
 		O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, SCRIPT_MODE);
 	if (fd < 0)
@@ -630,7 +632,8 @@ int plan_store_script(struct plan *plan, const struct registry *reg, struct err 
 	r = fs_write_all(fd, spec->script, spec->script_size);
 	if (r < 0)
 		return err_set(err, r, "store the batch script '%s'", path);
-	/* An owner could grow it until the file system of all steps is full: it stays root's. */
+	/* Root stays its owner: the user could grow it until the file system of all steps is
+	 * full. */
 	r = fs_set_readers(fd, SCRIPT_MODE, plan->id.uid, (gid_t)-1);
 	if (r == -EOPNOTSUPP)
 		return err_set_text(err, r,
