@@ -11,8 +11,8 @@
 
 #define PATIENCE_MS 50
 
-/* To a path, or with '@' in front an abstract name. Never waits for long: -EAGAIN where the reader
- * takes nothing for 50 ms, and loses it. */
+/* Sends to a path, or with a leading '@' to an abstract name. Waits at most 50 ms for a reader
+ * that does not read: -EAGAIN, and the message is lost. */
 static int dgram_send(const char *address, const void *data, size_t size)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -28,7 +28,7 @@ static int dgram_send(const char *address, const void *data, size_t size)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	/* Connected, poll() knows whether the other side takes more. */
+	/* Connected, so that poll() reports whether the receiver has space. */
 	if (connect(fd, (struct sockaddr *)&sa,
 		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
 		return -errno;
@@ -38,13 +38,13 @@ static int dgram_send(const char *address, const void *data, size_t size)
 	return send(fd, data, size, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* ---- the service manager --------------------------------------------------------------------- */
+/* ---- the service manager ------------------------------------------------------------------- */
 
 static const char *get_address(void)
 {
 	const char *address = secure_getenv("NOTIFY_SOCKET");
 
-	/* Of the forms of sd_notify(3) these two; a vsock is a virtual machine's init's. */
+	/* Two of the forms of sd_notify(3); the third, a vsock, is for a virtual machine's init. */
 	return address && (address[0] == '/' || address[0] == '@') && address[1] ? address : NULL;
 }
 
@@ -72,7 +72,7 @@ int notify_send(const char *fmt, ...)
 	return dgram_send(address, text, strlen(text));
 }
 
-/* ---- the journal ----------------------------------------------------------------------------- */
+/* ---- the journal --------------------------------------------------------------------------- */
 
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
@@ -95,7 +95,7 @@ int journal_send(const struct journal_line *line)
 	int n;
 
 	if (strchr(line->text, '\n') || (line->step && strchr(line->step, '\n')))
-		return -EINVAL; /* it would begin another field */
+		return -EINVAL; /* it would start another field */
 	n = asprintf(&text, "PRIORITY=%d\nSYSLOG_IDENTIFIER=stepd\n%s%s%sMESSAGE=%s\n",
 		line->priority, line->step ? "STEPD_STEP=" : "", line->step ? line->step : "",
 		line->step ? "\n" : "", line->text);

@@ -12,16 +12,16 @@
 
 #include "stepd/base/cleanup.h"
 
-/* Whether a service manager listens. */
+/* Whether there is a service manager to notify. */
 bool notify_is_wanted(void);
 
-/* Sends "READY=1\nSTATUS=...". 0 also where no manager listens. -EAGAIN: the manager took nothing
- * for 50 ms; another -errno: the socket is no good. */
+/* Sends "READY=1\nSTATUS=...". 0 also without a service manager. -EAGAIN: the manager has not
+ * read for 50 ms; another -errno: the socket is unusable. */
 int notify_send(const char *fmt, ...) _printf_(1, 2) _must_check_;
 
-/* ---- the journal ----------------------------------------------------------------------------- */
+/* ---- the journal --------------------------------------------------------------------------- */
 
-/* Whether fd is a stream to the journal, as $JOURNAL_STREAM has it of the standard streams. */
+/* Whether fd is a stream to the journal, by $JOURNAL_STREAM, which names the standard streams'. */
 bool journal_has_stream(int fd);
 
 struct journal_line {
@@ -30,7 +30,7 @@ struct journal_line {
 	const char *text; /* one line */
 };
 
-/* 0 or -errno: the journal did not get it. */
+/* 0, or -errno if the journal did not get it. */
 int journal_send(const struct journal_line *line) _must_check_;
 
 #endif

@@ -24,7 +24,8 @@ int scope_make_name(const char *node_name, uint32_t job_id, const char *step_nam
 		text = NULL;
 		return -ENOMEM;
 	}
-	/* What may stand in a unit's name, unit_name_is_valid(), and the rest escaped. */
+	/* Copies valid characters of a unit's name, see unit_name_is_valid(), and escapes the
+	 * others. */
 	for (c = text; *c && at < SCOPE_NAME_SIZE; c++)
 		at += snprintf(name + at, (size_t)(SCOPE_NAME_SIZE - at),
 			isalnum((unsigned char)*c) || strchr(":-_.", *c) ? "%c" : "\\x%02x",
@@ -141,9 +142,9 @@ struct query {
 	const struct libsystemd *lib;
 	const struct scope_request *request;
 	sd_bus *bus;
-	int pidfd; /* -1: no longer, or never */
+	int pidfd; /* -1: not connected */
 	bool sent;
-	bool answered; /* with result, and err where that is below 0 */
+	bool answered; /* with result, and err if that is below 0 */
 	int result;
 	struct err *err;
 };
@@ -151,7 +152,7 @@ struct query {
 static void query_clear(struct query *q)
 {
 	if (q->bus)
-		(void)q->lib->close_unref(q->bus); /* with what waits in it */
+		(void)q->lib->close_unref(q->bus); /* with its queued messages */
 	q->bus = NULL;
 	q->pidfd = close_fd(q->pidfd);
 }
@@ -172,7 +173,7 @@ static bool is_unknown_property(const sd_bus_error *error)
 		strcmp(error->name, SD_BUS_ERROR_UNKNOWN_PROPERTY) == 0;
 }
 
-/* The reply names the job; that it is done is signalled. */
+/* The reply names the job; a signal reports its end. */
 static int on_reply(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *ret_error)
 {
 	struct query *q = userdata;
@@ -211,7 +212,7 @@ static int on_job_removed(sd_bus_message *m, void *userdata, _unused_ sd_bus_err
 			unit, result));
 }
 
-/* The bus does not let us listen. */
+/* The bus refuses the match for signals. */
 static int on_match(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *ret_error)
 {
 	struct query *q = userdata;
@@ -233,13 +234,13 @@ static int append_properties(const struct query *q, sd_bus_message *m)
 	r = lib->append(m, "(sv)(sv)(sv)(sv)(sv)", "Description", "s", q->request->description,
 		"Slice", "s", SCOPE_SLICE, "Delegate", "b", 1, "CollectMode", "s",
 		"inactive-or-failed", /* a failed one is forgotten, too */
-		/* Else 15 % of what the machine can have: a step's limits are the step's. */
+		/* The default is 15 % of the machine's limit; a step has its own limits. */
 		"TasksMax", "t", UINT64_MAX);
 	if (r < 0)
 		return r;
 	if (q->pidfd >= 0)
 		return lib->append(m, "(sv)", "PIDFDs", "ah", 1, q->pidfd);
-	/* 0 is the sender, by what the kernel reports to the bus: right in a PID namespace, too. */
+	/* 0 is the sender, as the kernel reports it to the bus: correct in a PID namespace, too. */
 	return lib->append(m, "(sv)", "PIDs", "au", 1, 0u);
 }
 
@@ -273,7 +274,8 @@ static int send_query(struct query *q)
 	return r < 0 ? r : 0;
 }
 
-/* One turn: what the bus has sent, and our request as soon as it takes one. >0: there may be more.
+/* One turn: handles a message of the bus, and sends our request as soon as possible. >0: there
+ * may be more.
  */
 static int take_turn(struct query *q)
 {
@@ -286,8 +288,8 @@ static int take_turn(struct query *q)
 	return r < 0 ? r : 1;
 }
 
-/* Nothing here waits but sd_bus_wait(), which polls the bus. sd_bus_call(), and sending a
- * descriptor to a bus that has not greeted yet, would wait without a deadline of ours. */
+/* Only sd_bus_wait() waits here, by polling the bus. sd_bus_call(), and sending a descriptor to a
+ * bus that has not greeted yet, would wait without our deadline. */
 static int wait_answer(struct query *q)
 {
 	uint64_t end_usec = clock_now_ns() / 1000 + q->request->timeout_ms * 1000, now;

@@ -17,20 +17,21 @@
 #define SCOPE_NAME_SIZE 256 /* of a unit's name, with its NUL */
 #define SCOPE_SLICE     "stepd.slice"
 
-/* How long systemd is waited for. At boot, or in a daemon-reload of thousands of units, it does not
- * answer for many seconds, and a step outside of its scope is the worse end: its own clients wait
- * 25 s for a reply. */
+/* The longest wait for systemd. At boot, or in a daemon-reload of thousands of units, it does not
+ * reply for many seconds, and a step outside of its scope is the worse outcome: systemd's own
+ * clients wait 25 s for a reply. */
 #define SCOPE_TIMEOUT_MS 30000u
 #define SCOPE_SLOW_MS    5000u /* worth a warning */
 
-/* Forms "stepd-NODE_JOB.STEP-PID.scope". What may not stand in a unit's name is written \xNN, as
- * systemd-escape(1) does. -ENAMETOOLONG: it does not fit. */
+/* Forms "stepd-NODE_JOB.STEP-PID.scope". Characters that are invalid in a unit's name are written
+ * \xNN, as systemd-escape(1) does. -ENAMETOOLONG: it does not fit. */
 int scope_make_name(const char *node_name, uint32_t job_id, const char *step_name, pid_t pid,
 	char name[SCOPE_NAME_SIZE]) _must_check_;
 
 /* Whether a scope can be requested: systemd is the init here, and the bus of its manager (the
- * system's for root, else the user's) is there. -EOPNOTSUPP: systemd is not the init, or stepd was
- * built without libsystemd. -ENOENT: it is, and the bus is missing. Loads and connects to nothing.
+ * system's for root, else the user's) exists. -EOPNOTSUPP: systemd is not the init, or stepd was
+ * built without libsystemd. -ENOENT: it is, but the bus is missing. Neither loads the library nor
+ * connects.
  */
 int scope_check(struct err *err) _must_check_;
 
@@ -40,11 +41,11 @@ struct scope_request {
 	uint64_t timeout_ms;
 };
 
-/* Starts the scope in SCOPE_SLICE, delegated, with this process in it, and waits until systemd has
- * done so. Puts the time it took in *ret_took_ms, on success only. When the last process in it has
- * ended, systemd removes it. -ETIMEDOUT: systemd did not answer in time; it may still move this
- * process into the scope later. -EOPNOTSUPP: libsystemd can't be loaded, or stepd was built without
- * it. */
+/* Starts the scope in SCOPE_SLICE, delegated, with this process in it, and waits until systemd
+ * has done so. Stores the time it took in *ret_took_ms, on success only. When the last process in
+ * it has ended, systemd removes it. -ETIMEDOUT: systemd did not reply in time; it may still move
+ * this process into the scope later. -EOPNOTSUPP: libsystemd can't be loaded, or stepd was built
+ * without it. */
 int scope_start(
 	const struct scope_request *request, uint64_t *ret_took_ms, struct err *err) _must_check_;
 

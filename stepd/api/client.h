@@ -102,7 +102,7 @@ STEPD_CLIENT_EXPORT int stepd_connect(const char *runtime_dir, const char *name,
 STEPD_CLIENT_EXPORT int stepd_connect_directory(const char *directory, int timeout_ms,
 	struct stepd_client **ret_client, struct stepd_error *error);
 
-/* NULL is fine. Returns NULL. */
+/* NULL is allowed. Returns NULL. */
 STEPD_CLIENT_EXPORT struct stepd_client *stepd_disconnect(struct stepd_client *client);
 
 /* How long each function below waits for a reply from now on, as in stepd_connect().

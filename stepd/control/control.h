@@ -129,7 +129,7 @@ void control_finish(
 
 /* Closes all and removes the sockets. Functions of control_call_on_gone() are called for calls
  * that are still held, so their data must exist until then; they must not call other functions of
- * this file. NULL is fine. Returns NULL. */
+ * this file. NULL is allowed. Returns NULL. */
 struct control *control_close(struct control *c);
 
 /* The interface of a step's agent, and the text of io.stepd.Step.varlink: interface.c is made of

@@ -60,8 +60,8 @@ struct plan {
  * plan_make_environ(), when the MPI plugin is known. */
 int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err) _must_check_;
 
-/* The same for a step that runs already, by what is known of it: whom it belongs to, and no more
- * than is needed to supervise it. user_name is copied. */
+/* The same for a step that is running already: only its owner and what supervising it takes.
+ * user_name is copied. */
 int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char *user_name,
 	struct plan *ret_plan, struct err *err) _must_check_;
 
@@ -71,26 +71,26 @@ int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char 
 int plan_store_script(struct plan *plan, const struct registry *reg, struct err *err) _must_check_;
 int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err) _must_check_;
 
-/* Puts into the step record what the tasks are bound to, once that is known. 0 or -ENOMEM. */
+/* Stores the tasks' binding in the step record, once it is known. 0 or -ENOMEM. */
 int plan_record_binding(struct plan *plan) _must_check_;
 
-/* Calls the MPI plugin's prefork hook and gives what it changed to every program. */
+/* Calls the MPI plugin's prefork hook and passes its changes on to every program. */
 int plan_run_prefork(struct plan *plan, struct mpi *mpi, const struct mpi_host *host,
 	struct err *err) _must_check_;
 
-/* What a task runs. joined: what it is one of, NULL for those that began with the step. */
+/* The program of a task. joined: the spawn that it is part of, NULL for a task that began with
+ * the step. */
 const struct plan_program *plan_task_program(
 	const struct plan *plan, const struct plan_joined *joined, uint32_t local_id);
 
-/* More tasks in the step record, behind those that are there, with their ids yet to be set. 0 or
- * -ENOMEM. */
+/* Appends tasks to the step record; their ids are yet to be set. 0 or -ENOMEM. */
 int plan_add_tasks(struct plan *plan, const stepd_step_task_info_t *tasks, uint32_t n) _must_check_;
 
-/* What is left of a plan once the tasks run, for the program that goes on with it (handover.h):
- * nothing is looked up again, neither users nor CPUs. */
+/* The part of a plan that matters once the tasks run, for the successor program (handover.h):
+ * neither users nor CPUs are looked up again. */
 void plan_save(const struct plan *plan, struct handover *h, struct json_t *object);
 int plan_restore_names(struct spec *spec, const struct handover *h, const struct json_t *object,
-	struct err *err) _must_check_; /* before it: what the document need not have */
+	struct err *err) _must_check_; /* before it: members that the document may lack */
 int plan_restore(const struct spec *spec, const struct handover *h, const struct json_t *object,
 	struct plan *ret_plan, struct err *err) _must_check_;
 

@@ -69,10 +69,10 @@ void pausable_continue(struct pausable *p)
 	p->paused = false;
 }
 
-/* Running, the time at which it runs out counts; standing still, how much is left. */
+/* While it runs, the time of its expiry counts; while it is paused, the time that is left. */
 void pausable_save(const struct pausable *p, struct handover *h, struct json_t *object)
 {
-	ev_timer *timer = (ev_timer *)&p->timer; /* libev wants it so, and changes nothing */
+	ev_timer *timer = (ev_timer *)&p->timer; /* libev's signature lacks const */
 
 	handover_put_bool(h, object, "set", p->set);
 	handover_put_bool(h, object, "paused", p->paused);
@@ -115,7 +115,7 @@ static void pri_watch_on_news(struct ev_loop *loop, ev_io *io, _unused_ int reve
 	struct pri_watch *w = io->data;
 
 	assert(w);
-	/* Reading is what takes the event. */
+	/* Only reading consumes the event. */
 	if (pri_watch_read(w) == -ENODEV)
 		ev_io_stop(loop, io); /* the group is gone */
 	w->news(w->userdata);
@@ -160,7 +160,7 @@ void pri_watch_stop(struct pri_watch *w)
 
 #define WORKER_NAME "stepd-worker"
 
-/* For the end of one that was killed: it may stand in the kernel for a moment. */
+/* A killed worker may stay in the kernel for a moment before it ends. */
 #define END_PATIENCE_MS 1000
 
 struct worker_answer {
@@ -175,8 +175,8 @@ static void worker_close_pidfd(struct worker *w)
 
 	ev_io_stop(w->loop, &w->io);
 	ev_timer_stop(w->loop, &w->limit);
-	/* Reaps it if it has ended; else init does, after the agent's own end: of one that the
-	 * kernel does not let go. */
+	/* Reaps it if it has ended. A worker that hangs in the kernel is reaped by init after the
+	 * agent's own end. */
 	(void)waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG | __WALL);
 	w->pidfd = close_fd(w->pidfd);
 	w->job->worker_pid = 0;
@@ -205,12 +205,12 @@ static void worker_stop(struct worker *w, int why)
 {
 	if (!w->cancelled)
 		w->cancelled = why;
-	/* ours and not reaped: it can't be another, and not be there */
+	/* our child, not yet reaped: the pid can't have been reused */
 	(void)syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0);
 }
 
-/* It holds copies of all that the agent has open, the registry's lock among them: nobody shall find
- * it after the agent's end. */
+/* It holds copies of the agent's descriptors, the registry's lock among them: it must not outlive
+ * the agent. */
 static void worker_await_end(const struct worker *w)
 {
 	struct pollfd end = {.fd = w->pidfd, .events = POLLIN};
@@ -246,8 +246,8 @@ int worker_init(struct worker *w, struct ev_loop *loop, stepd_step_rec_t *job, w
 	return 0;
 }
 
-/* Signals that the agent reads from a descriptor are blocked here, too: a terminal's are not for
- * this process. */
+/* Signals that the agent reads from a descriptor stay blocked here: a terminal's signals are
+ * meant for the agent. */
 _noreturn_ static void be_worker(struct worker *w, worker_fn work, void *userdata, pid_t agent)
 {
 	struct worker_answer *answer = w->answer;
@@ -261,7 +261,7 @@ _noreturn_ static void be_worker(struct worker *w, worker_fn work, void *userdat
 	_exit(0);
 }
 
-/* Not clone3(2), which old kernels and filters lack: this one does all that is needed. */
+/* Not clone3(2), which old kernels lack and seccomp filters refuse: clone(2) suffices. */
 static pid_t clone_worker(int *ret_pidfd)
 {
 	return (pid_t)syscall(SYS_clone, CLONE_PIDFD, NULL, ret_pidfd, NULL, 0);

@@ -20,12 +20,12 @@ struct worker_answer;
 
 /* ---- a timer that can be paused ------------------------------------------------------------ */
 
-/* A timer that can stand still: time limits don't run while the step is suspended. */
+/* A timer that can be paused: time limits do not run while the step is suspended. */
 
 struct pausable {
 	struct ev_loop *loop;
 	ev_timer timer;
-	bool set; /* runs, or would if it were not paused */
+	bool set; /* running or paused */
 	bool paused;
 	double left_sec; /* while it is paused */
 };
@@ -34,10 +34,10 @@ struct pausable {
 void pausable_init(struct pausable *p, struct ev_loop *loop,
 	void (*expired)(struct ev_loop *loop, ev_timer *w, int revents), void *userdata);
 
-/* Begins to count, or will when it goes on. */
+/* Starts the timer; if it is paused it runs once it is resumed. */
 void pausable_start(struct pausable *p, uint64_t ms);
 
-/* Forgets it. One that was never begun is fine. */
+/* Stops the timer; a timer that was never started is allowed. */
 void pausable_stop(struct pausable *p);
 
 bool pausable_is_set(const struct pausable *p);
@@ -51,9 +51,9 @@ void pausable_restore(struct pausable *p, const struct json_t *object);
 
 /* ---- a watch on a file of the kernel ------------------------------------------------------- */
 
-/* Watches a file of the kernel that signals its news by EPOLLPRI, as cgroup.events and
- * memory.events do: libev has no such event, but an epoll descriptor around the file is readable
- * then. */
+/* Watches a file of the kernel that signals changes by EPOLLPRI, as cgroup.events and
+ * memory.events do. libev has no such event; an epoll descriptor around the file becomes readable
+ * instead. */
 
 typedef void (*pri_watch_fn)(void *userdata);
 
@@ -72,8 +72,8 @@ struct pri_watch {
 		.fd = -1, .epoll_fd = -1                                                           \
 	}
 
-/* fd is the watch's from the call on, on failure too. The file is read; from then on no news is
- * lost. 0 or -errno. */
+/* The watch owns fd from the call on, on failure too. Reads the file; no later change is missed.
+ * 0 or -errno. */
 int pri_watch_start(struct pri_watch *w, struct ev_loop *loop, int fd, pri_watch_fn news,
 	void *userdata) _must_check_;
 
@@ -84,21 +84,20 @@ void pri_watch_stop(struct pri_watch *w);
 
 /* ---- a worker process ---------------------------------------------------------------------- */
 
-/* A short-lived child of the agent that does what may take its time (stopping a container whose
+/* A short-lived child of the agent for work that may take long (stopping a container whose
  * processes hang in the kernel, a signal by passes over a large /proc), so that the agent's loop
- * does not. It is a copy of the agent: it has the plugins with all they know, and what it changes
- * there is lost with it. What it finds out comes back through a page of shared memory, and that it
- * is done by its pidfd.
+ * does not block. It is a copy of the agent: it has the plugins with their state, and its changes
+ * to that state end with it. Its result comes back through a page of shared memory; its pidfd
+ * reports its end.
  *
- * It is none of the step's processes: job->worker_pid is for trackers that go by descent. It has no
- * exit signal, so that the agent's wait for children passes it over, and the kernel ends it
+ * It is none of the step's processes: job->worker_pid is for trackers that go by descent. It has
+ * no exit signal, so that the agent's wait for children passes it over, and the kernel ends it
  * when the agent dies. */
 /* In the worker: 0 or -errno, with err filled. */
 typedef int (*worker_fn)(void *userdata, struct err *err);
 
-/* In the agent, once the worker has ended. Where it could not report how far it came: -ECANCELED,
- * by worker_cancel(); -ETIME, it was ended because it took longer than its limit; -EPIPE, something
- * else has ended it. */
+/* In the agent, once the worker has ended. Where it could not report a result: -ECANCELED,
+ * worker_cancel() ended it; -ETIME, it exceeded its limit; -EPIPE, something else ended it. */
 typedef void (*worker_done_fn)(int r, const struct err *err, void *userdata);
 
 struct worker {
@@ -108,7 +107,7 @@ struct worker {
 	void *userdata;
 	struct worker_answer *answer; /* shared with the worker */
 	int pidfd;                    /* -1: none runs */
-	int cancelled;                /* what worker_done_fn gets instead; 0: nothing */
+	int cancelled;                /* passed to worker_done_fn instead of its result, unless 0 */
 	ev_io io;
 	ev_timer limit;
 };
@@ -116,8 +115,8 @@ struct worker {
 int worker_init(struct worker *w, struct ev_loop *loop, stepd_step_rec_t *job, worker_done_fn done,
 	void *userdata) _must_check_;
 
-/* One at a time. limit_ms: it is ended after that. A failure leaves nothing behind: the caller can
- * do the work itself. */
+/* One at a time. limit_ms: it is killed after that time. A failure leaves nothing behind: the
+ * caller can do the work itself. */
 int worker_start(struct worker *w, worker_fn work, void *userdata, uint64_t limit_ms) _must_check_;
 
 /* Whether r is one of those three. */
@@ -128,11 +127,12 @@ bool worker_is_busy(const struct worker *w);
 /* Ends the one that runs, if any; done comes when it is gone. */
 void worker_cancel(struct worker *w);
 
-/* Waits for the end of the one that runs, a second at most, and has what done would get. False:
- * none runs, or it has no result. worker_clear() comes next, and done does not. */
+/* Waits at most a second for the running worker's end, and stores what done would get. False:
+ * none is running, or it has no result. worker_clear() comes next, and done does not. */
 bool worker_wait(struct worker *w, int *ret_r, struct err *ret_err) _must_check_;
 
-/* As worker_cancel(), without a report and without waiting. A worker that was never begun is fine.
+/* As worker_cancel(), without a report and without waiting. A worker that was never started is
+ * allowed.
  */
 void worker_clear(struct worker *w);
 

@@ -26,15 +26,15 @@
 
 #define GRACE_MS_MAX 3153600000000 /* a century, as in a spec */
 
-/* Signals of the step's owner that may wait at a time, also where the caller has gone: each takes
- * memory, and what root requests meanwhile waits behind them. */
+/* Pending signals of the step's owner at a time, also of callers that are gone: each takes
+ * memory, and root's later requests wait behind them. */
 #define OWNERS_SIGNALS_MAX 64
 
 /* ---- Signal -------------------------------------------------------------------------------- */
 
 struct signal_call {
 	struct pending pending;
-	pid_t pid;      /* 0: not to one process */
+	pid_t pid;      /* 0: not a single process */
 	uint32_t rank;  /* the first of those that were chosen */
 	bool some_only; /* ranks were chosen */
 	bool counted;   /* as one of the owner's */
@@ -66,7 +66,8 @@ static void on_signalled(int r, const struct err *err, void *userdata)
 	const bool some_only = s->some_only;
 
 	call = pending_end(&s->pending);
-	/* A step without a process (an extern one) has been sent it, and so was what is killed. */
+	/* A step without a process (an extern step) counts as signalled, and so does a killed
+	 * one. */
 	if (r == 0 || r == -ECANCELED || (r == -ESRCH && !pid && !some_only))
 		op_reply_take(call, NULL);
 	else if (r == -ESRCH && pid)
@@ -104,7 +105,7 @@ static void queue_signal(
 	}
 }
 
-/* Whose turn has not come: the request waits with the others, under its number in their queue. */
+/* A request that is not yet served: it waits in the queue, under its number. */
 json_t *signal_save_call(const struct pending *pending)
 {
 	const struct signal_call *s = (const struct signal_call *)pending;
@@ -131,7 +132,7 @@ void signal_resume_call(struct operations *o, struct op_call *call, const json_t
 			"the agent has executed a new program meanwhile");
 }
 
-/* Waits for nothing: neither for what is under way nor for its turn. */
+/* Does not wait: neither for work under way nor in the queue. */
 static void kill_all(struct operations *o, struct op_call *call)
 {
 	int r = ending_send_kill(o->a);
@@ -221,7 +222,7 @@ static void set_grace(struct spec_kill *steps, size_t count, uint64_t grace_ms)
 	}
 }
 
-/* The sequence that is requested; NULL, and 0, where it is the step's own. */
+/* The requested sequence; NULL, and 0, for the step's own. */
 static int make_sequence(const struct agent *a, const json_t *parameters,
 	struct spec_kill **ret_steps, size_t *ret_count)
 {
@@ -305,7 +306,7 @@ static void reply_suspended(struct op_call *call, bool suspend, int code, const 
 		op_fail(call, code, why);
 }
 
-/* Those that wait now: a reply may bring the next call, or lose another. */
+/* Only the calls that are pending now: a reply may bring the next call, or end another. */
 void operations_suspended(struct operations *o, bool suspend, int code, const char *why)
 {
 	enum pending_kind kind = suspend ? PENDING_SUSPEND : PENDING_RESUME;
@@ -319,7 +320,7 @@ void operations_suspended(struct operations *o, bool suspend, int code, const ch
 
 /* ---- SetLimits ----------------------------------------------------------------------------- */
 
-/* Takes the warnings that would go to the log. */
+/* Collects the warnings that would go to the log. */
 struct warnings {
 	struct log log;
 	json_t *texts;
@@ -333,7 +334,7 @@ static int take_warning(const struct log *log, _unused_ enum log_level level, co
 	return json_array_append_new(w->texts, report_json_text(text));
 }
 
-/* A backend would make what a task's limits need also for one that has ended. */
+/* A backend would create a cgroup for a task that has ended, too. */
 static bool check_running(
 	const struct agent *a, struct op_call *call, const uint32_t *ranks, size_t count)
 {
@@ -404,7 +405,7 @@ void op_set_limits(struct op_call *call, const json_t *parameters, struct operat
 
 /* ---- AddPid -------------------------------------------------------------------------------- */
 
-/* Why it can't be a step's, or NULL. */
+/* The reason why it can't belong to a step, or NULL. */
 static const char *find_obstacle(const struct agent *a, pid_t pid, const struct procstat *st)
 {
 	const stepd_step_rec_t *job = &a->plan.job;
@@ -443,7 +444,7 @@ static int note_added(struct agent *a, const struct procstat *st, pid_t pid, str
 	return 0;
 }
 
-/* held is the process that is meant: as long as it lives its number is nobody else's. */
+/* held refers to the process: while it is held, its pid can't be reused. */
 static int add_process(struct agent *a, const struct pidref *held, struct err *err)
 {
 	const char *obstacle;
@@ -514,7 +515,7 @@ void op_add_pid(struct op_call *call, const json_t *parameters, struct operation
  * open for the tasks (stdio_note()); where each task opens a file of its own there is none for the
  * step. */
 
-/* A terminal shows it: nothing in it may disturb that, or pass for a second line. */
+/* It is shown on a terminal: it must hold neither control characters nor a second line. */
 static void make_line(const struct agent *a, const char *message, char *line, size_t size)
 {
 	static const char hex[] = "0123456789abcdef";

@@ -14,7 +14,7 @@
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/result.h"
 
-/* Of events read at a time. */
+/* Bytes of events read at a time. */
 #define READ_SIZE (4 * EVENT_LINE_MAX)
 
 /* ---- Events ---------------------------------------------------------------------------------
@@ -27,8 +27,8 @@
 struct follower {
 	struct pending pending;
 	struct events_cursor cursor;
-	bool draining; /* has not taken what was sent, or waits for its turn to be sent more */
-	bool last;     /* what comes now is the end */
+	bool draining; /* has not taken the last reply, or is queued for the next */
+	bool last;     /* the next reply is the last */
 };
 
 static const char event_head[] = "{\"event\":";
@@ -53,7 +53,7 @@ static void follower_send_event(struct follower *f, const char *line, size_t siz
 	}
 }
 
-/* Stands for those that are not in the file any more. */
+/* Replaces the events that have been dropped from the file. */
 static void follower_send_lost(struct follower *f, uint64_t next)
 {
 	struct event event = EVENT_INIT(EVENT_LOST);
@@ -68,7 +68,7 @@ static void follower_send_lost(struct follower *f, uint64_t next)
 
 static void follower_on_drained(void *userdata);
 
-/* The lines of one reading. The follower may be no more after it. */
+/* The lines of one reading. The follower may be gone afterwards. */
 static void follower_send_lines(struct follower *f, const char *buf, size_t size)
 {
 	const char *line, *end = buf + size, *newline;
@@ -80,7 +80,7 @@ static void follower_send_lines(struct follower *f, const char *buf, size_t size
 	op_on_drained(f->pending.call, follower_on_drained, f);
 	for (line = buf; line < end; line = newline + 1) {
 		newline = memchr(line, '\n', (size_t)(end - line));
-		assert(newline); /* events_read() gives whole lines */
+		assert(newline); /* events_read() returns whole lines */
 		follower_send_event(
 			f, line, (size_t)(newline - line), at_end && newline + 1 == end);
 	}
@@ -92,7 +92,7 @@ static void fail_ended(struct pending *pending, const char *message)
 		json_pack("{s:s, s:s}", "state", "ended", "message", message));
 }
 
-/* Sends what there is, as much as one reading has. */
+/* Sends the available events, at most one reading. */
 static void follower_push(struct follower *f)
 {
 	struct events *events = f->pending.o->a->events;
@@ -137,7 +137,7 @@ static void followers_push(struct operations *o)
 	}
 }
 
-/* Once for all that has been written in one turn of the loop. */
+/* Once for everything that was written in one turn of the loop. */
 static void on_push(struct ev_loop *loop, ev_prepare *w, _unused_ int revents)
 {
 	assert(w->data);
@@ -195,7 +195,7 @@ json_t *events_save_call(const struct pending *pending)
 		(json_int_t)at->offset, "lost", (json_int_t)at->lost);
 }
 
-/* What was sent before may not be taken yet. */
+/* The previous reply may not be taken yet. */
 void events_resume_call(struct operations *o, struct op_call *call, const json_t *state)
 {
 	struct follower *f = pending_new(o, call, PENDING_EVENTS, sizeof(*f), NULL);
@@ -220,8 +220,8 @@ void events_resume_call(struct operations *o, struct op_call *call, const json_t
 
 #define REST_FACTOR 9
 
-/* So many are read also where the step's usage alone is requested: the account knows of those that
- * have ended where the tracker does not count them. */
+/* The tasks are read also where the step's usage alone is requested: only the account knows of
+ * ended tasks where the tracker does not count them. */
 #define CHEAP_TASKS 64
 
 struct usage_call {
@@ -231,7 +231,7 @@ struct usage_call {
 	bool draining; /* has not taken the last reply: the next is left out */
 };
 
-/* Where nothing else needs an account of the tasks there is none: then it is what is now. */
+/* Without an account of the tasks (nothing else needs one), the current values are used. */
 struct reading {
 	const stepd_usage_t *step, *tasks;
 	stepd_usage_t own_step, *own_tasks;
@@ -262,7 +262,7 @@ static int usage_read_account(struct operations *o, struct reading *reading)
 	return 0;
 }
 
-/* The step alone costs some files, whatever tasks it has. */
+/* The step alone costs some files, however many tasks it has. */
 static int usage_read_tracker(struct operations *o, bool tasks, struct reading *reading)
 {
 	const struct agent *a = o->a;
@@ -380,8 +380,7 @@ static struct usage_call *usage_follow(struct operations *o, struct op_call *cal
 
 json_t *usage_save_call(const struct pending *pending)
 {
-	struct usage_call *u = (struct usage_call *)
-		pending; /* ev_timer_remaining() takes no const, and changes nothing */
+	struct usage_call *u = (struct usage_call *)pending; /* ev_timer_remaining() lacks const */
 
 	return json_pack("{s:b, s:I, s:I}", "tasks", (int)u->tasks, "interval_ms",
 		(json_int_t)(u->timer.repeat * 1e3 + 0.5), "deadline_ns",

@@ -171,7 +171,7 @@ static void on_gone(void *userdata)
 
 	assert(pending);
 	pending->call = NULL;
-	if (pending->kind != PENDING_SIGNAL) /* to which its request refers */
+	if (pending->kind != PENDING_SIGNAL) /* its request refers to it */
 		(void)pending_end(pending);
 }
 
@@ -249,7 +249,7 @@ bool param_start_ticks(struct op_call *call, const json_t *parameters, uint64_t 
 {
 	int64_t ticks = param_int(parameters, "start_ticks", 0);
 
-	/* no process but the first ones starts at 0, and 0 means "any" further on */
+	/* only the first processes start at 0, and 0 means "any" from here on */
 	if (param_is_given(parameters, "start_ticks") && ticks < 1) {
 		op_fail_parameter(call, "start_ticks");
 		return false;
@@ -283,7 +283,7 @@ static int param_read_ranks(const struct agent *a, const char *text, struct rank
 {
 	uint32_t limit = a->plan.job.ntasks, i;
 
-	for (i = 0; i < a->tasks.n; i++) { /* of spawns, they may be far above */
+	for (i = 0; i < a->tasks.n; i++) { /* ranks of spawned tasks may be far above */
 		if (a->tasks.v[i].rank >= limit)
 			limit = a->tasks.v[i].rank + 1;
 	}
@@ -354,7 +354,7 @@ void operations_state_changed(struct operations *o)
 	struct event event = EVENT_INIT(EVENT_STATE);
 	const char *name = operations_state_name(o->a);
 
-	/* "ended" is reported last, when the result is there */
+	/* "ended" is reported last, once the result exists */
 	if (o->a->state == AGENT_ENDED && !o->ending)
 		return;
 	if (o->reported_state && strcmp(o->reported_state, name) == 0)
@@ -434,8 +434,8 @@ void operations_restore(struct operations *o, const json_t *object)
 
 /* ---- re-exec ------------------------------------------------------------------------------- */
 
-/* When the agent executes a new program, calls that are held are saved and resumed, each kind in
- * its own way. A listing that is being sent is not: the exec waits for its end. */
+/* When the agent executes a new program, held calls are saved and resumed, each kind in its own
+ * way. For a listing that is being sent the exec waits. */
 
 static void op_reexec(struct op_call *call, _unused_ const json_t *parameters, struct operations *o)
 {
@@ -450,7 +450,7 @@ bool operations_is_answering(const struct operations *o)
 	return pending_find(o, PENDING_LISTING);
 }
 
-/* Those that wait now: a reply may bring the next call. */
+/* Only the calls that are pending now: a reply may bring the next call. */
 void operations_not_reexeced(struct operations *o, const struct err *why)
 {
 	struct pending *pending;
@@ -480,7 +480,7 @@ static void resume_reexec(struct operations *o, struct op_call *call, _unused_ c
 static const struct {
 	const char *name;
 	json_t *(*save)(const struct pending *pending); /* NULL: it can't be saved */
-	/* NULL: it waits as before. */
+	/* NULL: it is pending as before. */
 	void (*resume)(struct operations *o, struct op_call *call, const json_t *state);
 } kinds[PENDING_KIND_MAX] = {
 	[PENDING_WAIT] = {"wait", save_nothing, NULL},

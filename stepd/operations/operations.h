@@ -28,7 +28,7 @@ struct operations;
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-/* Who may call, each including those before it. */
+/* Who may call; each level includes those before it. */
 enum op_access {
 	OP_ACCESS_AGENT, /* root and the agent's user */
 	OP_ACCESS_OWNER, /* and the step's owner */
@@ -38,7 +38,7 @@ enum op_access {
 
 enum op_flags {
 	OP_MORE = 1u << 0,       /* may reply more than once */
-	OP_MORE_ONLY = 1u << 1,  /* and is called no other way */
+	OP_MORE_ONLY = 1u << 1,  /* and only so */
 	OP_WHEN_READY = 1u << 2, /* waits until the tasks have been released */
 };
 
@@ -59,8 +59,8 @@ struct op_parameter {
 	bool optional;
 };
 
-/* run() replies, or holds the call and replies later. The frontend has checked who calls, and the
- * parameters' names and types by the row; they are borrowed for the time of run(). */
+/* run() replies, or holds the call and replies later. The frontend has checked the caller, and
+ * the parameters' names and types by the row; they are borrowed for the time of run(). */
 struct operation {
 	const char *name; /* "ListPids" */
 	enum op_access access;
@@ -71,12 +71,12 @@ struct operation {
 
 const struct operation *operations_get_table(size_t *ret_count);
 
-/* NULL: there is none of that name. */
+/* NULL: no operation has that name. */
 const struct operation *operations_find(const char *name);
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-/* Why a call failed; in braces the parameters of the failure. */
+/* The failures of calls; in braces the parameters of each. */
 enum op_error {
 	OP_INVALID_PARAMETER, /* {parameter} */
 	OP_EXPECTED_MORE,     /* {}: the reply does not fit into one */
@@ -92,8 +92,8 @@ enum op_error {
 /* "NoSuchTask" */
 extern const char *const op_error_names[OP_ERROR_MAX];
 
-/* What a frontend does for its calls. The reference to parameters is taken, NULL stands for none;
- * text is a JSON object. After the last reply, or the failure, the call is no more. */
+/* A frontend's functions for its calls. The reference to parameters is taken, NULL stands for
+ * none; text is a JSON object. The last reply, or a failure, ends the call and frees it. */
 struct op_frontend {
 	void (*reply)(struct op_call *call, struct json_t *parameters, bool last);
 	void (*reply_text)(struct op_call *call, const char *text, size_t size, bool last);
@@ -101,23 +101,23 @@ struct op_frontend {
 		struct op_call *call, enum op_error error, int code, struct json_t *parameters);
 	void (*fail_no_memory)(struct op_call *call);
 	/* Calls op_call_drained() once, from the loop, when all replies so far have been taken.
-	 * NULL: nobody of this frontend wants more. */
+	 * NULL: no caller of this frontend takes several replies. */
 	void (*watch_drained)(struct op_call *call);
 };
 
-/* The first member of what a frontend has of a call. */
+/* The first member of a frontend's record of a call. */
 struct op_call {
 	const struct op_frontend *frontend;
 	uid_t uid;        /* the caller's */
-	bool more;        /* it takes several replies */
+	bool more;        /* it accepts several replies */
 	bool is_of_owner; /* the step's owner is not the agent's user, and his calls have a quota */
 	void (*on_drained)(void *userdata);
-	void (*on_gone)(void *userdata); /* NULL: nobody holds the call */
+	void (*on_gone)(void *userdata); /* NULL: the call is not held */
 	void *drained_userdata, *gone_userdata;
 };
 
-/* By the frontend: the caller has gone before the last reply, and the call is no more after this;
- * its replies have been taken. */
+/* By the frontend: the caller is gone before the last reply; the call is freed. Its replies so
+ * far have been taken. */
 void op_call_gone(struct op_call *call);
 void op_call_drained(struct op_call *call);
 
@@ -126,7 +126,7 @@ void op_call_drained(struct op_call *call);
 /* NULL: no memory. a's events are open. */
 struct operations *operations_new(struct agent *a);
 
-/* Calls that are held then fail. NULL is fine. Returns NULL. */
+/* Calls that are held then fail. NULL is allowed. Returns NULL. */
 struct operations *operations_free(struct operations *o);
 
 struct agent *operations_get_agent(const struct operations *o);
@@ -134,16 +134,16 @@ struct agent *operations_get_agent(const struct operations *o);
 /* Whether a call is held. */
 bool operations_has_pending(const struct operations *o);
 
-/* What the step reports: struct frontend. begin: the state is "starting", for the first time. end:
- * the result is there, and all who wait for it get it. */
+/* The step's reports: struct frontend. begin: the state is "starting", for the first time. end:
+ * the result exists, and all pending calls for it get it. */
 void operations_state_changed(struct operations *o);
 void operations_suspended(struct operations *o, bool suspend, int code, const char *why);
 void operations_end(struct operations *o);
 bool operations_is_answering(const struct operations *o);
 void operations_not_reexeced(struct operations *o, const struct err *why);
 
-/* For a new program (snapshot/handover.h): what it needs to go on with a call that is held, a new
- * reference, NULL if it can't; and that. The call may be replied to at once. */
+/* For a new program (snapshot/handover.h): the state of a held call, a new reference, or NULL if
+ * it can't be saved; and resuming from that state, which may reply at once. */
 struct json_t *operations_save_call(const struct operations *o, const struct op_call *call);
 void operations_resume_call(struct operations *o, struct op_call *call, const struct json_t *state);
 void operations_save(const struct operations *o, struct handover *h, struct json_t *object);

@@ -11,7 +11,7 @@
 #include "stepd/operations/operations.h"
 #include "stepd/step/agent_impl.h"
 
-/* Replies of ListPids and ListTasks with more have that many elements. */
+/* Elements of a reply of ListPids and ListTasks with more. */
 #define OPERATIONS_PIECE_MAX 4096u
 
 /* Pids in a call of FindPids. */
@@ -36,41 +36,42 @@ enum pending_kind {
 	PENDING_KIND_MAX,
 };
 
-/* A call that is replied to later: the first member of what its operation holds of it. */
+/* A pending call: the first member of its operation's record of it. */
 struct pending {
 	struct pending *next, **at;
 	struct operations *o;
 	struct op_call *call; /* NULL: the caller has gone, and a request still refers to this */
 	enum pending_kind kind;
-	void (*clear)(struct pending *pending); /* of what follows it; NULL: there is nothing */
+	void (*clear)(struct pending *pending); /* NULL: nothing to free */
 };
 
 struct operations {
 	struct agent *a;
 	struct pending *pending;
 	const char *reported_state; /* its name, in the last event */
-	ev_prepare push;            /* active while there are events that followers have not got */
+	ev_prepare push;            /* active while events are yet to be sent to followers */
 	bool ending;                /* operations_end() has begun */
 	uint64_t agent_start_ticks, pid_namespace;
 	int64_t start_time_usec;
-	unsigned owners_signals; /* that wait for their turn */
+	unsigned owners_signals; /* that are queued */
 	uint64_t usage_read_ns,
-		usage_cost_ns; /* when the step's usage was read, and what it cost */
+		usage_cost_ns; /* when the step's usage was read, and how long that took */
 };
 
 /* size bytes, zeroed but for struct pending. NULL: the call has failed. */
 void *pending_new(struct operations *o, struct op_call *call, enum pending_kind kind, size_t size,
 	void (*clear)(struct pending *pending));
 
-/* It is replied to next: frees it, and returns its call; NULL: the caller has gone. */
+/* Frees it, and returns its call, to be replied to next; NULL: the caller is gone. */
 struct op_call *pending_end(struct pending *pending);
 
-/* The first of that kind; NULL: there is none. */
+/* The first pending call of that kind, or NULL. */
 struct pending *pending_find(const struct operations *o, enum pending_kind kind);
 
 /* ---- replies ------------------------------------------------------------------------------- */
 
-/* Of struct op_frontend. What ends a call takes NULL for one whose caller has gone. */
+/* Of struct op_frontend. The functions that end a call accept NULL for a call whose caller is
+ * gone. */
 void op_reply_take(struct op_call *call, json_t *parameters);
 void op_reply_more_take(struct op_call *call, json_t *parameters);
 void op_reply_text(struct op_call *call, const char *text, size_t size);
@@ -79,7 +80,7 @@ void op_fail_take(struct op_call *call, enum op_error error, int code, json_t *p
 void op_fail_no_memory(struct op_call *call);
 void op_on_drained(struct op_call *call, void (*fn)(void *userdata), void *userdata);
 
-/* One function an error. */
+/* One function for each error. */
 void op_fail_parameter(struct op_call *call, const char *parameter);
 void op_fail_more(struct op_call *call);
 void op_fail_process(struct op_call *call, pid_t pid);
@@ -87,7 +88,7 @@ void op_fail_task(struct op_call *call, uint32_t rank);
 void op_fail_unsupported(struct op_call *call, const char *message);
 void op_fail_state(struct op_call *call, const struct agent *a, const char *message);
 
-/* Failed, or for -EOPNOTSUPP NotSupported. */
+/* Failed, or NotSupported for -EOPNOTSUPP. */
 void op_fail(struct op_call *call, int r, const char *message);
 
 /* Whether processes of the step can be acted on; if not the call has failed. */
@@ -95,13 +96,13 @@ bool op_can_act(struct op_call *call, const struct agent *a);
 
 /* ---- parameters, whose types have been checked --------------------------------------------- */
 
-/* The value, or what stands for one that is not given. */
+/* The value, or the default where it is not given. */
 int64_t param_int(const json_t *parameters, const char *name, int64_t otherwise);
 bool param_bool(const json_t *parameters, const char *name, bool otherwise);
 const char *param_text(const json_t *parameters, const char *name); /* or NULL */
 bool param_is_given(const json_t *parameters, const char *name);
 
-/* A pid, given or not: 0 if not. False: it is none, and the call has failed. */
+/* An optional pid: 0 if not given. False: it is not a pid, and the call has failed. */
 bool param_pid(struct op_call *call, const json_t *parameters, const char *name,
 	pid_t *ret_pid) _must_check_;
 
@@ -109,11 +110,11 @@ bool param_pid(struct op_call *call, const json_t *parameters, const char *name,
 bool param_start_ticks(
 	struct op_call *call, const json_t *parameters, uint64_t *ret_ticks) _must_check_;
 
-/* The parameter ranks. False: it is no list, or has a rank that is not here, and the call has
+/* The parameter ranks. False: it is not a list, or has a rank of another node, and the call has
  * failed. */
 struct rank_choice {
 	bool given;          /* else all */
-	struct bitset ranks; /* those that are given */
+	struct bitset ranks; /* the given ones */
 	size_t count;        /* of them */
 };
 bool param_ranks(const struct agent *a, struct op_call *call, const json_t *parameters,
@@ -121,10 +122,11 @@ bool param_ranks(const struct agent *a, struct op_call *call, const json_t *para
 void rank_choice_clear(struct rank_choice *choice);
 #define _cleanup_rank_choice_ _cleanup_(rank_choice_clear)
 
-/* A member that is of no task (STEPD_MEMBER_NO_RANK) is in no choice but all. */
+/* A member that belongs to no task (STEPD_MEMBER_NO_RANK) is only in the choice of all. */
 bool rank_choice_has(const struct rank_choice *choice, uint32_t rank);
 
-/* Those ranks, of this node, in an array to be freed: choice->count of them. NULL: no memory. */
+/* The chosen ranks of this node, in an array to be freed: choice->count of them. NULL: no memory.
+ */
 uint32_t *rank_choice_list(const struct agent *a, const struct rank_choice *choice);
 
 /* ---- what several operations do ------------------------------------------------------------ */
@@ -132,13 +134,13 @@ uint32_t *rank_choice_list(const struct agent *a, const struct rank_choice *choi
 /* Of the interface's State. */
 const char *operations_state_name(const struct agent *a);
 
-/* Followers get what has been added since. */
+/* Sends the events added since to the followers. */
 void follow_begin(struct operations *o);
 void follow_state_changed(struct operations *o);
 void follow_end(struct operations *o);
 
-/* At a re-exec: the state of a call that is held, a new reference (NULL: it can't be saved, and the
- * call fails); and a call that goes on from that state. */
+/* At a re-exec: the state of a held call, a new reference (NULL: it can't be saved, and the call
+ * fails); and a call resumed from that state. */
 json_t *events_save_call(const struct pending *pending);
 void events_resume_call(struct operations *o, struct op_call *call, const json_t *state);
 json_t *usage_save_call(const struct pending *pending);

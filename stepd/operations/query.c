@@ -33,14 +33,15 @@ struct listing {
 	size_t n, at;      /* elements, and the next of them */
 	size_t piece_max;  /* elements of a reply; the call wants more, or n is not above it */
 	bool reads;        /* a process is read for an element */
-	/* Writes listing_comma() and the element at l->at to l->out, or nothing where it is no
-	 * more. True: it has. */
+	/* Writes listing_comma() and the element at l->at to l->out. False: the element is gone,
+	 * and nothing is written. */
 	bool (*add)(struct listing *l);
-	bool one; /* the field is the element itself; NoSuchProcess if there is none */
-	void (*clear)(struct listing *l); /* of what follows it; NULL: there is nothing */
-	void *elements;                   /* of the operation's own kind; freed with the listing */
-	int proc_fd;                      /* /proc, -1: not open */
-	FILE *out;                        /* of the text of a piece; NULL: none is begun */
+	bool one; /* the field is the element itself; NoSuchProcess if it does not exist */
+	void (*clear)(
+		struct listing *l); /* frees the members after this one; NULL: nothing to free */
+	void *elements;             /* the operation's own; freed with the listing */
+	int proc_fd;                /* /proc, -1: not open */
+	FILE *out;                  /* stream of a piece's text; NULL: no piece is begun */
 	char *text;
 	size_t text_size;
 	size_t in_piece;
@@ -56,7 +57,7 @@ static void listing_clear(struct pending *pending)
 	ev_timer_stop(pending->o->a->loop, &l->turn);
 	(void)close_fd(l->proc_fd);
 	if (l->out)
-		(void)fclose(l->out); /* nobody gets its text */
+		(void)fclose(l->out); /* its text is dropped */
 	free(l->text);
 	free(l->elements);
 }
@@ -151,7 +152,7 @@ static const char *listing_comma(const struct listing *l)
 	return l->in_piece ? "," : "";
 }
 
-/* All is set: replies, now as far as it goes. */
+/* All is set: replies as far as possible now. */
 static void listing_run(struct listing *l)
 {
 	int r;
@@ -288,7 +289,7 @@ static int get_members(const struct agent *a, const struct rank_choice *choice,
 	*ret_count = 0;
 	r = proctrack_get_members(a->pt, job->cont_id, job->task, job->node_tasks, &members, &n);
 	if (r < 0)
-		return r == -ESRCH ? 0 : r; /* nothing is left of it */
+		return r == -ESRCH ? 0 : r; /* none of its processes is left */
 	for (i = 0; i < n; i++) {
 		if (rank_choice_has(choice, members[i].rank))
 			members[(*ret_count)++] = members[i];
@@ -333,7 +334,7 @@ void op_list_pids(struct op_call *call, const json_t *parameters, struct operati
  * some turns of the loop.
  */
 
-/* The kernel's own limit of nested pid namespaces (MAX_PID_NS_LEVEL) and the first. */
+/* The kernel's limit of nested pid namespaces (MAX_PID_NS_LEVEL), and the first one. */
 #define LEVELS_MAX 33
 
 #define STATUS_MAX (1u << 20)
@@ -349,11 +350,12 @@ struct find {
 	bool one;               /* FindPid */
 	stepd_member_t *members;
 	size_t members_count;
-	struct translation *map; /* ascending by theirs, once all members have been read */
+	struct translation
+		*map; /* ascending by their numbers there, once all members have been read */
 	size_t map_count;
 };
 
-/* The inode of the namespace in which the process has its own number; 0: not to be had. */
+/* The inode of the process's own pid namespace; 0: not readable. */
 static uint64_t get_namespace(int proc_fd, pid_t pid)
 {
 	struct stat st;
@@ -363,7 +365,7 @@ static uint64_t get_namespace(int proc_fd, pid_t pid)
 	return fstatat(proc_fd, name, &st, 0) == 0 ? st.st_ino : 0;
 }
 
-/* The process's numbers, from the agent's namespace to its own: how many. */
+/* The process's numbers, from the agent's namespace to its own; returns their count. */
 static size_t get_numbers(int proc_fd, pid_t pid, pid_t numbers[LEVELS_MAX])
 {
 	_cleanup_free_ char *text = NULL;
@@ -407,7 +409,7 @@ static int compare_translations(const void *a, const void *b)
 	return (ta->theirs > tb->theirs) - (ta->theirs < tb->theirs);
 }
 
-/* The agent's number; 0: none of the step's has that number there. */
+/* The number in the agent's namespace; 0: no process of the step has that number there. */
 static pid_t find_translate(const struct find *f, pid_t pid)
 {
 	const struct translation key = {.theirs = pid}, *found;
@@ -424,7 +426,7 @@ static void find_add_numbers(struct find *f, pid_t pid)
 	uint64_t its = get_namespace(f->listing.proc_fd, pid);
 	size_t n = 1, i;
 
-	/* One file less for nearly all. */
+	/* Saves reading a file for nearly all processes. */
 	if (its != f->listing.pending.o->pid_namespace)
 		n = get_numbers(f->listing.proc_fd, pid, numbers);
 	fputs(",\"namespace_pids\":[", f->listing.out);
@@ -479,7 +481,7 @@ static void find_clear(struct listing *l)
 	free(f->map);
 }
 
-/* The members among which a number of another namespace is searched. */
+/* The members to search for a number of another namespace. */
 static int find_list_members(struct find *f)
 {
 	const struct agent *a = f->listing.pending.o->a;

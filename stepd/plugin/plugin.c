@@ -25,7 +25,7 @@ struct plugin {
 	bool initialised;
 };
 
-/* The running program's file into exe. False if it is not known. */
+/* Stores the running program's path in exe. False if it is not known. */
 static bool read_exe(char exe[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", exe, PATH_MAX - 1);
@@ -36,8 +36,8 @@ static bool read_exe(char exe[PATH_MAX])
 	return true;
 }
 
-/* A user who can change what is above the program has the program itself; nothing is gained by
- * refusing a build tree in somebody's home. */
+/* A user who can change the directories above the program controls the program itself; refusing a
+ * build tree in a home directory would gain nothing. */
 static int check_path(const char *path, int flags, const char *program, struct err *err)
 {
 	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC | flags);
@@ -57,7 +57,7 @@ static int check_trusted(const char *dir, const char *path, const char *real, st
 	int r;
 
 	if (geteuid() != 0)
-		return 0; /* its writer gains no rights from us */
+		return 0; /* its writer gains no privileges through it */
 	program = read_exe(exe) ? exe : NULL;
 	r = check_path(dir, O_DIRECTORY, program, err);
 	if (r == 0)
@@ -162,7 +162,7 @@ static int plugin_add_name(const char *name, void *userdata)
 	return 0;
 }
 
-/* Names what is there instead of the file that is not. */
+/* Lists the plugins that exist, for the message about the missing one. */
 static int err_missing(const char *dir, const char *path, const struct plugin_kind *kind,
 	const char *name, struct err *err)
 {
@@ -248,7 +248,7 @@ struct plugin *plugin_unload(struct plugin *p)
 	if (p->initialised)
 		p->fini();
 	if (p->handle)
-		(void)dlclose(p->handle); /* what it can't unload stays mapped, unused */
+		(void)dlclose(p->handle); /* a plugin that can't be unloaded stays mapped, unused */
 	free(p->path);
 	free(p);
 	return NULL;
@@ -296,7 +296,7 @@ int plugin_check_up(const struct plugin *p, stepd_tell_fn report, void *ctx)
 	return errno > 0 ? -errno : -EIO;
 }
 
-/* plugins/ beside the running program: so a build tree works without an installation. */
+/* plugins/ beside the running program: with it a build tree works without an installation. */
 static int find_beside_program(char **ret_dir)
 {
 	char exe[PATH_MAX];

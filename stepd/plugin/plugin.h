@@ -17,11 +17,11 @@
 #include "stepd/api/plugin.h"
 #include "stepd/base/err.h"
 
-/* A function of a kind, and where its pointer goes in the kind's table of functions. */
+/* A function of a plugin kind, and the offset of its pointer in the kind's table. */
 struct plugin_symbol {
 	const char *name;
 	size_t offset;
-	bool optional; /* NULL is stored where the plugin has none */
+	bool optional; /* NULL is stored if the plugin lacks it */
 };
 
 struct plugin_kind {
@@ -49,23 +49,24 @@ int plugin_load(const char *dir, const struct plugin_kind *kind, const char *nam
 const char *plugin_get_type(const struct plugin *p);
 const char *plugin_get_name(const struct plugin *p); /* plugin_name[] */
 
-/* plugin_version in figures, "0.1.0", or "any" where the plugin has none. */
+/* plugin_version as digits, "0.1.0", or "any" if the plugin has no version. */
 void plugin_get_version(const struct plugin *p, char *text, size_t size);
 
-/* plugin_probe(): whether it can be used here, and the plugin's line on it. A plugin without the
- * function is taken as usable. */
+/* plugin_probe(): whether the plugin can be used here, and its one-line reason. A plugin without
+ * the function counts as usable. */
 bool plugin_probe_here(const struct plugin *p, char *text, size_t size);
 
-/* plugin_checkup(): 0 once all is reported, or -errno. -EOPNOTSUPP: the plugin has none. */
+/* plugin_checkup(): 0 once all is reported, or -errno. -EOPNOTSUPP: the plugin lacks the
+ * function. */
 int plugin_check_up(const struct plugin *p, stepd_tell_fn report, void *ctx) _must_check_;
 
-/* fini(), then the unload. NULL is fine; returns NULL. */
+/* fini(), then the unload. NULL is allowed; returns NULL. */
 struct plugin *plugin_unload(struct plugin *p);
 DEFINE_CLEANUP(struct plugin *, plugin_unload);
 #define _cleanup_plugin_ _cleanup_(plugin_unload_p)
 
-/* Calls found for every file of kind in dir, by its name without kind and suffix, in the order of
- * the alphabet, until one returns a negative number, which is returned. */
+/* Calls found for every plugin of kind in dir, by name without kind and suffix, in alphabetical
+ * order. Stops at a negative result and returns it. */
 typedef int (*plugin_found_fn)(const char *name, void *userdata);
 int plugin_each(const char *dir, const struct plugin_kind *kind, plugin_found_fn found,
 	void *userdata, struct err *err) _must_check_;

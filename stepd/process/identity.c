@@ -66,7 +66,7 @@ static int lookup_group(const char *name, gid_t *ret_gid)
 	return 0;
 }
 
-/* Fills uid and what the user database has of it; gid stays (gid_t)-1 where it has nothing. */
+/* Fills uid and its entry of the user database; gid stays (gid_t)-1 without an entry. */
 static int resolve_user(const char *user, struct identity *id, struct err *err)
 {
 	_cleanup_free_ char *buf = NULL;
@@ -187,7 +187,7 @@ static int resolve_groups(const struct spec *spec, struct identity *id, struct e
 	return r;
 }
 
-/* Notes what the agent has now, and whether the step's ids and groups differ from it. */
+/* Records the agent's own ids and groups, and whether the step's differ from them. */
 int identity_compare_with_agent(struct identity *id, struct err *err)
 {
 	uid_t ru, eu, su;
@@ -207,8 +207,9 @@ int identity_compare_with_agent(struct identity *id, struct err *err)
 	return 0;
 }
 
-/* Under these a change of ids takes no capability from a process, nor from a set-user-ID program of
- * a task that gives its rights up. The kernel's and a service manager's default is none. */
+/* Under these securebits a change of ids removes no capability from a process, nor from a task's
+ * set-user-ID program that drops its privileges. The kernel's and a service manager's default is
+ * none. */
 static int reset_securebits(const struct identity *id, struct err *err)
 {
 	const int lax = SECBIT_NO_SETUID_FIXUP | SECBIT_KEEP_CAPS;
@@ -282,8 +283,8 @@ static int caps_set(const struct caps *caps)
 	return r == 0 && memcmp(&now, caps, sizeof(now)) != 0 ? -EPERM : r;
 }
 
-/* Those that count, out of those that may. The kernel does this with a change of the effective uid,
- * but not under every securebit and not for every module of it. */
+/* Raises the effective capabilities out of the permitted ones. The kernel does so on a change of
+ * the effective uid, but not under every securebit nor with every security module. */
 static int caps_set_effective(bool all)
 {
 	struct caps caps;
@@ -304,7 +305,7 @@ static int assume(const struct identity *id)
 		setresuid((uid_t)-1, id->uid, (uid_t)-1) < 0)
 		return -errno;
 	r = id->uid == 0 ? 0 : caps_set_effective(false);
-	/* An id that can't be is refused, and the present one returned. */
+	/* An invalid id is refused, and the present one is returned. */
 	if (r == 0 &&
 		((uid_t)setfsuid((uid_t)-1) != id->uid || (gid_t)setfsgid((gid_t)-1) != id->gid))
 		r = -EPERM;
@@ -351,7 +352,7 @@ static int check_became(const struct identity *id)
 	gid_t rg, eg, sg;
 
 	if (rawcall(SYS_getresuid, &ru, &eu, &su) < 0 || rawcall(SYS_getresgid, &rg, &eg, &sg) < 0)
-		return -EFAULT; /* not to be had otherwise */
+		return -EFAULT; /* the only way to get it */
 	if (ru != id->uid || eu != id->uid || su != id->uid || rg != id->gid || eg != id->gid ||
 		sg != id->gid)
 		return -EPERM;

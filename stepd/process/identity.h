@@ -27,26 +27,27 @@ struct identity {
 	char *home;      /* "/" where it is not known */
 	char *shell;
 	bool switches;   /* other than the agent's own: set by identity_resolve() */
-	gid_t agent_gid; /* what identity_restore() takes back */
+	gid_t agent_gid; /* restored by identity_restore() */
 	gid_t *agent_groups;
 	size_t agent_groups_count;
 };
 
-/* Resolves spec's user, group and groups. Another user than one's own is refused unless root, whose
- * process then gives up the securebits under which capabilities outlive a change of ids. */
+/* Resolves spec's user, group and groups. A user other than the agent's own is refused unless the
+ * agent is root's; its process then clears the securebits under which capabilities outlive a
+ * change of ids. */
 int identity_resolve(
 	const struct spec *spec, struct identity *ret_id, struct err *err) _must_check_;
 
-/* Fills in what is the agent's: for an identity that was resolved before, with its groups sorted.
+/* Fills in the agent's own ids, for an identity that was resolved before, with its groups sorted.
  */
 int identity_compare_with_agent(struct identity *id, struct err *err) _must_check_;
 
 void identity_clear(struct identity *id);
 #define _cleanup_identity_ _cleanup_(identity_clear)
 
-/* Takes on the effective uid, gid and groups, and puts the effective capabilities away, which is
- * checked; identity_restore() takes root's back and aborts the process if it can't, for nothing
- * sane can be done then. Both do nothing where !switches. */
+/* Switches to the effective uid, gid and groups, drops the effective capabilities, and checks
+ * both; identity_restore() switches back to root's, and aborts the process if it can't, since no
+ * safe way to continue is left. Both do nothing where !switches. */
 int identity_assume(const struct identity *id, struct err *err) _must_check_;
 void identity_restore(const struct identity *id);
 

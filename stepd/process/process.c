@@ -17,7 +17,7 @@
 #include "stepd/base/proc.h"
 #include "stepd/process/identity.h"
 
-#define AGENT_OOM_SCORE_ADJ "-999" /* the last but one to be killed */
+#define AGENT_OOM_SCORE_ADJ "-999" /* killed last but for one */
 
 static void do_nothing(int signal)
 {
@@ -91,8 +91,8 @@ void process_close_inherited(const int *retained, size_t retained_count)
 	} while (next != ~0u);
 }
 
-/* By the system call: the C library refuses the two that it reserves for its threads, and a caller
- * may have left them ignored all the same. */
+/* By the system call: the C library refuses the two signals that it reserves for its threads,
+ * although a caller may have left them ignored. */
 void process_default_signals(void)
 {
 	static const struct {
@@ -107,8 +107,8 @@ void process_default_signals(void)
 	}
 }
 
-/* What would end the agent and leave its step alone, without a meaning of its own here. Handled,
- * not ignored: an exec resets it. The signals of faults stay as they are. */
+/* Signals that would end the agent without its step and mean nothing here. Handled, not ignored:
+ * an exec resets a handler. The signals of faults stay as they are. */
 static void survive_strays(bool ignore_hup)
 {
 	const struct sigaction nothing = {.sa_handler = do_nothing, .sa_flags = SA_RESTART};
@@ -162,7 +162,7 @@ bool process_ignores_hup(void)
 }
 
 static const int caught[] = {SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGTSTP, SIGUSR2, SIGHUP,
-	SIGCONT /* continues a stopped agent all the same */};
+	SIGCONT /* continues a stopped agent even when blocked */};
 
 static sigset_t make_set(const int *signals, size_t count)
 {
@@ -312,15 +312,15 @@ int process_new_keyring(const struct identity *id, struct err *err)
 
 	if (!id->switches)
 		return 0;
-	/* Without a name: with one, any user's keyring of that name that lets others search it
-	 * would be joined, and its owner would read what the tasks put there. */
+	/* Without a name: a named one could be another user's keyring that lets others search it,
+	 * and its owner would read the tasks' keys. */
 	key = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 	if (key < 0 && errno == ENOSYS)
 		return 0;
 	if (key < 0)
 		return err_set(err, -errno, "make a session keyring for the tasks");
-	/* EDQUOT: the user has as many keys as it may. Root's own then, which tasks may use all the
-	 * same, for they possess it. */
+	/* EDQUOT: the user has reached its quota of keys. The keyring stays root's then; tasks
+	 * can use it, since they possess it. */
 	if (syscall(SYS_keyctl, KEYCTL_CHOWN, key, id->uid, id->gid) < 0 && errno != EDQUOT)
 		return err_set(err, -errno, "give the tasks' session keyring to %s", id->user_name);
 	return 0;
@@ -337,7 +337,7 @@ static _noreturn_ void execute_child(int (*execute)(void *userdata), void *userd
 	process_default_signals();
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	r = execute(userdata);
-	(void)!write(error_fd, &r, sizeof(r)); /* else the exit status has less detail */
+	(void)!write(error_fd, &r, sizeof(r)); /* without it the exit status has less detail */
 	_exit(STATUS_FAILED);
 }
 
@@ -360,7 +360,8 @@ int process_execute(int (*execute)(void *userdata), void *userdata, struct pidre
 	error_fd = close_fd(error_fd);
 	r = pidref_open(pid, 0, &process);
 	if (r < 0)
-		(void)kill(pid, SIGKILL); /* our child, not waited for: it can be no other */
+		(void)kill(pid,
+			SIGKILL); /* our child, not yet reaped: the pid can't have been reused */
 	else if (read(read_fd, &error, sizeof(error)) == (ssize_t)sizeof(error))
 		r = error;
 	if (r < 0) {
@@ -435,7 +436,7 @@ int stdfd_reopen(int fd, int access)
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (!S_ISFIFO(st.st_mode) && !isatty(fd))
-		return -EINVAL; /* to open another device again can move it: a tape rewinds */
+		return -EINVAL; /* opening another device again can have effects: a tape rewinds */
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	own = open(path, access | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	return own < 0 ? -errno : stdfd_move_above(own);

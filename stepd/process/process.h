@@ -17,27 +17,26 @@ struct identity;
 struct pidref;
 
 /* At the start of main: opens /dev/null where 0, 1 or 2 is closed, marks all other descriptors
- * O_CLOEXEC, and gives every signal the disposition that a task shall have: default. A caller's
- * wish to ignore SIGHUP (nohup) holds for the agent by a handler that does nothing, which an exec
- * resets. What else would end an agent and leave its step alone gets the same, SIGPIPE and SIGXFSZ
- * too: writes fail instead. SIGTTIN and SIGTTOU are blocked,
- * so that a terminal gives EIO. */
+ * O_CLOEXEC, and sets every signal to its default disposition, for the tasks. A SIGHUP that the
+ * caller ignored (nohup) gets a handler that does nothing for the agent, which an exec resets.
+ * Other signals that would end an agent without its step get the same, SIGPIPE and SIGXFSZ too:
+ * writes fail instead. SIGTTIN and SIGTTOU are blocked, so that a terminal gives EIO. */
 int process_prepare(struct err *err) _must_check_;
 
-/* Closes what the caller left open above 2, but for those in retained (-1: none), once those
- * are known and before the agent opens its own: a task could open them anew before its exec, past
- * the permissions of their paths. */
+/* Closes the descriptors above 2 that the caller left open, except those in retained (-1: none),
+ * before the agent opens its own: a task could reopen them before its exec, past the permissions
+ * of their paths. */
 void process_close_inherited(const int *retained, size_t retained_count);
 
 /* Blocks signals for good and returns a non-blocking descriptor that reports them. A SIGHUP that
- * the caller ignores stays so. -errno: nothing is blocked. */
+ * the caller ignored stays ignored. -errno: nothing is blocked. */
 int process_watch_signals(const int *signals, size_t signals_count, struct err *err) _must_check_;
 
 /* The same for SIGCHLD and the signals that end, suspend, resume or upgrade a step: from here on
- * none of them can end the agent with something left behind. */
+ * none of them can end the agent before it has cleaned up. */
 int process_catch_signals(struct err *err) _must_check_;
 
-/* Whether the caller wanted SIGHUP to be ignored. */
+/* Whether the caller ignored SIGHUP. */
 bool process_ignores_hup(void);
 
 /* Instead of process_prepare() and process_catch_signals(), for a program that an agent has
@@ -49,15 +48,15 @@ int process_continue(bool ignore_hup, struct err *err) _must_check_;
 void process_default_signals(void);
 
 /* Starts a child that executes a program: execute() runs in it, with every signal at its default
- * and none blocked, and returns only on failure, with -errno. 0 once the program has been executed;
- * else -errno, and there is no child. */
+ * and none blocked, and returns only on failure, with -errno. 0 once the program has been
+ * executed; on -errno no child is left. */
 int process_execute(
 	int (*execute)(void *userdata), void *userdata, struct pidref *ret_process) _must_check_;
 
-/* The agent's own standing, and what to give tasks back. */
+/* The agent's own settings, and those to be restored for tasks. */
 struct process_saved {
 	struct rlimit nofile;   /* before it was raised */
-	char oom_score_adj[16]; /* what tasks shall have; "" to leave it */
+	char oom_score_adj[16]; /* for tasks; "" to leave it */
 };
 
 /* Whether a user may trace a process of root's once it has become that user, as fs.suid_dumpable 1
@@ -67,36 +66,35 @@ bool process_is_exposed(void);
 /* Whether this process has a controlling terminal. */
 bool process_has_terminal(void);
 
-/* Leaves the session that it was started in, unless that has a terminal: the kernel lets processes
- * of any user send SIGCONT within a session, and shares the processors out by sessions. A leader of
- * a process group has to stay: nothing is done then, nor where there is a terminal. */
+/* Leaves the session that it was started in, unless that has a terminal: the kernel lets
+ * processes of any user send SIGCONT within a session, and groups processes by session when it
+ * schedules them. A process group's leader can't leave: it stays, as with a terminal. */
 void process_leave_session(void);
 
-/* Becomes a child subreaper, leaves its session (above), raises its descriptor limit, protects
- * itself from the OOM killer where it may. */
+/* Becomes a child subreaper, leaves its session (above), raises its descriptor limit, and
+ * protects itself from the OOM killer if permitted. */
 int process_become_agent(struct process_saved *ret_saved, struct err *err) _must_check_;
 
-/* Where the standard output or error is a terminal, which is open for reading, too, most times:
- * opens it anew for writing alone, for the agent and for tasks that have it. Another user's
- * must not read what is typed for the agent's. Does nothing for the agent's own user. */
+/* A terminal as standard output or error is usually open for reading, too: reopens it for writing
+ * only, for the agent and the tasks that share it. Another user's tasks must not read what is
+ * typed for the agent's user. Does nothing for tasks of the agent's own user. */
 int process_narrow_terminals(const struct identity *id, struct err *err) _must_check_;
 
-/* A session keyring for the tasks, theirs and empty: those of another user must not hold the
- * agent's. A kernel without keyrings needs none. */
+/* An empty session keyring for the tasks: another user's tasks must not hold the agent's keyring.
+ * Does nothing on a kernel without keyrings. */
 int process_new_keyring(const struct identity *id, struct err *err) _must_check_;
 
 /* ---- descriptors beside the standard ones -------------------------------------------------- */
 
-/* Descriptors beside the standard ones. O_NONBLOCK belongs to an open file, which the agent's 0, 1
- * and 2 share with the process that started it: it is never set there, but on an open file of our
- * own. */
+/* Descriptors beside the standard ones. O_NONBLOCK belongs to an open file, which the agent's 0,
+ * 1 and 2 share with the process that started it: it is set only on an open file of our own. */
 
-/* What this process was started with as 0, 1 or 2. False where it was closed, and where one of our
- * own (O_CLOEXEC) descriptors has taken the number since. */
+/* Whether fd (0, 1 or 2) is the descriptor that this process was started with. False if it was
+ * closed, and if one of our own (O_CLOEXEC) descriptors has taken the number since. */
 bool stdfd_inherited(int fd);
 
-/* Takes fd and gives it, or its copy where it is one of 0, 1 and 2, so that a child's dup2() to
- * those can't overwrite it. -errno: fd is closed. */
+/* Takes fd and returns it, or a copy of it above 2 where it is 0, 1 or 2, so that a child's
+ * dup2() to those can't overwrite it. -errno: fd is closed. */
 int stdfd_move_above(int fd) _must_check_;
 
 /* A pipe, both ends above 2 and O_CLOEXEC; ours (ends[0] if we_read) does not block. */
@@ -104,8 +102,8 @@ int stdfd_pipe(bool we_read, int ret_ends[2]) _must_check_;
 
 int stdfd_set_nonblock(int fd, bool on) _must_check_;
 
-/* Opens the FIFO, pipe or terminal behind fd once more, not blocking, for O_RDONLY or O_WRONLY.
- * -errno where that can't be: another kind, another user's, or the other end is closed. */
+/* Reopens the FIFO, pipe or terminal behind fd, non-blocking, for O_RDONLY or O_WRONLY. -errno
+ * for another kind of file, another user's, or where the other end is closed. */
 int stdfd_reopen(int fd, int access) _must_check_;
 
 #endif

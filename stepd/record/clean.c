@@ -30,7 +30,7 @@ int leftover_error(const char *label, struct err *err)
 		label, label);
 }
 
-/* 1 if the container has members. None where it is gone, or the directory above it is. */
+/* 1 if the container has members, 0 if not or if it is gone. */
 static int has_members(const char *plugin_dir, const struct step_entry *entry)
 {
 	_cleanup_proctrack_ struct proctrack *pt = NULL;
@@ -64,7 +64,7 @@ static int check_entry(const struct step_entry *entry, void *userdata)
 	return restored < 0 ? restored : r;
 }
 
-/* A tracker whose containers hang nowhere: by the tasks. */
+/* For a tracker without a container directory: by the tasks. */
 static int tasks_live(int dir_fd)
 {
 	_cleanup_state_doc_ struct state_doc state = {0};
@@ -81,8 +81,8 @@ static int tasks_live(int dir_fd)
 	return r;
 }
 
-/* Whether processes of the step in that directory live: 1, 0, or -errno where it can't be found
- * out. Nothing is touched. */
+/* Whether processes of the step in that directory live: 1, 0, or -errno where that can't be
+ * determined. Changes nothing. */
 static int leftover_lives(int dir_fd, const char *plugin_dir)
 {
 	int r = tasks_live(dir_fd);
@@ -107,7 +107,7 @@ int leftover_check(
 #define SOME_MOST    8  /* entries that an agent checks when it starts */
 #define CLEANED_MOST 2  /* and cleans */
 
-/* A step without processes ends as fast as its result can be written. */
+/* A step without processes ends as soon as its result is written. */
 #define SETTLE_PATIENCE_MS 5000
 
 const char *const clean_names[CLEAN_WHAT_MAX] = {
@@ -123,7 +123,7 @@ static bool has(int dir_fd, const char *name)
 
 /* ---- results ------------------------------------------------------------------------------- */
 
-/* Whether the result's time is over; false for what has none. It is the first member. */
+/* Whether the result has expired; false without an expiry time, which is the first member. */
 static bool is_expired(int dir_fd)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "result.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -138,18 +138,18 @@ static bool is_expired(int dir_fd)
 	return at && strtoll(at + strlen(key), NULL, 10) < (long long)clock_wall_usec();
 }
 
-/* What stands alone in its directory, with a lock at most. */
+/* Removes a directory that holds a single file beside the lock. */
 static bool is_result_only(int dir_fd)
 {
 	return has(dir_fd, "result.json") && !has(dir_fd, "state.json");
 }
 
-/* True if it is gone. */
+/* True if it has been removed. */
 static bool remove_result(int runtime_fd, int dir_fd, const char *name)
 {
 	_cleanup_close_ int lock_fd = registry_lock_for_cleaning(dir_fd);
 
-	/* An agent may have begun since. */
+	/* An agent may have started since. */
 	if (lock_fd < 0 || !is_result_only(dir_fd) || !is_expired(dir_fd))
 		return false;
 	(void)unlinkat(dir_fd, "result.json", 0);
@@ -164,7 +164,7 @@ struct cleaning {
 	int runtime_fd;
 	const char *runtime;
 	const char *plugin_dir;
-	const char *name; /* of the directory that is checked */
+	const char *name; /* of the checked directory */
 };
 
 static void clean_report_code(
@@ -194,8 +194,8 @@ static char *step_of(const char *name)
 	return step;
 }
 
-/* In a process of its own: what an adopter does to itself, and which tracker it has loaded, ends
- * with it. One that hangs is ended: a step can be adopted again. */
+/* In a process of its own: an adopter's changes to itself, and its loaded tracker, end with it.
+ * One that hangs is killed: the step can be adopted again. */
 static int settle_entry(const struct cleaning *c, const char *step)
 {
 	_cleanup_pidref_ struct pidref child = PIDREF_INIT;
@@ -213,7 +213,8 @@ static int settle_entry(const struct cleaning *c, const char *step)
 			;
 	}
 	if (!end.revents)
-		(void)kill(pid, SIGKILL); /* our child, not reaped: no stranger */
+		(void)kill(pid,
+			SIGKILL); /* our child, not yet reaped: the pid can't have been reused */
 	while (waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR)
 			return -errno;
@@ -244,7 +245,7 @@ static void clean_remains(const struct cleaning *c, int dir_fd)
 
 /* ---- one entry ----------------------------------------------------------------------------- */
 
-/* The first name that no agent writes, or NULL; in buf. */
+/* The first file name in the directory that no agent writes, or NULL; stored in buf. */
 static const char *find_strange(int dir_fd, char buf[NAME_MAX + 1])
 {
 	_cleanup_closedir_ DIR *dir = fs_opendir(dir_fd, ".");
@@ -259,14 +260,14 @@ static const char *find_strange(int dir_fd, char buf[NAME_MAX + 1])
 	return NULL;
 }
 
-/* Whether it is a directory that this user's agents may have made; else it is reported. */
+/* Whether this user's agents may have made the directory; if not it is reported. */
 static bool is_ours(const struct cleaning *c, int dir_fd, const struct stat *st)
 {
 	char strange[NAME_MAX + 1], text[NAME_MAX + 64];
 	struct stat state;
 
 	if (st->st_uid != geteuid() && geteuid() != 0)
-		return false; /* most are root's, and no affair of ours */
+		return false; /* most are root's and not reported */
 	if (st->st_uid != geteuid()) {
 		(void)snprintf(text, sizeof(text), "it belongs to uid %u", (unsigned)st->st_uid);
 		clean_report(c, CLEAN_ALONE, text);
@@ -356,7 +357,7 @@ static void report_nothing(const struct clean_found *found, void *userdata)
 	(void)userdata;
 }
 
-/* Cheap for the many whose agents live. True if there was something to be done. */
+/* Cheap for the many steps whose agents live. True if it has cleaned something. */
 static bool clean_if_due(const struct cleaning *c)
 {
 	_cleanup_close_ int fd = openat(c->runtime_fd, c->name, OPEN_DIR);

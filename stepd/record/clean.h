@@ -17,7 +17,7 @@ struct registry;
 enum clean_what {
 	CLEAN_RESULT,  /* an expired result */
 	CLEAN_REMAINS, /* what a dead agent left */
-	CLEAN_ALONE,   /* left alone; text has the reason */
+	CLEAN_ALONE,   /* left alone; text is the reason */
 	CLEAN_WHAT_MAX,
 };
 
@@ -28,14 +28,14 @@ struct clean_found {
 	enum clean_what what;
 	const char *directory; /* its name below the runtime directory */
 	const char *path;      /* the whole of it */
-	const char *text;      /* why; NULL: nothing */
-	int code;              /* of CLEAN_ALONE: 0, or -errno where something is wrong with it */
+	const char *text;      /* the reason, or NULL */
+	int code;              /* of CLEAN_ALONE: 0, or the -errno that it met */
 };
 
 typedef void (*clean_fn)(const struct clean_found *found, void *userdata);
 
-/* Brings a step ("n1/7.0") to its end that has no living process: 0 or -errno. The step's directory
- * shows whether it could. Runs in a process of its own, and may execute another program. */
+/* Ends a step ("n1/7.0") without living processes: 0 or -errno. The step's directory shows
+ * whether that succeeded. Runs in a process of its own, and may execute another program. */
 typedef int (*clean_settle_fn)(const char *step, const struct clean_options *options);
 
 struct clean_options {
@@ -47,28 +47,27 @@ struct clean_options {
 	void *userdata;
 };
 
-/* All of it. -errno only where the runtime directory itself can't be read. Waits for processes of
- * its own, which do the work. */
+/* Cleans the whole runtime directory. -errno only where that itself can't be read. Waits for its
+ * child processes, which do the work. */
 int clean_all(const struct clean_options *options, struct err *err) _must_check_;
 
-/* For an agent that starts, before it has a tracker: checks a few entries, from a position that
- * each agent chooses anew, and cleans at most two, without a report. Some tens of microseconds
- * where there is nothing to clean. */
+/* For a starting agent, before it has a tracker: checks a few entries, from a random position,
+ * and cleans at most two, without a report. Takes some tens of microseconds where there is
+ * nothing to clean. */
 void clean_some(
 	const char *runtime_dir, int runtime_fd, const char *plugin_dir, clean_settle_fn settle);
 
 /* ---- what a dead agent left ---------------------------------------------------------------- */
 
-/* What a dead agent of the same step left: processes in a container that is not where the new one
- * will be, such as the dead agent's scope. The tracker finds them only below the root that the
- * registry has. */
+/* A dead agent of the same step may have left processes in a container elsewhere, such as in its
+ * own scope. The tracker finds them only below the root that the registry recorded. */
 
-/* -EEXIST, with the message in err, if processes of an earlier agent's step live. Before the
- * tracker is opened: there is one of each in a process. */
+/* -EEXIST, with the message in err, if processes of an earlier agent's step live. To be called
+ * before the tracker is opened: a process can have only one of each. */
 int leftover_check(const struct registry *registry, const char *plugin_dir, const char *label,
 	struct err *err) _must_check_;
 
-/* The message alone. Returns -EEXIST. */
+/* Only sets the message. Returns -EEXIST. */
 int leftover_error(const char *label, struct err *err);
 
 #endif

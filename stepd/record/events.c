@@ -21,7 +21,7 @@
 /* What every line begins with. */
 #define HEAD "{\"sequence\":"
 
-/* Of the text; the rest of a line takes less than a fourth of it. */
+/* Bytes of the text; the rest of a line takes less than a fourth of that. */
 #define TEXT_MAX (EVENT_LINE_MAX - 1024)
 
 const char *const event_kind_names[EVENT_KIND_MAX] = {
@@ -41,7 +41,7 @@ const char *const event_kind_names[EVENT_KIND_MAX] = {
 	[EVENT_MPI_LOST] = "mpi_lost",
 };
 
-/* text as a JSON string's inside, at most size bytes of it: their number. */
+/* Writes text as the contents of a JSON string, at most size bytes; returns their number. */
 static size_t escape(char *out, size_t size, const char *text)
 {
 	size_t at = 0, n;
@@ -118,15 +118,16 @@ uint64_t event_get_sequence(const char *text, size_t size)
 /* Lines that are collected before they are written: some 256 starts of tasks. */
 #define COLLECT_MAX 32768u
 
-/* Where some events begin, evenly spread: when the table is full, every second goes. */
+/* The offsets of some events, evenly spread: when the table is full, every second mark is
+ * dropped. */
 #define MARKS_MAX 512u
 
-/* Bytes of the events of a step, and of each task of it, as they usually are. */
+/* Usual bytes of the events of a step, and of each of its tasks. */
 #define RESERVE_STEP_SIZE 4096u
 #define RESERVE_TASK_SIZE 384u
-#define RESERVE_MAX       (1u << 20) /* one step must not hold the file system of all */
+#define RESERVE_MAX       (1u << 20) /* one step must not fill the file system of all */
 
-/* In memory there is no more than this at a time; what is older is lost. */
+/* The most that memory holds at a time; older events are dropped. */
 #define MEMORY_MAX (4u << 20)
 
 struct mark {
@@ -134,16 +135,15 @@ struct mark {
 	off_t offset;
 };
 
-/* Offsets count on from the file into the memory that replaces it: [0, file_end) is in the
- * file, [memory_begin, end) in memory. Between them is what that memory had to forget. */
+/* Offsets continue from the file into the memory that replaces it: [0, file_end) is in the file,
+ * [memory_begin, end) in memory; the events between them were dropped. */
 struct events {
 	const struct log *log;
 	int file_fd;
 	int memory_fd; /* -1: there is none */
 	off_t file_end, memory_begin, end;
 	uint64_t last;         /* number of the last event */
-	uint64_t memory_first; /* of the first that is in memory, or will be; 0: the file takes all
-				*/
+	uint64_t memory_first; /* of the first event in memory; 0: all are in the file */
 	struct mark marks[MARKS_MAX];
 	size_t marks_count;
 	uint64_t mark_every; /* events */
@@ -216,11 +216,11 @@ static void use_memory(struct events *ev, int why)
 	log_warning(ev->log, "can't write '" EVENTS_FILE "': %s; %s", strerror(-why),
 		ev->memory_fd < 0 ? "there is no memory either, and events are lost"
 				  : "events are in memory from now on, the latest of them");
-	/* half a line would be taken for a whole one together with what follows it later */
+	/* half a line and the next line would be read as one */
 	(void)!ftruncate(ev->file_fd, ev->file_end);
 }
 
-/* Forgets what it has where this would make it grow beyond its bound. */
+/* Drops the events in memory if size more bytes would exceed the bound. */
 static int write_memory(struct events *ev, const char *text, size_t size)
 {
 	if (ev->memory_fd < 0)
@@ -249,7 +249,7 @@ static void write_collected(struct events *ev)
 			use_memory(ev, r);
 	}
 	if (r < 0 && write_memory(ev, ev->collected, size) < 0) {
-		/* as if it had been forgotten */
+		/* as if it had been dropped */
 		ev->memory_begin = ev->end + (off_t)size;
 		ev->memory_first = ev->last + 1;
 	}
@@ -319,7 +319,7 @@ static ssize_t read_at(const struct events *ev, off_t offset, char *buf, size_t 
 	return n < 0 ? -errno : n;
 }
 
-/* Over what is lost. */
+/* Skips the dropped events. */
 static void skip_hole(const struct events *ev, struct events_cursor *cursor)
 {
 	if (cursor->offset < ev->file_end || cursor->offset >= ev->memory_begin ||
@@ -345,7 +345,7 @@ ssize_t events_read(struct events *ev, struct events_cursor *cursor, char *buf, 
 	last = memrchr(buf, '\n', (size_t)n);
 	sequence = event_get_sequence(buf, (size_t)n);
 	if (!last || sequence == 0)
-		return -EBADMSG; /* somebody else has written there */
+		return -EBADMSG; /* another process has written to it */
 	if (sequence > cursor->next)
 		cursor->lost += sequence - cursor->next;
 	n = last + 1 - buf;
@@ -356,7 +356,7 @@ ssize_t events_read(struct events *ev, struct events_cursor *cursor, char *buf, 
 	return n;
 }
 
-/* From a mark to the line of the event from. */
+/* Moves from a mark to the line of the event from. */
 static int walk(struct events *ev, uint64_t from, struct events_cursor *cursor)
 {
 	_cleanup_free_ char *buf = malloc(COLLECT_MAX);
@@ -406,7 +406,7 @@ int events_seek(struct events *ev, uint64_t from, struct events_cursor *ret_curs
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* Takes over a dead agent's file, up to its last line that is whole and begins as it must. */
+/* Takes over a dead agent's file, up to its last complete line that begins correctly. */
 static int inherit(struct events *ev)
 {
 	_cleanup_free_ char *buf = malloc(COLLECT_MAX);
@@ -500,12 +500,12 @@ void events_reserve(struct events *ev, size_t tasks)
 {
 	size_t size = RESERVE_STEP_SIZE + tasks * RESERVE_TASK_SIZE;
 
-	/* On a full disk memory takes what does not fit. */
+	/* On a full disk the rest goes to memory. */
 	(void)!fallocate(ev->file_fd, FALLOC_FL_KEEP_SIZE, ev->end,
 		(off_t)(size < RESERVE_MAX ? size : RESERVE_MAX));
 }
 
-/* Within no events_begin(): what is collected then is written. */
+/* To be called outside events_begin(), so that no line is still collected. */
 void events_save(const struct events *ev, struct handover *h, json_t *object)
 {
 	json_t *marks = handover_put_array(h, object, "marks");
@@ -575,7 +575,7 @@ struct events *events_close(struct events *ev)
 
 /* ---- what has become of the tasks ---------------------------------------------------------- */
 
-/* More than its writer lets it grow to. */
+/* More than a writer's own bound. */
 #define HISTORY_SIZE_MAX (256u << 20)
 
 static bool is(const json_t *doc, const char *name, const char *value)
@@ -592,7 +592,7 @@ static bool get_end(const json_t *doc, struct history_end *end)
 		.lost = !json_is_integer(json_object_get(doc, "wait_status")),
 		.wait_status = (int)json_get_int(doc, "wait_status", 0),
 		.exit_code = (int)json_get_int(doc, "exit_code", 0),
-		/* of a spawn that failed, while the step went on */
+		/* of a failed spawn, while the step continued */
 		.on_request = strstr(json_get_text(doc, "text", ""), "on request"),
 		.time_usec = (uint64_t)json_get_int(doc, "time_usec", 0)};
 	return true;

@@ -45,7 +45,7 @@ enum event_kind {
 
 extern const char *const event_kind_names[EVENT_KIND_MAX];
 
-/* Members that are -1, or NULL, are left out. */
+/* Members that are -1 or NULL are omitted. */
 struct event {
 	enum event_kind kind;
 	const char *state;
@@ -59,17 +59,17 @@ struct event {
 		.count = -1                                                                        \
 	}
 
-/* Reserves the blocks that the events of a step of so many tasks usually take. */
+/* Reserves the disk blocks that the events of a step of that many tasks usually take. */
 void events_reserve(struct events *ev, size_t tasks);
 
-/* Opens the file in a step's directory: a new, empty one, or with inherit the one that is there,
- * whose last line is cut off where it is not whole. log outlives the object. */
+/* Opens the file in a step's directory: a new, empty one, or with inherit the existing one,
+ * without an incomplete last line. log outlives the object. */
 int events_open(int dir_fd, bool inherit, const struct log *log, struct events **ret_events,
 	struct err *err) _must_check_;
 struct events *events_close(struct events *ev);
 
-/* Lets the step's owner and the operator group read the file, as the method Events lets them; at
- * first only the agent's user may. */
+/* Grants the step's owner and the operator group read access to the file, as to the method
+ * Events; before, only the agent's user has it. */
 void events_set_readers(struct events *ev, uid_t owner, gid_t operators);
 
 /* At a re-exec (handover.h). Followers' cursors stay valid. */
@@ -77,13 +77,13 @@ void events_save(const struct events *ev, struct handover *h, struct json_t *obj
 int events_restore(const struct json_t *object, const struct log *log, struct events **ret_events,
 	struct err *err) _must_check_;
 
-/* Adds an event. NULL is fine: nothing is recorded. Between events_begin() and events_end() lines
- * are collected and written together. */
+/* Adds an event. ev may be NULL: nothing is recorded. Between events_begin() and events_end()
+ * lines are collected and written together. */
 void events_add(struct events *ev, const struct event *event);
 void events_begin(struct events *ev);
 void events_end(struct events *ev);
 
-/* The last number, 0 if there is none. */
+/* The last event's number, or 0. */
 uint64_t events_last(const struct events *ev);
 
 /* Calls fn after each write, until it is called with NULL. One listener. */
@@ -93,43 +93,44 @@ void events_set_listener(struct events *ev, void (*fn)(void *userdata), void *us
 struct events_cursor {
 	uint64_t next; /* number of the next event */
 	off_t offset;  /* where its line begins */
-	uint64_t lost; /* how many between were lost, to be reported first */
+	uint64_t lost; /* dropped events before it, to be reported first */
 };
 
-/* Stands before event number from, the first that is still there at least; 0: behind the last. */
+/* Sets the cursor before event number from, or before the oldest one still available; 0: after
+ * the last. */
 int events_seek(struct events *ev, uint64_t from, struct events_cursor *ret_cursor) _must_check_;
 
-/* Whole lines from the cursor on, at most size bytes, into buf, each ended by a newline: their
- * length, 0 where there is none, or -errno. The cursor moves behind them. */
+/* Copies complete lines from the cursor on, at most size bytes, to buf, each with its newline.
+ * Returns their length, 0 at the end, or -errno. The cursor moves past them. */
 ssize_t events_read(
 	struct events *ev, struct events_cursor *cursor, char *buf, size_t size) _must_check_;
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
-/* No line is longer, its newline and a NUL included: a longer text is cut. */
+/* The longest line, with its newline and a NUL: a longer text is cut. */
 #define EVENT_LINE_MAX 8192
 
-/* The event's JSON and a newline into line: its length without the NUL. */
+/* Writes the event's JSON and a newline to line; returns the length without the NUL. */
 size_t event_format(const struct event *event, uint64_t sequence, char line[EVENT_LINE_MAX]);
 
-/* The number of the event whose line begins at text, of which size bytes are there; 0: none does.
+/* The number of the event whose line begins at text, of size bytes; 0: no event's line does.
  */
 uint64_t event_get_sequence(const char *text, size_t size);
 
 /* ---- what has become of the tasks ---------------------------------------------------------- */
 
-/* A task that had ended, by events.jsonl. */
+/* A task that has ended according to events.jsonl. */
 struct history_end {
 	uint32_t rank;
-	bool lost; /* how was not known then either */
+	bool lost; /* the status was not known then either */
 	int wait_status;
 	int exit_code;
 	bool on_request;    /* the end of the step had been requested */
 	uint64_t time_usec; /* since the epoch */
 };
 
-/* Calls ended for each task_exit in the file, in their order; lines that are not whole or not known
- * are passed over. 0, also where there is no file, or -errno. */
+/* Calls ended for each task_exit in the file, in order; skips incomplete and unknown lines. 0,
+ * also without a file, or -errno. */
 typedef void (*history_fn)(const struct history_end *end, void *userdata);
 int history_read(int dir_fd, history_fn ended, void *userdata) _must_check_;
 

@@ -18,7 +18,7 @@
 
 /* ---- the lock ------------------------------------------------------------------------------ */
 
-/* Not flock(2), which can't be tested without being taken. */
+/* Not flock(2): it can't be tested without taking it. */
 static int lock_bytes(int fd, int command, off_t from, off_t count)
 {
 	struct flock part = {
@@ -42,7 +42,7 @@ static int open_lock(int dir_fd)
 	return errno == ENOENT ? -ESTALE : -errno;
 }
 
-/* The one that removes a directory holds its lock: check whether it did. */
+/* Its remover holds the lock: checks whether the directory was removed meanwhile. */
 static int check_there(int fd, int dir_fd)
 {
 	struct stat a, b;
@@ -57,7 +57,7 @@ static void do_nothing(int signal)
 	(void)signal;
 }
 
-/* Waits for byte 0, at most so long. */
+/* Waits for byte 0, at most that long. */
 static int wait_for_lock(int fd, unsigned patience_ms)
 {
 	struct flock part = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
@@ -76,9 +76,9 @@ static int wait_for_lock(int fd, unsigned patience_ms)
 	return r == -EINTR ? -EWOULDBLOCK : r;
 }
 
-/* A descriptor that holds the lock. -EWOULDBLOCK: an agent lives; or one that was killed a moment
- * ago has children that have not closed it yet and share its open files. For these patience_ms is
- * waited. -ESTALE: the directory was removed meanwhile. */
+/* Returns a descriptor that holds the lock. -EWOULDBLOCK: an agent lives. The children of an
+ * agent that was just killed share its open files until they close them: the lock is awaited for
+ * patience_ms. -ESTALE: the directory was removed meanwhile. */
 static int registry_lock_for_agent(int dir_fd, unsigned patience_ms)
 {
 	_cleanup_close_ int fd = open_lock(dir_fd);
@@ -110,7 +110,7 @@ int registry_lock_for_cleaning(int dir_fd)
 #define CLAIM_TRIES_MAX 8
 #define PATIENCE_MS     5000
 
-/* Bytes by which state.json may grow from one time to the next. */
+/* Bytes by which state.json may grow between two writes. */
 #define STATE_GROWTH      1024
 #define STATE_TASK_GROWTH 64
 
@@ -120,13 +120,13 @@ struct registry {
 	int lock_fd;
 	char *name; /* below runtime_fd */
 	char *path;
-	pid_t agent_pid;                            /* of whom agent_start_ticks is; 0: nobody */
-	uint64_t agent_start_ticks;                 /* 0: not known, and the lock is what counts */
+	pid_t agent_pid;                            /* the process of agent_start_ticks; 0: none */
+	uint64_t agent_start_ticks;                 /* 0: not known, and the lock decides */
 	char *container_root;                       /* NULL: the backend needs none */
-	struct fs_spare next_state[2], next_result; /* with their blocks, in case they get scarce */
-	size_t next_used;                           /* which of the states' is used next */
-	bool inherited; /* a dead agent's state.json stands there still */
-	bool fresh;     /* a result that stands there is another's */
+	struct fs_spare next_state[2], next_result; /* with their disk blocks reserved */
+	size_t next_used;                           /* index of the next state's */
+	bool inherited;                             /* a dead agent's state.json still exists */
+	bool fresh;                                 /* an existing result is not this step's */
 };
 
 static int open_runtime_dir(const char *path, struct err *err)
@@ -145,7 +145,8 @@ static int open_runtime_dir(const char *path, struct err *err)
 	return r < 0 ? r : take_fd(&fd);
 }
 
-/* What agents that died in the middle of fs_write_atomic() left, under names that hold their pids.
+/* Removes the files of agents that died in fs_write_atomic(); their names hold those agents'
+ * pids.
  */
 static void remove_unfinished(int dir_fd)
 {
@@ -158,7 +159,7 @@ static void remove_unfinished(int dir_fd)
 	}
 }
 
-/* The lock goes last: until then nobody else begins here. */
+/* The lock goes last: until then no other agent starts here. */
 static const char *const step_files[] = {"state.json", "spec.json", "events.jsonl", "socket.agent",
 	"socket.owner", "socket", "script", "result.json", "lock"};
 
@@ -181,9 +182,10 @@ static void remove_files(struct registry *reg, bool retain_result)
 	clear_spares(reg);
 	for (i = 0; i < ARRAY_SIZE(step_files); i++) {
 		if (!retain_result || strcmp(step_files[i], "result.json") != 0)
-			(void)unlinkat(reg->dir_fd, step_files[i], 0); /* not every step has all */
+			(void)unlinkat(
+				reg->dir_fd, step_files[i], 0); /* not every step has every file */
 	}
-	if (!retain_result) /* what stays is found by the next agent */
+	if (!retain_result) /* the next agent finds the rest */
 		(void)unlinkat(reg->runtime_fd, reg->name, AT_REMOVEDIR);
 }
 
@@ -268,7 +270,7 @@ static void free_registry(struct registry *reg)
 {
 	if (!reg)
 		return;
-	/* Not removed here: this may be a trial, and the files another process's. */
+	/* Not removed here: this may be a trial, while the files belong to another process. */
 	free(reg->next_state[0].temp);
 	free(reg->next_state[1].temp);
 	free(reg->next_result.temp);
@@ -284,7 +286,7 @@ static void free_registry(struct registry *reg)
 	free(reg);
 }
 
-/* The path is given to tasks, in other directories: it is made absolute. */
+/* Tasks in other directories get the path: it is made absolute. */
 static int make_names(
 	struct registry *reg, const char *runtime, const stepd_step_rec_t *job, struct err *err)
 {
@@ -324,7 +326,7 @@ static int open_registry(const char *runtime_dir, const stepd_step_rec_t *job, b
 	reg->dir_fd = reg->lock_fd = -1;
 	reg->next_state[0] = reg->next_state[1] = reg->next_result = FS_SPARE_INIT;
 	(void)snprintf(label, sizeof(label), "%u.%s", job->job_id, job->step_name);
-	mask = umask(022); /* the step's user reaches its script, and all what runs here */
+	mask = umask(022); /* the step's user reads its script here, and all users the states */
 	reg->runtime_fd = r = open_runtime_dir(runtime, err);
 	if (r >= 0)
 		r = make_names(reg, runtime, job, err);
@@ -377,7 +379,7 @@ int registry_get_lock_fd(const struct registry *reg)
 	return reg->lock_fd;
 }
 
-/* It is the same in each state that an agent publishes. */
+/* It is the same in every state that this agent publishes. */
 static void learn_start(struct registry *reg, pid_t agent_pid)
 {
 	struct procstat st;
@@ -388,7 +390,7 @@ static void learn_start(struct registry *reg, pid_t agent_pid)
 	reg->agent_pid = agent_pid;
 }
 
-/* With what others have for it. NULL: no memory. */
+/* Together with the members of more. NULL: no memory. */
 static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *job,
 	const char *proctrack_type, const char *state)
 {
@@ -438,7 +440,7 @@ static int reserve_public(
 	return r;
 }
 
-/* The tasks' pids and what else is not known yet. */
+/* For the tasks' pids and other members not known yet. */
 static size_t next_state_size(const stepd_step_rec_t *job, size_t size)
 {
 	return size + STATE_GROWTH + (size_t)job->node_tasks * STATE_TASK_GROWTH;
@@ -451,10 +453,10 @@ static void reserve_state(struct registry *reg, size_t i, const stepd_step_rec_t
 			reg, i ? "state.json.1" : "state.json.0", &reg->next_state[i], size);
 }
 
-/* The next state's blocks are reserved before this one can be read: whoever sees it and fills the
- * file system takes them no more. They are reserved for two states, since what is replaced gives
- * its blocks back only when its last reader has closed it; without any the next one takes its
- * chance. */
+/* The next state's blocks are reserved before this one can be read, so that a reader that fills
+ * the file system can't take them. They are reserved for two states, since a replaced file frees
+ * its blocks only when its last reader has closed it; without a reservation the next write may
+ * fail. */
 static int publish_text(struct registry *reg, const stepd_step_rec_t *job, const char *text)
 {
 	size_t size = next_state_size(job, strlen(text)), now = reg->next_used;
@@ -503,7 +505,8 @@ int registry_store_spec(struct registry *reg, const char *text, struct err *err)
 	_cleanup_close_ int fd = -1;
 	int r;
 
-	/* As long as there is no state.json of ours nobody reads it: it need not be whole before.
+	/* Nothing reads it before this agent's state.json exists: it need not be replaced
+	 * atomically.
 	 */
 	fd = openat(reg->dir_fd, "spec.json", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 		0600);
@@ -531,7 +534,7 @@ struct registry *registry_close(struct registry *reg)
 	if (reg && !reg->inherited)
 		remove_files(reg, false);
 	else if (reg)
-		clear_spares(reg); /* its own; the rest is the dead agent's */
+		clear_spares(reg); /* its own descriptors; the files stay the dead agent's */
 	free_registry(reg);
 	return NULL;
 }
@@ -571,7 +574,7 @@ static int restore_spare(
 	int fd = handover_get_fd(saved, "fd");
 
 	if (fd < 0)
-		return 0; /* an agent that knew nothing of it */
+		return 0; /* written by an agent without that field */
 	spare->fd = fd;
 	return handover_copy_text(h, saved, "temp", &spare->temp) < 0 || !spare->temp ? -EPROTO : 0;
 }
@@ -591,7 +594,7 @@ void registry_save(const struct registry *reg, struct handover *h, json_t *objec
 	save_spare(&reg->next_result, h, object, "next_result");
 }
 
-/* What is missing, a registry can't do without. */
+/* All members are required. */
 static int registry_restore_fields(
 	struct registry *reg, const struct handover *h, const json_t *object)
 {

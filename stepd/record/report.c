@@ -37,8 +37,8 @@ static bool is_below(const char *path, const char *dir)
 	return strncmp(path, dir, strlen(dir)) == 0;
 }
 
-/* Whether path is, or can become, a file to be replaced: 1; is something to write to: 0. The links
- * of /dev and /proc are never replaced, and no other is followed. */
+/* 1: path is, or can become, a file to be replaced; 0: it is to be written to. The links of /dev
+ * and /proc are never replaced, and no other is followed. */
 static int is_replaceable(const char *path)
 {
 	struct stat st;
@@ -149,8 +149,8 @@ struct trace {
 	uint64_t start_ns;
 	struct trace_event *v;
 	size_t n, capacity;
-	bool lost;     /* for want of memory: noted in the file */
-	json_t *names; /* of events that another program has noted: their texts */
+	bool lost;     /* lost for lack of memory: noted in the file */
+	json_t *names; /* the texts of events of the previous program */
 };
 
 struct trace *trace_new(uint64_t start_ns)
@@ -183,7 +183,8 @@ void trace_task(
 	trace_add(t, &(struct trace_event){name, rank, begin_ns, end_ns});
 }
 
-/* One complete event ("ph": "X"), microseconds as Chrome has them. Row 0 is the agent's. */
+/* One complete event ("ph": "X"), times in microseconds, as Chrome expects. Row 0 is the agent's.
+ */
 static json_t *trace_pack_event(const struct trace *t, const struct trace_event *e)
 {
 	return json_pack("{s:s, s:s, s:f, s:f, s:i, s:I}", "name", e->name, "ph", "X", "ts",

@@ -17,35 +17,35 @@ struct handover;
 struct json_t;
 struct trace;
 
-/* How long the step's end waits for a reader that takes nothing. */
+/* How long the step's end waits for a reader that does not read. */
 #define REPORT_PATIENCE_MS 2000
 
-/* Text to the file path: a regular one is replaced whole, with sync on the disk; a device, pipe or
- * the like is written to. 0 or -errno; -ETIMEDOUT: its reader takes nothing. */
+/* Writes text to the file path: a regular file is replaced atomically, with sync on the disk; a
+ * device, pipe or the like is written to. 0 or -errno; -ETIMEDOUT: its reader does not read. */
 int report_store(const char *path, const char *text, bool sync) _must_check_;
 
-/* Whether report_store() could do it, as far as that is known before: 0 or -errno. */
+/* Whether report_store() could write there, as far as that can be checked before: 0 or -errno. */
 int report_check(const char *path) _must_check_;
 
-/* The descriptor that path names by its number ("/dev/fd/63", as a shell's >(...) gives it), which
- * only the process knows that was started with it; -1: it names none. path may be NULL. */
+/* The descriptor that path names by its number ("/dev/fd/63", as from a shell's >(...)), which
+ * exists only in the process that was started with it; -1: path names none. path may be NULL. */
 int report_descriptor_of(const char *path);
 
-/* For what is written bit by bit: a new file that replaces path if that is a regular one, else
- * the device or pipe, non-blocking. The descriptor, or -errno. */
+/* For output in pieces: opens a new file that replaces path if that is a regular one, else the
+ * device or pipe, non-blocking. Returns the descriptor, or -errno. */
 int report_open(const char *path) _must_check_;
 
-/* All of text to fd, or -errno. */
+/* Writes all of text to fd. 0 or -errno. */
 int report_write(int fd, const char *text) _must_check_;
 
-/* Writes what a reader takes, and waits at most so long for it to take more. Returns how much it
- * took in all, which is less than size if it paused, or -errno. The descriptor may be shared with
- * the tasks: its flags stay as they are, and pieces are so small that a reader that is ready takes
- * them. */
+/* Writes as much as the reader reads, and waits at most that long for it to read more. Returns
+ * how much was written, which is less than size if the reader paused, or -errno. The descriptor
+ * may be shared with the tasks: its flags stay as they are, and pieces are small enough not to
+ * block once it is writable. */
 ssize_t report_write_patiently(int fd, const char *text, size_t size, int patience_ms) _must_check_;
 
-/* A new reference to the text, whose bytes above 0x7f become '?' where they are not UTF-8: names of
- * files and commands may be any bytes, JSON's strings not. NULL: no memory. */
+/* A new JSON string of the text, in which bytes that are not UTF-8 become '?': names of files and
+ * commands may be any bytes, JSON strings may not. NULL: no memory. */
 struct json_t *report_json_text(const char *text);
 
 /* ---- the launch trace ---------------------------------------------------------------------- */
@@ -57,10 +57,10 @@ struct json_t *report_json_text(const char *text);
 /* start_ns is the agent's start. NULL: no memory. */
 struct trace *trace_new(uint64_t start_ns);
 
-/* A phase from begin_ns to now, in the agent's row. name is a literal. */
+/* Records a phase from begin_ns to now, in the agent's row. name is a literal. */
 void trace_phase(struct trace *t, const char *name, uint64_t begin_ns);
 
-/* A phase of one task, in its own row. */
+/* Records a phase of one task, in its own row. */
 void trace_task(
 	struct trace *t, const char *name, uint32_t rank, uint64_t begin_ns, uint64_t end_ns);
 

@@ -85,7 +85,7 @@ void added_clear(struct added *added)
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-/* Where it can't be had (a container without that file) it is "", which is equal to itself. */
+/* Where it can't be read (a container without that file) it is "", which equals itself. */
 static void read_boot_id(char boot_id[64])
 {
 	_cleanup_free_ char *text = NULL;
@@ -123,14 +123,14 @@ static json_t *pack_tasks(const struct state_doc *s)
 	return r == 0 ? take_ptr(array) : NULL;
 }
 
-/* When each of those was forked that have joined the step. */
+/* The times at which the tasks that joined the step were forked. */
 static json_t *pack_joined(const struct state_doc *s)
 {
 	json_t *array = json_array();
 	size_t i;
 
 	for (i = 0; i < s->tasks_count; i++) {
-		if (s->tasks[i].spawn) /* missing: not taken over */
+		if (s->tasks[i].spawn) /* missing: never adopted */
 			(void)json_array_append_new(array,
 				json_pack("[I, I]", (json_int_t)s->tasks[i].forked.least,
 					(json_int_t)s->tasks[i].forked.most));
@@ -173,7 +173,7 @@ static int err_bad(const json_error_t *why, struct err *err)
 		"state.json is not what an agent writes, or one of another version: %s", why->text);
 }
 
-/* One whose agent was newer: what a newer one adds is passed over, a new version means more. */
+/* A newer agent's document: its additional members are ignored; a new version is refused. */
 static int check_version(const json_t *doc, struct err *err)
 {
 	json_int_t version = json_integer_value(json_object_get(doc, "version"));
@@ -212,7 +212,7 @@ static int unpack_registry(json_t *doc, struct state_doc *s, struct err *err)
 	return 0;
 }
 
-/* What an agent of another version may not have written has a default. */
+/* Members that an agent of another version may lack have defaults. */
 static int unpack_own(json_t *doc, struct state_doc *s, struct err *err)
 {
 	json_int_t begin = 0, running = 0, since = 0, suspended = 0, adopted = 0;
@@ -306,7 +306,7 @@ static int unpack_tasks(const json_t *doc, struct state_doc *s, struct err *err)
 	return 0;
 }
 
-/* One that is not whole is none: no process is signalled by its pid alone. */
+/* An incomplete entry is invalid: no process is signalled by its pid alone. */
 static void unpack_service(const json_t *doc, struct recover_service *service)
 {
 	const json_t *object = json_object_get(doc, "mpi_service");

@@ -19,10 +19,10 @@ struct json_t;
 
 /* ---- added processes ----------------------------------------------------------------------- */
 
-/* The processes that were added to a step from outside, where its tracker has no state of its own
- * on the machine: once the agent is dead nothing but their numbers shows that they are the
- * step's. So they stand in state.json, each with its start time, before AddPid is answered. Those
- * that have ended are forgotten at the next one. */
+/* The processes that were added to a step from outside, where its tracker has no state outside
+ * the agent: once the agent is dead only their pids show that they belong to the step. So
+ * state.json lists them, each with its start time, before AddPid is replied to. Ended ones are
+ * dropped at the next AddPid. */
 
 struct added_process {
 	pid_t pid;
@@ -40,37 +40,38 @@ int added_note(struct added *added, pid_t pid, uint64_t start_ticks);
 /* An array of [pid, start time], or NULL without memory. */
 struct json_t *added_pack(const struct added *added);
 
-/* What added_pack() made in another program, of which that counts which lives. Anything else in it
- * is passed over. 0 or -ENOMEM. */
+/* Reads another program's added_pack(): the processes that still live. Anything else in it is
+ * ignored. 0 or -ENOMEM. */
 int added_unpack(struct added *added, const struct json_t *array);
 
 void added_clear(struct added *added);
 
 /* ---- the document -------------------------------------------------------------------------- */
 
-/* Between which clock ticks since boot (field 22 of /proc/PID/stat) the tasks were forked. They
- * were not reaped before the later one: a process that has a task's pid and began then is the task.
- * Each task's own would cost a read of /proc for each, before the first may run. */
+/* The clock ticks since boot (field 22 of /proc/PID/stat) between which the tasks were forked. No
+ * task was reaped before the later one: a process that has a task's pid and started between them
+ * is the task. Each task's own time would cost a read of /proc for each, before the first may
+ * run. */
 struct fork_ticks {
 	uint64_t least, most; /* 0: none was forked */
 };
 
-/* The MPI service process, which is no member of the container and goes on without its agent: a
- * process that has this pid and began at another time is another. */
+/* The MPI service process, which is not a member of the container and survives its agent: a
+ * process with this pid and another start time is a different one. */
 struct recover_service {
 	pid_t pid; /* 0: there is none */
 	uint64_t start_ticks;
 };
 
 struct recover {
-	uint64_t running_ns; /* since when the tasks have run; 0: they have not */
+	uint64_t running_ns; /* when the tasks started to run; 0: they have not */
 	struct fork_ticks forked;
 	uint32_t adopted; /* how often it was taken over */
-	char boot_id[64]; /* once it was needed; "": it can't be had, or was not needed yet */
+	char boot_id[64]; /* "": it can't be read, or was not needed yet */
 	struct recover_service service;
 };
 
-/* Those that have joined the step stand behind those that it began with. */
+/* Tasks that joined the step follow those that it began with. */
 struct state_task {
 	uint32_t rank;
 	pid_t pid;                /* 0: it had ended */
@@ -93,9 +94,9 @@ struct state_doc {
 	const char *proctrack, *container_root; /* root: NULL for none */
 	uint64_t cont_id;
 	pid_t agent_pid;
-	bool same_boot; /* else pids and times mean nothing any more */
+	bool same_boot; /* else pids and times are meaningless */
 	uint64_t begin_ns, suspended_since_ns, suspended_ns;
-	bool suspending; /* it was requested, and is not done */
+	bool suspending; /* requested and not done yet */
 	struct recover recover;
 	const char *result_file, *sample_file, *plugin_dir; /* NULL: none */
 	uint64_t sample_interval_ms, keep_result_ms;
@@ -104,17 +105,17 @@ struct state_doc {
 	size_t tasks_count;
 };
 
-/* All from gid on but same_boot: a new reference, or NULL for want of memory. Takes added
- * (added_pack()) over. */
+/* Packs all members from gid on but same_boot: a new reference, or NULL without memory. Takes
+ * ownership of added (added_pack()). */
 struct json_t *state_doc_pack(struct state_doc *s, struct json_t *added);
 
-/* That: 0, -EBADMSG or -ENOMEM. Its strings are doc's, which stays the caller's; its tasks are for
- * state_doc_clear(), also where it fails. */
+/* Reads state_doc_pack()'s document: 0, -EBADMSG or -ENOMEM. The strings are borrowed from doc,
+ * which stays the caller's; state_doc_clear() frees the rest, also after a failure. */
 int state_doc_unpack(struct json_t *doc, struct state_doc *ret_doc, struct err *err) _must_check_;
 
 /* Reads state.json below dir_fd: 0, -ENOENT, or -EBADMSG for one that is not an agent's, or of an
- * agent whose version means more than this one knows. Fields that another version may lack have
- * defaults, and those that it has beside them are passed over. */
+ * agent of an unknown version. Fields that another version may lack have defaults, and additional
+ * ones are ignored. */
 int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err) _must_check_;
 void state_doc_clear(struct state_doc *doc);
 #define _cleanup_state_doc_ _cleanup_(state_doc_clear)

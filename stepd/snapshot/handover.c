@@ -15,7 +15,7 @@
 struct handover {
 	json_t *root;
 	bool trial;
-	/* writing: what is behind the document, and the descriptors that survive */
+	/* writing: the bytes after the document, and the descriptors that survive */
 	struct buffer bytes;
 	int *fds;
 	size_t fds_count, fds_capacity;
@@ -61,7 +61,7 @@ static void handover_no_memory(struct handover *h)
 	handover_fail(h, -ENOMEM, "save the agent's state: no memory");
 }
 
-/* The value stays borrowed, NULL where it could not be put. */
+/* Returns value, borrowed, or NULL if it could not be added. */
 static json_t *put(struct handover *h, json_t *object, const char *name, json_t *value)
 {
 	if (object && json_object_set_new(object, name, value) == 0)
@@ -127,7 +127,7 @@ void handover_put_json_take(struct handover *h, json_t *object, const char *name
 	(void)put(h, object, name, value);
 }
 
-/* With a NUL behind them, so that texts can be read where they stand. */
+/* With a NUL after each text, so that texts can be read in the mapping. */
 void handover_put_bytes(
 	struct handover *h, json_t *object, const char *name, const void *data, size_t size)
 {
@@ -361,7 +361,7 @@ struct handover *handover_free(struct handover *h)
 		return NULL;
 	json_decref(h->root);
 	if (h->map)
-		(void)munmap(h->map, h->map_size); /* what mmap() gave: can't fail */
+		(void)munmap(h->map, h->map_size); /* mapped by mmap(): can't fail */
 	buffer_clear(&h->bytes);
 	free(h->fds);
 	free(h);

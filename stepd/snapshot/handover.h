@@ -30,7 +30,7 @@ struct handover;
 /* version is this program's. NULL: no memory. */
 struct handover *handover_new(const char *version);
 
-/* The whole. Borrowed, as all objects and arrays here. */
+/* The root object. Borrowed, as all objects and arrays here. */
 json_t *handover_root(const struct handover *h);
 
 json_t *handover_put_object(struct handover *h, json_t *object, const char *name);
@@ -43,7 +43,7 @@ void handover_append_text(struct handover *h, json_t *array, const char *text);
 void handover_put_int(struct handover *h, json_t *object, const char *name, int64_t value);
 void handover_put_bool(struct handover *h, json_t *object, const char *name, bool value);
 
-/* Any bytes but NUL. NULL is left out. */
+/* Any bytes but NUL. NULL is omitted. */
 void handover_put_text(struct handover *h, json_t *object, const char *name, const char *text);
 void handover_put_bytes(
 	struct handover *h, json_t *object, const char *name, const void *data, size_t size);
@@ -52,39 +52,40 @@ void handover_put_bytes(
 void handover_put_strv(
 	struct handover *h, json_t *object, const char *name, const struct strv *texts);
 
-/* The number of a descriptor that the new program shall have. -1: there is none. */
+/* The number of a descriptor for the new program. -1: omitted. */
 void handover_put_fd(struct handover *h, json_t *object, const char *name, int fd);
 void handover_add_fd(struct handover *h, int fd);
 
-/* Takes over the reference; NULL from a failed json_pack() counts as no memory. */
+/* Takes ownership of the reference; NULL from a failed json_pack() counts as -ENOMEM. */
 void handover_put_json_take(struct handover *h, json_t *object, const char *name, json_t *value);
 
-/* When a timer that now has so many seconds left runs out, on CLOCK_MONOTONIC, and back: what the
- * change of programs takes is no time that it stands still. */
+/* Converts a timer's remaining seconds to its time of expiry on CLOCK_MONOTONIC, and back: the
+ * timer does not stop during the change of programs. */
 int64_t handover_deadline_ns(double left_sec);
 double handover_left_sec(int64_t deadline_ns);
 
-/* Something of the step can't be handed over: why, for people. The first reason stays. */
+/* Marks the step as impossible to hand over, with a reason for the message. The first reason
+ * stays. */
 void handover_fail(struct handover *h, int code, const char *why);
 
 /* The memfd, closed on exec, or -errno. */
 int handover_finish(struct handover *h, struct err *err) _must_check_;
 
-/* Lets the descriptors that were named survive an exec, or no more. 0 or -errno. */
+/* Lets the named descriptors survive an exec, or closes them on exec again. 0 or -errno. */
 int handover_set_inherited(const struct handover *h, bool inherited) _must_check_;
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* Reads the whole from fd, which is borrowed and stays where it stands. trial: nothing but this
- * process may be changed by what is made of it, which ends then. */
+/* Reads the document from fd, which is borrowed and keeps its offset. trial: restoring must have
+ * no effect outside this process, which exits afterwards. */
 int handover_open(int fd, bool trial, struct handover **ret_handover, struct err *err) _must_check_;
 
 bool handover_is_trial(const struct handover *h);
-const char *handover_get_version(const struct handover *h); /* its writer's */
+const char *handover_get_version(const struct handover *h); /* the writer's */
 
-/* json_get_int() and its like of base/json.h read the rest.
+/* json_get_int() and the others of base/json.h read the rest.
  *
- * In the handover's memory. NULL: it is missing. */
+ * The text is in the handover's memory. NULL: it is missing. */
 const char *handover_get_text(const struct handover *h, const json_t *object, const char *name);
 const char *handover_get_bytes(
 	const struct handover *h, const json_t *object, const char *name, size_t *ret_size);
@@ -93,14 +94,14 @@ const char *handover_get_bytes(
 int handover_copy_text(const struct handover *h, const json_t *object, const char *name,
 	char **ret_text) _must_check_;
 
-/* Adds what was put by handover_put_strv(), which may be nothing. 0 or -ENOMEM. */
+/* Appends the texts of handover_put_strv(), if any. 0 or -ENOMEM. */
 int handover_copy_strv(const struct handover *h, const json_t *object, const char *name,
 	struct strv *texts) _must_check_;
 
-/* An open descriptor, which is the caller's now; -1 where there is none. */
+/* An open descriptor, now the caller's; -1 if it was omitted. */
 int handover_get_fd(const json_t *object, const char *name);
 
-/* The sentence for a part that is not as it must be. Returns -EPROTO. */
+/* Sets the message for an invalid part. Returns -EPROTO. */
 int handover_err_part(const char *part, struct err *err);
 
 struct handover *handover_free(struct handover *h);

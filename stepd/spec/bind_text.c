@@ -5,7 +5,7 @@
 
 #include "stepd/base/parse.h"
 
-#define NUMBER_MAX 65535u /* of a CPU or a NUMA node: more than any kernel has */
+#define NUMBER_MAX 65535u /* largest number of a CPU or NUMA node: above any kernel's */
 
 const char *const bind_cpu_names[BIND_CPU_MAX] = {
 	[BIND_CPU_NONE] = "none",
@@ -33,7 +33,7 @@ const char *const bind_mem_names[BIND_MEM_MAX] = {
 struct grammar {
 	const char *const *names;
 	size_t names_count;
-	uint32_t maps, masks; /* bits of the names that take such a list */
+	uint32_t maps, masks; /* bits of the names that take a list */
 	bool prefers;
 	const char *all; /* for messages */
 };
@@ -157,7 +157,7 @@ static int parse_list(struct bind_text *bind, const char *list, bool mask, struc
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* Takes "quiet", "verbose" and "prefer" off the front; *text is then the type, or NULL. */
+/* Removes leading "quiet", "verbose" and "prefer"; *text is then the type, or NULL. */
 static int take_modifiers(
 	const struct grammar *g, const char **text, struct bind_text *bind, struct err *err)
 {
@@ -240,7 +240,7 @@ int bind_text_parse_mem(const char *text, struct bind_text *ret_text, struct err
 
 int bind_text_parse_distribution(const char *text, uint32_t *ret_plane, struct err *err)
 {
-	/* Which nodes get which ranks was decided by who wrote the spec. */
+	/* The spec's author has already distributed the ranks over the nodes. */
 	static const char *const over_nodes[] = {"block:", "cyclic:", "arbitrary:", "*:"};
 	const char *here = text;
 	uint32_t plane;

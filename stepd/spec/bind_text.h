@@ -20,7 +20,7 @@ enum bind_cpu {
 	BIND_CPU_CORES,
 	BIND_CPU_SOCKETS,
 	BIND_CPU_LDOMS,
-	BIND_CPU_RANK, /* by local id: the CPUs in the order of their numbers */
+	BIND_CPU_RANK, /* by local id: the CPUs in numerical order */
 	BIND_CPU_MAP,
 	BIND_CPU_MASK,
 	BIND_CPU_RANK_LDOM, /* the same with NUMA nodes, for all CPUs of each */
@@ -52,7 +52,7 @@ struct bind_text {
 	bool quiet;   /* requested */
 	bool prefer;  /* mem_bind only */
 	unsigned how; /* enum bind_cpu or enum bind_mem */
-	char *list;   /* as it was written, behind the colon; NULL: it has none */
+	char *list;   /* the text after the colon; NULL: no list */
 	struct bind_item *items;
 	size_t items_count;
 };
@@ -61,12 +61,12 @@ struct bind_text {
 extern const char *const bind_cpu_names[BIND_CPU_MAX];
 extern const char *const bind_mem_names[BIND_MEM_MAX];
 
-/* 0 or -errno; err has what is wrong with the text, without the field's name. */
+/* 0 or -errno; err has the fault in the text, without the field's name. */
 int bind_text_parse_cpu(const char *text, struct bind_text *ret_text, struct err *err) _must_check_;
 int bind_text_parse_mem(const char *text, struct bind_text *ret_text, struct err *err) _must_check_;
 
-/* "block", "cyclic" or "plane=N", each of which may stand behind srun's distribution over nodes and
- * a colon. *ret_plane is how many tasks in turn go to a socket, 0 for as many as it takes. */
+/* "block", "cyclic" or "plane=N", each optionally preceded by srun's distribution over nodes and
+ * a colon. *ret_plane is the number of consecutive tasks on a socket, 0 for as many as fit. */
 int bind_text_parse_distribution(
 	const char *text, uint32_t *ret_plane, struct err *err) _must_check_;
 

@@ -6,14 +6,14 @@
 
 #define WIDTH_MAX 10
 
-/* One percent sign and what follows it. */
+/* A percent sign and its conversion. */
 struct field {
 	char letter;
 	int width;  /* 0: not given */
-	size_t len; /* of the whole, from the percent sign on */
+	size_t len; /* length of the whole, with the percent sign */
 };
 
-/* at points to a percent sign. -EINVAL where nothing known follows. */
+/* at points to a percent sign. -EINVAL if no known conversion follows. */
 static int parse_field(const char *at, struct field *ret_field)
 {
 	const char *p = at + 1;
@@ -71,7 +71,7 @@ int fname_check(const char *pattern, struct err *err)
 	return check_fields(pattern, &per_task, err);
 }
 
-/* A value can be any text a user chose; it may name a file but not lead elsewhere. */
+/* A user can choose any text as value; it must not lead to another directory. */
 static void put_value(FILE *f, const char *value)
 {
 	bool dots = value && (strcmp(value, ".") == 0 || strcmp(value, "..") == 0);
@@ -126,7 +126,7 @@ static void put_field(FILE *f, const struct field *field, const struct fname_var
 	}
 }
 
-/* Without replacing: only the backslashes go. */
+/* Without replacement: only removes the backslashes. */
 static void put_quoted(FILE *f, const char *pattern)
 {
 	for (; *pattern; pattern++) {

@@ -26,12 +26,12 @@ struct fname_vars {
 	const char *job_name;
 };
 
-/* Whether the pattern names another file for each task (holds %t). */
+/* Whether the pattern names a different file for each task (holds %t). */
 bool fname_per_task(const char *pattern);
 
-/* The name, from malloc(). -EINVAL: a percent sign that none of the above follows, named in err;
- * -ENAMETOOLONG. A '/' inside a replaced value (a user's job name) becomes '_', so that values
- * can't lead to another directory; a value of "." or ".." becomes "_" or "__". */
+/* The expanded name, from malloc(). -EINVAL: an unknown conversion, named in err; -ENAMETOOLONG.
+ * A '/' inside a replaced value (a user's job name) becomes '_', and a value "." or ".." becomes
+ * "_" or "__", so that values can't lead to another directory. */
 int fname_expand(const char *pattern, const struct fname_vars *vars, char **ret_name,
 	struct err *err) _must_check_;
 

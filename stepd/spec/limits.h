@@ -17,8 +17,8 @@
 struct json_t;
 
 enum limits_mode {
-	LIMITS_STRICT,      /* what can't be had is an error */
-	LIMITS_BEST_EFFORT, /* ... is warned of, and left out */
+	LIMITS_STRICT,      /* a limit that can't be set is an error */
+	LIMITS_BEST_EFFORT, /* ... is omitted, with a warning */
 	LIMITS_MODE_MAX,
 };
 
@@ -34,38 +34,38 @@ struct limits_device {
 
 /* All zero: none. */
 struct limits {
-	uint32_t set; /* bits 1u << enum stepd_limit; what is not in it stays as it is */
+	uint32_t set; /* bits 1u << enum stepd_limit; other limits stay as they are */
 	uint64_t number[STEPD_LIMIT_COUNT];
-	char *cpuset_cpus, *cpuset_mems; /* "": take the limit away */
-	struct limits_io *io;            /* all that are limited; none: take the limit away */
+	char *cpuset_cpus, *cpuset_mems; /* "": remove the limit */
+	struct limits_io *io;            /* all that are limited; none: remove the limit */
 	size_t io_count;
-	bool all_devices;              /* take the control of devices away */
-	struct limits_device *devices; /* allowed beside those that always are */
+	bool all_devices;              /* remove the device control */
+	struct limits_device *devices; /* allowed in addition to the defaults */
 	size_t devices_count;
 };
 
 void limits_clear(struct limits *limits);
 #define _cleanup_limits_ _cleanup_(limits_clear)
 
-/* Reads an object as in a spec's "limits". Errors begin with where. */
+/* Reads an object as in a spec's "limits". Messages begin with where. */
 int limits_from_json(const char *where, const struct json_t *doc, struct limits *ret_limits,
 	struct err *err) _must_check_;
 int limits_mode_parse(const char *text, enum limits_mode *ret_mode) _must_check_;
 
 /* ---- devices ------------------------------------------------------------------------------- */
 
-/* "c 195:*", "b 8:0" or "a *:*". access is left alone. */
+/* "c 195:*", "b 8:0" or "a *:*". access stays unchanged. */
 int limits_device_parse(const char *text, stepd_device_rule_t *ret_rule) _must_check_;
 
 /* "8:0" */
 int limits_device_parse_numbers(
 	const char *text, uint32_t *ret_major, uint32_t *ret_minor) _must_check_;
 
-/* Below /dev, as far as a text shows it. */
+/* Whether path is below /dev, judged by its text. */
 bool limits_device_is_path(const char *text);
 
 /* The type and the numbers of the device node at path. Symbolic links are followed only on the
- * file system that /dev itself is, where nobody but root makes any. */
+ * file system that /dev itself is, where only root can create them. */
 int limits_device_find(
 	const char *path, stepd_device_rule_t *ret_rule, struct err *err) _must_check_;
 

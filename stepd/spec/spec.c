@@ -111,7 +111,7 @@ unsigned spec_name_distance(const char *a, const char *b)
 		above = row;
 		row = spare;
 	}
-	/* Half of a short name changed is another name. */
+	/* A short name with half of its letters changed is a different name. */
 	return above[lb] * 2u > la ? FAR : above[lb];
 }
 
@@ -214,7 +214,7 @@ static bool spec_is_wrong(const struct err *err)
 int spec_check_object(
 	enum spec_table table, const struct spec_at *at, const json_t *value, struct err *err)
 {
-	json_t *object = (json_t *)value; /* the iterator's type; it changes nothing */
+	json_t *object = (json_t *)value; /* the iterator's signature lacks const */
 	const struct spec_field *fields;
 	const char *name;
 	json_t *member;
@@ -264,7 +264,7 @@ int spec_read_rows(enum spec_table table, void *into, const struct spec_at *at, 
 	fields = spec_table_get(table, &n);
 	for (i = 0; i < n && r == 0; i++)
 		r = read_field(&fields[i], into, at, value, err);
-	/* Who checks the object as a whole can't, if one of its fields was wrong. */
+	/* The object as a whole can't be checked if one of its fields is invalid. */
 	return r == 0 && collected_count(err) > before ? -EINVAL : r;
 }
 
@@ -276,7 +276,7 @@ int spec_read_object(enum spec_table table, void *into, const struct spec_at *at
 	return r < 0 ? r : spec_read_rows(table, into, at, value, err);
 }
 
-/* What names ranks can't be judged without these. */
+/* Fields that name ranks can't be checked without these. */
 static bool is_of_layout(const char *name)
 {
 	static const char *const names[] = {
@@ -314,7 +314,7 @@ int spec_row_bool(const struct spec_field *field, void *into, const struct spec_
 	return 0;
 }
 
-/* For an int, too: it is the same 32 bits. */
+/* For an int, too: both have 32 bits. */
 int spec_row_u32(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
@@ -390,7 +390,7 @@ static int report_syntax(const json_error_t *where, struct err *err)
 {
 	enum json_error_code code = json_error_code(where);
 
-	/* jansson reports nothing at all where its own allocation failed */
+	/* jansson sets no message where its own allocation failed */
 	if (code == json_error_out_of_memory || !where->text[0])
 		return spec_no_memory(err);
 	if (code == json_error_null_character || code == json_error_null_byte_in_key)
@@ -404,8 +404,8 @@ static int report_syntax(const json_error_t *where, struct err *err)
 		err, -EINVAL, "line %d, column %d: %s", where->line, where->column, where->text);
 }
 
-/* Parses text; a syntax error, a repeated field or a NUL names line and column. *ret_doc is a new
- * reference. */
+/* Parses text; the message of a syntax error, a repeated field or a NUL names line and column.
+ * *ret_doc is a new reference. */
 static int spec_json_load(const char *text, size_t size, json_t **ret_doc, struct err *err)
 {
 	json_error_t where;
@@ -438,7 +438,7 @@ int spec_json_load_fd(int fd, json_t **ret_doc, struct err *err)
 
 /* ---- the document as text ------------------------------------------------------------------ */
 
-/* A copy whose texts that are not UTF-8 are "?". Where memory is short there is less in it. */
+/* A copy with "?" instead of texts that are not UTF-8. Incomplete without memory. */
 static json_t *make_clean(const json_t *value)
 {
 	json_t *clean, *member;
@@ -459,9 +459,9 @@ static json_t *make_clean(const json_t *value)
 	return clean;
 }
 
-/* The document as text, for the agent that may have to take the step over; the caller frees it.
- * Arguments and variables of the command line may be bytes that JSON can't hold; that agent needs
- * none of these. NULL: no memory. */
+/* The document as text, for an agent that adopts the step; the caller frees it. Arguments and
+ * variables of the command line may be bytes that JSON can't hold; an adopter needs none of
+ * these. NULL: no memory. */
 static char *spec_dump(const json_t *doc)
 {
 	char *text = json_dumps(doc, JSON_COMPACT);
@@ -600,7 +600,7 @@ static int default_job_name(struct spec *spec, struct err *err)
 	if (spec->kind != STEPD_STEP_NORMAL)
 		return default_text(&spec->job_name, spec_kind_names[spec->kind], err);
 	while (spec->argv.n == 0 && o->ranks_count == 0)
-		o++; /* there is one: check_programs() */
+		o++; /* set: check_programs() */
 	program = spec->argv.n ? spec->argv.v[0] : o->argv.v[0];
 	slash = strrchr(program, '/');
 	return default_text(&spec->job_name, slash && slash[1] ? slash + 1 : program, err);
@@ -678,7 +678,7 @@ static int check_programs(const struct spec *spec, struct err *err)
 	for (i = 0; i < spec->overrides_count; i++)
 		covered += spec->overrides[i].argv.n > 0 ? spec->overrides[i].ranks_count : 0;
 	if (covered == spec->local_ntasks)
-		return 0; /* no rank is in two entries */
+		return 0; /* a rank is in one entry at most */
 	if (covered == 0)
 		return spec_bad(
 			err, SPEC_AT(NULL, "argv"), "is missing: there is no program to run");
@@ -766,7 +766,7 @@ static int read_draft(struct spec_draft *draft, struct err *err)
 		r = spec_read_phase(SPEC_PHASE_STEP, draft, err);
 	if (r == 0 && !draft->layout_wrong)
 		r = spec_read_ranks(draft, err);
-	/* The whole is judged, and made, of parts that are right. */
+	/* The spec is checked as a whole, and built, only from valid parts. */
 	if (r == 0 && !spec_is_wrong(err))
 		r = check_whole(&draft->spec, draft->doc, err);
 	if (r == 0 && spec_is_wrong(err))

@@ -35,10 +35,10 @@ enum spec_stream_mode {
 	SPEC_STREAM_INHERIT, /* the agent's own descriptor */
 	SPEC_STREAM_NONE,    /* /dev/null */
 	SPEC_STREAM_ALL,     /* stdin only: every task reads all of the agent's stdin */
-	SPEC_STREAM_RANK,    /* only this rank has the agent's stream, the others /dev/null */
+	SPEC_STREAM_RANK,    /* this rank has the agent's stream, the others /dev/null */
 	SPEC_STREAM_FILE,    /* a file, by a pattern */
-	SPEC_STREAM_STDOUT,  /* stderr only: where stdout goes */
-	SPEC_STREAM_TOOL,    /* stdin only: a pipe, which a tool fills (PMIx_IOF_push()) */
+	SPEC_STREAM_STDOUT,  /* stderr only: to stdout's destination */
+	SPEC_STREAM_TOOL,    /* stdin only: a pipe, filled by a tool (PMIx_IOF_push()) */
 	SPEC_STREAM_MODE_MAX,
 };
 
@@ -50,8 +50,8 @@ struct spec_stream {
 };
 
 enum spec_background {
-	SPEC_BACKGROUND_KILL, /* what tasks leave behind is killed when the last task has ended */
-	SPEC_BACKGROUND_WAIT, /* ... is waited for */
+	SPEC_BACKGROUND_KILL, /* remaining processes are killed when the last task has ended */
+	SPEC_BACKGROUND_WAIT, /* ... are awaited */
 	SPEC_BACKGROUND_MAX,
 };
 
@@ -63,14 +63,14 @@ enum spec_scope {
 	SPEC_SCOPE_MAX,
 };
 
-/* Who gets the signal before the time limit. */
+/* The processes that get the signal before the time limit. */
 enum spec_signal_to {
 	SPEC_SIGNAL_STEP,  /* all processes */
 	SPEC_SIGNAL_TASKS, /* the tasks' first ones */
 	SPEC_SIGNAL_TO_MAX,
 };
 
-/* In which session the tasks run. */
+/* The session that the tasks run in. */
 enum spec_session {
 	SPEC_SESSION_AUTO,
 	SPEC_SESSION_TASK,  /* each task leads one of its own */
@@ -89,11 +89,11 @@ struct spec_rlimit {
 	struct rlimit value;
 };
 
-/* What differs for some ranks (MPMD). NULL or empty: as the step has it. One for each entry of the
+/* Differences for some ranks (MPMD). NULL or empty: as in the step. One for each entry of the
  * document, in its order. */
 struct spec_override {
-	uint32_t
-		*ranks; /* global, ascending, of this node only; where it has none, no env either */
+	uint32_t *
+		ranks; /* global, ascending, of this node only; env is empty, too, if it has none */
 	size_t ranks_count;
 	struct strv argv;
 	char *cwd;
@@ -103,20 +103,20 @@ struct spec_override {
 #define SPEC_SECRET_MIN 16u   /* bytes of a secret */
 #define SPEC_SECRET_MAX 4096u /* likewise */
 
-/* Collective operations, whatever plugin serves them. */
+/* Collective operations of all MPI plugins. */
 struct spec_pmi {
 	uint64_t timeout_ms; /* deadline of one; 0: none */
 	bool tcp;            /* tasks get PMI_PORT and PMI_ID in place of PMI_FD */
 
-	/* How far the service process may grow; 0: no limit, SPEC_PMI_MEMORY_DEFAULT: not given. */
+	/* Memory limit of the service process; 0: none, SPEC_PMI_MEMORY_DEFAULT: not given. */
 	uint64_t memory_bytes;
 };
 
 #define SPEC_PMI_MEMORY_MAX     ((uint64_t)INT64_MAX)
 #define SPEC_PMI_MEMORY_DEFAULT UINT64_MAX
 
-/* How the step's nodes reach each other. Descriptors are open, and the secret is here, only in the
- * agent that starts the step: after spec_take_fds(). */
+/* How the step's nodes reach each other. Only the agent that starts the step has the descriptors
+ * and the secret, after spec_take_fds(). */
 struct spec_wire {
 	char **addresses; /* node_count of "HOST:PORT" or "[IPV6]:PORT"; NULL: not given */
 	uint32_t addresses_count;
@@ -132,7 +132,7 @@ struct spec_wire {
 };
 
 struct spec {
-	char *text; /* the document that it was made of, for who takes the step over */
+	char *text; /* the document that it was built from, for an adopter */
 	enum stepd_step_kind kind;
 	uint32_t job_id;
 	uint32_t step_id;
@@ -149,17 +149,16 @@ struct spec {
 
 	uint32_t ntasks;       /* of the whole step; 0 for extern */
 	uint32_t *ranks;       /* of this node's tasks, by local id */
-	uint32_t local_ntasks; /* how many */
+	uint32_t local_ntasks; /* their number */
 
 	struct strv argv;
-	struct strv env; /* all of it: nothing is taken from the agent's environment */
-	char *cwd;       /* absolute; NULL: the agent's */
+	struct strv env; /* the complete environment: the agent's is not added */
+	char *cwd;       /* absolute; NULL: the agent's own */
 	char *script;    /* of a batch step */
 	size_t script_size;
 	struct spec_override *overrides;
 	size_t overrides_count;
-	/* ntasks of them, where the document has tasks: 1 + the entry that each rank of the step
-	 * is in, 0: in none */
+	/* by rank of the step, if the document has tasks: 1 + index of its entry, 0: none */
 	uint32_t *rank_entries;
 
 	char *user;  /* name or number; NULL: the agent's */
@@ -183,7 +182,7 @@ struct spec {
 
 	struct bind_text cpu_bind, mem_bind;
 	char *distribution; /* as given; NULL: block */
-	uint32_t plane;     /* of distribution: tasks in turn to a socket, 0: as many as it takes */
+	uint32_t plane;     /* of distribution: consecutive tasks on a socket, 0: as many as fit */
 	uint32_t cpus_per_task; /* 0: not given, 1 */
 	char *topology;         /* hwloc's XML, absolute; NULL: this machine's */
 
@@ -195,11 +194,12 @@ struct spec {
 	char *mpi;       /* a plugin's name */
 	struct spec_pmi pmi;
 	struct spec_wire wire;
-	char *cgroup_root; /* absolute directory of a cgroup2 file system; NULL: found by itself */
+	char *cgroup_root; /* absolute directory of a cgroup2 file system; NULL: found automatically
+			    */
 	enum spec_scope scope;
 	enum spec_session session;
 
-	bool hold;              /* no task runs before all are in the container */
+	bool hold;              /* tasks run only when all are in the container */
 	uint64_t time_limit_ms; /* 0: none */
 	int time_limit_signal;  /* sent before it; 0: none */
 	uint64_t time_limit_signal_ms;
@@ -209,7 +209,7 @@ struct spec {
 	uint64_t kill_on_bad_exit_grace_ms;
 	bool oom_kill_step;
 	bool wait_given;
-	uint64_t wait_ms; /* after the first task's end the others have this long */
+	uint64_t wait_ms; /* time of the others after the first task's end */
 	struct spec_kill *kill_sequence;
 	size_t kill_sequence_count; /* at least 1; the last one is SIGKILL */
 	enum spec_background background;
@@ -217,9 +217,9 @@ struct spec {
 	uint64_t suspend_timeout_ms;
 };
 
-/* Checks a document and builds the spec. Each error names its field by path ("tasks[3].cwd: ...").
- * With err->list it is all that are found, and the error that is returned has no text.
- * Unknown fields are errors. doc stays the caller's. */
+/* Checks a document and builds the spec. A message names its field by path ("tasks[3].cwd: ...").
+ * With err->list all errors are collected, and err itself has no text. Unknown fields are errors.
+ * doc stays the caller's. */
 int spec_from_json(const struct json_t *doc, struct spec **ret_spec, struct err *err) _must_check_;
 
 /* The same from text of size bytes; a syntax error names line and column. */
@@ -228,18 +228,18 @@ int spec_from_text(
 
 /* Takes the descriptors that wire.listen_fd and wire.secret_fd name, which the process has
  * inherited: the socket is checked and becomes the spec's, the secret is read and its descriptor
- * closed. For the agent that starts the step; who takes it over needs neither. */
+ * closed. For the agent that starts the step; an adopter needs neither. */
 int spec_take_fds(struct spec *spec, struct err *err) _must_check_;
 
 /* "CONT,TERM:30s,KILL" into the array form of kill_sequence: a new reference. */
 int spec_kill_sequence_json(
 	const char *text, struct json_t **ret_array, struct err *err) _must_check_;
 
-/* The same into an array of *ret_count, for the caller to free, checked as a spec's is. */
+/* The same into an array of *ret_count, for the caller to free, checked like a spec's. */
 int spec_kill_sequence_parse(const char *text, struct spec_kill **ret_steps, size_t *ret_count,
 	struct err *err) _must_check_;
 
-/* Names in the order of their enums, and a NULL: "normal", "step", "auto". */
+/* NULL-terminated names in the order of their enums: "normal", "step", "auto". */
 extern const char *const spec_kind_names[STEPD_STEP_KIND_MAX + 1];
 extern const char *const spec_signal_to_names[SPEC_SIGNAL_TO_MAX + 1];
 extern const char *const spec_scope_names[SPEC_SCOPE_MAX + 1];

@@ -16,7 +16,7 @@
 #define MODE(mode_)   (1u << SPEC_STREAM_##mode_)
 #define TIME_MS_MAX   3153600000000 /* a century */
 #define JOB_ID_MAX    0xfffffffd    /* the two above mean "none" and "all" in Slurm */
-#define STEP_ID_MAX   0xfffffff0    /* those above are Slurm's special steps */
+#define STEP_ID_MAX   0xfffffff0    /* larger numbers are Slurm's special steps */
 #define NODE_NAME_MAX 64
 #define NORMAL        SPEC_KINDS_NORMAL
 #define WITH_TASKS    (SPEC_KINDS_NORMAL | SPEC_KINDS_BATCH)
@@ -31,7 +31,7 @@ static const char *path_problem(const char *text)
 	return strlen(text) >= PATH_MAX ? "is too long for a path" : NULL;
 }
 
-/* It becomes part of file names. */
+/* The text becomes part of file names. */
 static const char *node_name_problem(const char *text)
 {
 	const char *p;
@@ -53,7 +53,7 @@ static const char *node_list_problem(const char *text)
 	return r < 0 ? "is not a list of nodes such as \"n[01-04,7],login\"" : NULL;
 }
 
-/* Whether there is such a plugin turns out when it is loaded. */
+/* Only loading the plugin shows whether it exists. */
 static const char *proctrack_problem(const char *text)
 {
 	return parse_plugin_name(text, "proctrack")

@@ -12,14 +12,14 @@
 #include "stepd/base/parse.h"
 #include "stepd/spec/spec.h"
 
-/* Where a value stands: a chain on the stack, from the value up. NULL is the document. */
+/* The path of a value: a chain on the stack, from the value up. NULL is the document. */
 struct spec_at {
 	const struct spec_at *up;
 	const char *name; /* NULL: an element of an array */
 	size_t index;
 };
 
-/* Modes of a stream that need more than their name. */
+/* Modes of a stream that have members of their own. */
 #define SPEC_MODES_NOT_ALONE (1u << SPEC_STREAM_RANK | 1u << SPEC_STREAM_FILE)
 
 #define SPEC_AT(up_, name_)        (&(const struct spec_at){.up = (up_), .name = (name_)})
@@ -29,7 +29,7 @@ struct spec_at {
 enum spec_phase {
 	SPEC_PHASE_STEP,  /* by itself */
 	SPEC_PHASE_KIND,  /* first: which other rows are allowed depends on it */
-	SPEC_PHASE_RANKS, /* last: it names ranks, so the layout must stand */
+	SPEC_PHASE_RANKS, /* last: it names ranks, so the layout must be known */
 	SPEC_PHASE_MAX,
 };
 
@@ -43,17 +43,17 @@ enum spec_kinds {
 struct bitset;
 struct spec_field;
 
-/* Reads value, which stands at at, into the object at into, by the row. 0 or -errno. */
+/* Reads the value with path at into the object at into, by the row. 0 or -errno. */
 typedef int spec_parse_fn(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 
-/* What is wrong with a text ("is not an absolute path"), or NULL. */
+/* The fault in a text ("is not an absolute path"), or NULL. */
 typedef const char *(*spec_problem_fn)(const char *text);
 
 struct spec_field {
 	const char *name;
 	spec_parse_fn *parse;
-	size_t offset;              /* of the member it fills */
+	size_t offset;              /* of the member to fill */
 	size_t given;               /* of a bool that is set if the field is there; 0: none */
 	int64_t least, most;        /* of a number; most: of a text's length, 0 for any */
 	const char *const *choices; /* of a name, NULL-terminated, in the order of its enum */
@@ -65,9 +65,9 @@ struct spec_field {
 	bool required;
 
 	/* For the documentation: doc/generate/generate.h. */
-	const char *form; /* of values that nothing above describes: its entry in spec.json there */
-	const char *doc;  /* whole sentences */
-	const char *unset; /* what holds if the field is not given: "the agent's"; NULL: nothing */
+	const char *form;  /* of other values: their entry in spec.json there */
+	const char *doc;   /* whole sentences */
+	const char *unset; /* the default: "the agent's"; NULL: none */
 };
 
 /* The tables of the document and of the objects in it. */
@@ -88,30 +88,30 @@ enum spec_table {
 
 const struct spec_field *spec_table_get(enum spec_table table, size_t *ret_count);
 
-/* All names up to NULL, with ", " between, into text, which is returned: for messages. */
+/* Joins the names up to NULL with ", " in text, and returns it: for messages. */
 #define SPEC_NAMES_SIZE 256
 const char *spec_list_names(const char *const *names, char text[static SPEC_NAMES_SIZE]);
 
 const char *spec_node_name_problem(const char *name); /* NULL: none */
 
-/* What is wrong with a value of a field of text, or NULL. */
+/* The fault in a text field's value, or NULL. */
 const char *spec_field_problem(enum spec_table table, const char *name, const char *text);
 
-/* Ranks as a field lists them. */
+/* The ranks that a field lists. */
 struct spec_ranks {
 	uint32_t *v; /* NULL: not given */
 	size_t n, capacity;
 };
 
-/* A spec while it is read. */
+/* A spec that is being read. */
 struct spec_draft {
 	struct spec spec;
 	const struct json_t *doc;
-	bool layout_wrong; /* some of what the layout is made of can't be read */
+	bool layout_wrong; /* some fields of the layout are invalid */
 	struct spec_ranks ranks;
 	uint32_t first_rank;
 	size_t tasks_per_node_count;
-	struct spec_ranks map_ranks; /* node.ranks, one node's behind another's */
+	struct spec_ranks map_ranks; /* node.ranks, node after node */
 	uint32_t *map_counts;        /* of each node; NULL: not given */
 	size_t map_nodes_count;
 };
@@ -122,33 +122,35 @@ struct spec_draft {
 int spec_bad(struct err *err, const struct spec_at *at, const char *fmt, ...) _printf_(3, 4);
 int spec_no_memory(struct err *err);
 
-/* Where err has a list, a failure goes into it and is 0 here: what comes behind it is read, too.
- * At the end err has them. */
+/* With err->list a failure is added to it and 0 is returned, so that reading continues. At the
+ * end err has all of them. */
 int spec_collect(int r, struct err *err) _must_check_;
 
 int spec_get_int(const struct spec_at *at, const struct json_t *value, int64_t least, int64_t most,
 	int64_t *ret_n, struct err *err) _must_check_;
 
-/* The text stays the value's. It holds no NUL byte. */
+/* The text is borrowed from the value. It holds no NUL byte. */
 int spec_get_text(const struct spec_at *at, const struct json_t *value, const char **ret_text,
 	struct err *err) _must_check_;
 
-/* An array of at most so many values. */
+/* An array of at most max values. */
 int spec_check_array(const struct spec_at *at, const struct json_t *value, size_t most,
 	struct err *err) _must_check_;
 
-/* "is not an object": also that every field in it has a row, and required ones are there. */
+/* Checks that value is an object, that every field in it has a row, and that required ones exist.
+ */
 int spec_check_object(enum spec_table table, const struct spec_at *at, const struct json_t *value,
 	struct err *err) _must_check_;
 
-/* Reads the rows of table that stand in value, in the order of the table; spec_read_object() checks
- * the object first, spec_read_phase() reads those of the document that are of the phase. */
+/* Reads the rows of table whose fields are in value, in the order of the table;
+ * spec_read_object() checks the object first, spec_read_phase() reads those of the document that
+ * are of the phase. */
 int spec_read_rows(enum spec_table table, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err) _must_check_;
 int spec_read_object(enum spec_table table, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err) _must_check_;
 
-/* Row parsers. An object's rows fill the member of the row, or the same object as it does. */
+/* Row parsers. An object's rows fill the row's member, or the object that the row itself is in. */
 spec_parse_fn spec_row_bool, spec_row_u32, spec_row_u64, spec_row_text, spec_row_choice,
 	spec_row_object;
 
@@ -183,7 +185,7 @@ extern const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS];
 spec_parse_fn spec_row_addresses;
 void spec_wire_clear(struct spec_wire *wire);
 
-/* What is wrong with "HOST:PORT" or "[IPV6]:PORT"; NULL: nothing. */
+/* The fault in a "HOST:PORT" or "[IPV6]:PORT"; NULL: none. */
 const char *spec_address_problem(const char *address);
 
 /* Whether the wire's fields fit the step and each other. */
@@ -194,13 +196,13 @@ int spec_check_wire(const struct spec *spec, struct err *err) _must_check_;
 spec_parse_fn spec_row_node_ranks, spec_row_tasks_per_node, spec_row_ranks, spec_row_tasks,
 	spec_row_task_rank, spec_row_task_ranks;
 
-/* An entry of "tasks" while it is read. */
+/* An entry of "tasks" that is being read. */
 struct spec_task_draft {
 	struct spec_override override;
 	size_t ranks_capacity;
 	uint32_t ntasks;
-	uint32_t entry;             /* the number of this one, from 1 */
-	uint32_t *rank_entries;     /* of each rank of the step; 0: it had none yet */
+	uint32_t entry;             /* number of this entry, from 1 */
+	uint32_t *rank_entries;     /* by rank: the entry it is in; 0: none yet */
 	const struct bitset *local; /* ranks of this node */
 };
 
@@ -211,11 +213,11 @@ int spec_layout(struct spec_draft *draft, struct err *err) _must_check_;
 
 /* ---- for what makes documents -------------------------------------------------------------- */
 
-/* The same of the rest of a file. */
+/* The same for the rest of a file. */
 int spec_json_load_fd(int fd, struct json_t **ret_doc, struct err *err) _must_check_;
 
-/* How many letters must be changed to get from a to b, swapped neighbours counting once; as far
- * as 99 where they have little in common. For "did you mean". */
+/* The edit distance of a and b, swapped neighbours counting once; up to 99 where they have little
+ * in common. For "did you mean". */
 unsigned spec_name_distance(const char *a, const char *b);
 
 #define SPEC_NAME_NEAR 2u

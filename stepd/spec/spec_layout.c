@@ -16,7 +16,7 @@
 
 struct rank_reader {
 	struct spec_ranks *ranks;
-	size_t most; /* that the list may have then */
+	size_t most; /* limit of the list's length then */
 };
 
 static int add_rank(uint32_t rank, void *userdata)
@@ -132,7 +132,7 @@ int spec_row_node_ranks(_unused_ const struct spec_field *field, void *into,
 	return r;
 }
 
-/* As many different ranks below their number as there are: each one once. */
+/* True if the list has each rank below their number once. */
 static int check_map(const struct spec_draft *draft, struct err *err)
 {
 	uint32_t ntasks = (uint32_t)draft->map_ranks.n, node, i;
@@ -204,8 +204,8 @@ static int take_own(struct spec_draft *draft, const uint32_t *own, uint32_t coun
 	return 0;
 }
 
-/* Checks node.ranks, and takes from it what is not given elsewhere: tasks_per_node, ntasks and this
- * node's ranks. */
+/* Checks node.ranks, and derives from it tasks_per_node, ntasks and this node's ranks unless they
+ * are given. */
 static int map_ranks(struct spec_draft *draft, struct err *err)
 {
 	struct spec *spec = &draft->spec;
@@ -230,8 +230,8 @@ static int map_ranks(struct spec_draft *draft, struct err *err)
 
 /* ---- which node each rank is on ------------------------------------------------------------ */
 
-/* Whether this node's ranks are those that it has where each node's follow the ones of the node
- * before. */
+/* Whether this node's ranks are those of the block distribution: each node's ranks follow those
+ * of the node before. */
 static bool is_block(const struct spec *spec, uint32_t first)
 {
 	uint32_t i;
@@ -241,7 +241,7 @@ static bool is_block(const struct spec *spec, uint32_t first)
 	return i == spec->local_ntasks;
 }
 
-/* Fills in which node each rank is on, where the layout has it. The layout stands. */
+/* Fills in the node of each rank, if the complete layout has it. */
 static int map_nodes(struct spec *spec, struct err *err)
 {
 	uint32_t node, i, rank = 0, first = 0;
@@ -252,7 +252,7 @@ static int map_nodes(struct spec *spec, struct err *err)
 	for (node = 0; node < spec->node_id; node++)
 		first += spec->tasks_per_node[node];
 	if (spec->node_count > 1 && !is_block(spec, first))
-		return 0; /* distributed in a way that is not known */
+		return 0; /* distributed in an unknown way */
 	spec->rank_nodes = calloc(spec->ntasks, sizeof(*spec->rank_nodes));
 	if (!spec->rank_nodes)
 		return spec_no_memory(err);
@@ -277,7 +277,7 @@ static int map_names(struct spec *spec, struct err *err)
 	if (!spec->node_list)
 		return 0;
 	r = hostlist_each(spec->node_list, SPEC_NODES_MAX, spec_add_name, &spec->node_names);
-	if (r < 0) /* its form is checked */
+	if (r < 0) /* its syntax has been checked */
 		return spec_no_memory(err);
 	if (spec->node_names.n != spec->node_count)
 		return spec_bad(err, SPEC_AT(SPEC_AT(NULL, "node"), "list"),
@@ -385,7 +385,7 @@ static int choose_ntasks(struct spec_draft *draft, struct err *err)
 }
 
 /* The ranks are one range unless listed: from first_rank on, or, with the counts of all nodes
- * known, behind those of the nodes before. */
+ * known, after those of the nodes before. */
 static int choose_range(struct spec_draft *draft, struct err *err)
 {
 	struct spec *spec = &draft->spec;
@@ -554,7 +554,7 @@ static int read_override(struct spec_task_draft *task, const struct spec_at *at,
 	return 0;
 }
 
-/* Of an entry without a rank of this node the command line stays: MPI ranks may need it. */
+/* The command line of an entry without a rank of this node is retained: MPI ranks may need it. */
 static int add_override(
 	struct spec *spec, size_t *capacity, struct spec_override *o, struct err *err)
 {

@@ -18,12 +18,12 @@
 #include "stepd/spec/spec_json.h"
 
 #define BYTES_MAX      (INT64_C(1) << 60)
-#define MEMORY_MIN     (INT64_C(1) << 20) /* in less no program starts */
+#define MEMORY_MIN     (INT64_C(1) << 20) /* no program starts with less */
 #define PIDS_MAX       4194304            /* PID_MAX_LIMIT of the kernel */
-#define CPU_LEAST      0.001              /* the contract counts in thousandths */
+#define CPU_LEAST      0.001              /* the plugin contract counts thousandths */
 #define WEIGHT_DEFAULT 100
 #define ENTRIES_MAX    256
-#define LIST_MAX       4096 /* bytes that the kernel takes in one write */
+#define LIST_MAX       4096 /* bytes that the kernel accepts in one write */
 
 static bool means_none(const json_t *value)
 {
@@ -80,7 +80,7 @@ int spec_row_limit_count(const struct spec_field *field, void *into, const struc
 	return get_number(field, at, value, false, (uint64_t *)((char *)into + field->offset), err);
 }
 
-/* A weight can't be taken away: the kernel's default stands for that. */
+/* A weight can't be removed: the kernel's default is written instead. */
 int spec_row_limit_weight(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
@@ -101,7 +101,7 @@ int spec_row_limit_bool(const struct spec_field *field, void *into, const struct
 	return 0;
 }
 
-/* CPUs with a fraction, as a number or as text. */
+/* A fractional number of CPUs, as number or text. */
 int spec_row_limit_cpus(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
@@ -163,7 +163,7 @@ int spec_row_limit_list(const struct spec_field *field, void *into, const struct
 
 /* ---- devices ------------------------------------------------------------------------------- */
 
-/* An array of objects. *ret_entries has as many, all zero. */
+/* Reads an array of objects. *ret_entries has as many entries, all zero. */
 static int make_entries(const struct spec_at *at, const json_t *value, size_t size,
 	void **ret_entries, struct err *err)
 {
@@ -240,7 +240,7 @@ int spec_row_limit_devices(_unused_ const struct spec_field *field, void *into,
 	const char *text = json_string_value(value);
 	int r = 0;
 
-	/* Not "none", by which some would mean: no device. */
+	/* Not "none": it could be understood as no device. */
 	limits->all_devices = text && strcmp(text, "max") == 0;
 	if (text && !limits->all_devices)
 		return spec_bad(err, at, "'%.200s' is neither an array nor \"max\"", text);
@@ -455,7 +455,7 @@ int limits_from_json(
 
 #define DEV       "/dev/"
 #define MAJOR_MAX 4095u    /* MINORBITS of the kernel is 20 */
-#define MINOR_MAX 1048575u /* of 32 bits */
+#define MINOR_MAX 1048575u /* the limit of 32 bits */
 
 /* ---- by number ----------------------------------------------------------------------------- */
 
@@ -525,9 +525,9 @@ static int open_node(int dev_fd, const char *name, uint64_t resolve)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A device node may be anywhere below /dev, for only root makes nodes; a link only on /dev
- * itself, where udev makes those in disk/by-id and the like: not in /dev/shm, where anybody does,
- * nor out of /dev. */
+/* A device node may be anywhere below /dev, since only root creates nodes; a link only on /dev's
+ * own file system, where udev creates those in disk/by-id and the like: not in /dev/shm, where
+ * any user can, nor outside /dev. */
 static int open_device(const char *path)
 {
 	_cleanup_close_ int dev_fd = open(DEV, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -566,8 +566,8 @@ int limits_device_find(const char *path, stepd_device_rule_t *ret_rule, struct e
 
 /* ---- always allowed ------------------------------------------------------------------------ */
 
-/* Numbers are those of Documentation/admin-guide/devices.txt of Linux. What containers have, and
- * no more: shells, scripts and terminals need it, and none of it is hardware. */
+/* Numbers are those of Documentation/admin-guide/devices.txt of Linux. The usual devices of
+ * containers: shells, scripts and terminals need them, and none of them is hardware. */
 const stepd_device_rule_t *limits_default_devices(size_t *ret_count)
 {
 	enum {

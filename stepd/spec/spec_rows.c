@@ -13,7 +13,7 @@
 #include "stepd/spec/fname.h"
 #include "stepd/spec/spec_json.h"
 
-#define ACCOUNTS_MAX 65536u /* as many groups as a process can have */
+#define ACCOUNTS_MAX 65536u /* the kernel's limit of groups of a process */
 #define ID_MAX       0xfffffffeu
 
 int spec_row_version(_unused_ const struct spec_field *field, _unused_ void *into,
@@ -27,8 +27,8 @@ int spec_row_version(_unused_ const struct spec_field *field, _unused_ void *int
 	return r;
 }
 
-/* What the kernel takes at most in an exec: three quarters of a stack of 8 MiB, whatever the limit
- * of the stack, each text with a NUL and a pointer (execve(2), Linux 4.13). */
+/* The kernel's limit of an exec's strings: three quarters of a stack of 8 MiB, whatever the stack
+ * limit, each text with a NUL and a pointer (execve(2), Linux 4.13). */
 #define EXEC_BYTES_MAX (6u << 20)
 
 static int check_exec_size(
@@ -65,7 +65,7 @@ int spec_row_env(const struct spec_field *field, void *into, const struct spec_a
 	const json_t *value, struct err *err)
 {
 	struct strv *env = (struct strv *)((char *)into + field->offset);
-	json_t *object = (json_t *)value; /* the iterator's type; it changes nothing */
+	json_t *object = (json_t *)value; /* the iterator's signature lacks const */
 	const char *name, *text = NULL;
 	json_t *member;
 	int r = spec_check_object(SPEC_TABLE_MAX, at, value, err);
@@ -168,7 +168,7 @@ int spec_row_umask(const struct spec_field *field, void *into, const struct spec
 
 /* ---- script -------------------------------------------------------------------------------- */
 
-/* bytes from malloc(), which are the spec's then, or NULL for want of memory. */
+/* bytes from malloc(), owned by the spec; NULL without memory. */
 static int take_script(
 	struct spec *spec, char *bytes, size_t size, const struct spec_at *at, struct err *err)
 {
@@ -303,7 +303,7 @@ static int check_stream_file(const struct spec_stream *stream, const struct spec
 	return 0;
 }
 
-/* The stream whose other name this is: 0 to 2, or -1. */
+/* The stream (0 to 2) that name stands for, or -1. */
 static int own_stream(const char *path)
 {
 	static const char *const names[3][3] = {
@@ -323,8 +323,8 @@ static int own_stream(const char *path)
 	return -1;
 }
 
-/* Such a path means what the agent has there, and is not opened: for a link of /proc it matters who
- * opens it (userpath_open()). */
+/* Such a path means the agent's own stream and is not opened: opening a link of /proc has a
+ * result that depends on the process (userpath_open()). */
 static int resolve_own_stream(const struct spec_field *field, struct spec_stream *stream,
 	const struct spec_at *at, struct err *err)
 {
@@ -464,7 +464,7 @@ int spec_row_rlimits(_unused_ const struct spec_field *field, void *into, const 
 	const json_t *value, struct err *err)
 {
 	struct spec *spec = &((struct spec_draft *)into)->spec;
-	json_t *object = (json_t *)value; /* the iterator's type; it changes nothing */
+	json_t *object = (json_t *)value; /* the iterator's signature lacks const */
 	char names[SPEC_NAMES_SIZE];
 	const char *name;
 	json_t *limit;

@@ -33,7 +33,7 @@ static bool is_host(const char *host, size_t len)
 	return len > 0 && len <= HOST_MAX && i == len && host[0] != '-';
 }
 
-/* With a zone behind it or without: fe80::1%eth0. */
+/* With or without a zone: fe80::1%eth0. */
 static bool is_ipv6(const char *host, size_t len)
 {
 	char text[INET6_ADDRSTRLEN + IFNAMSIZ];

@@ -25,7 +25,7 @@ static int default_runtime_dir(char **ret_path)
 	return n < 0 ? -ENOMEM : 0;
 }
 
-/* The one that is given, or NULL. */
+/* The configured directory, or NULL. */
 static const char *choose_runtime_dir(const char *given)
 {
 	return given ? given : secure_getenv("STEPD_RUNTIME_DIR");
@@ -54,7 +54,7 @@ int steps_check_trusted(int fd, const char *path, struct err *err)
 	return r < 0 && err ? err_prefix(err, "runtime directory (--runtime-dir for another)") : r;
 }
 
-/* *ret_owner is of the file that was read, whatever stands under that name by now. */
+/* *ret_owner is the owner of the file that was read, even if it has been replaced since. */
 static int read_object(int dir_fd, const char *name, json_t **ret_doc, uid_t *ret_owner)
 {
 	_cleanup_close_ int fd = fs_open_regular(dir_fd, name);
@@ -92,7 +92,7 @@ int steps_is_locked(int dir_fd)
 {
 	_cleanup_close_ int fd =
 		openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	/* The first byte alone: a cleaner after a dead agent locks those behind it. */
+	/* The first byte alone: a cleaner after a dead agent locks the others. */
 	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1};
 
 	if (fd < 0)
@@ -100,10 +100,10 @@ int steps_is_locked(int dir_fd)
 	return fcntl(fd, F_OFD_GETLK, &held) < 0 || held.l_type != F_UNLCK;
 }
 
-/* An agent that lives holds its lock; one that just starts has not written its state. */
+/* A living agent holds its lock; one that is just starting has not written its state. */
 bool steps_agent_lives(int dir_fd)
 {
-	/* As another user the lock can't be opened: take what the state has. */
+	/* Another user can't open the lock: the state decides. */
 	return steps_is_locked(dir_fd) != 0;
 }
 
@@ -153,7 +153,7 @@ int steps_show(int dir_fd, steps_found_fn found, void *userdata)
 		.locked = steps_is_locked(dir_fd),
 		.dir_fd = dir_fd,
 		.doc = doc};
-	entry.alive = entry.locked != 0; /* as another user: by the state alone */
+	entry.alive = entry.locked != 0; /* for another user: by the state alone */
 	return found(&entry, userdata);
 }
 
@@ -194,7 +194,8 @@ int steps_each_dir(const char *runtime_dir, steps_dir_fn visit, void *userdata, 
 	dir = opendir(runtime);
 	if (!dir)
 		return errno == ENOENT ? 0 : err_set(err, -errno, "read '%s'", runtime);
-	/* One that was named is the caller's to judge; /tmp/stepd-UID may be anyone's. */
+	/* The caller is responsible for a directory that it named; /tmp/stepd-UID may be
+	 * anyone's. */
 	r = choose_runtime_dir(runtime_dir) ? 0 : steps_check_trusted(dirfd(dir), runtime, err);
 	if (r < 0)
 		return r;

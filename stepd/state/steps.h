@@ -14,14 +14,14 @@
 
 struct json_t;
 
-/* <runtime>, whether it is there or not: given if not NULL, else $STEPD_RUNTIME_DIR, else the
+/* <runtime>, whether it exists or not: given if not NULL, else $STEPD_RUNTIME_DIR, else the
  * default. The caller frees it. */
 int steps_find_dir(const char *given, char **ret_path, struct err *err) _must_check_;
 
-/* Refuses a runtime directory that others than this process's user or root could change. */
+/* Refuses a runtime directory that users other than this process's and root could change. */
 int steps_check_trusted(int fd, const char *path, struct err *err) _must_check_;
 
-/* One step as state.json has it. Strings are borrowed for the call. */
+/* One step by its state.json. Strings are borrowed for the call. */
 struct step_entry {
 	const char *step; /* "7.0" */
 	const char *node;
@@ -32,12 +32,12 @@ struct step_entry {
 	pid_t agent_pid;
 	uid_t owner;              /* of state.json */
 	int locked;               /* steps_is_locked() */
-	bool alive;               /* the agent is; as another user, it may be */
+	bool alive;               /* the agent lives; for another user, it may live */
 	int dir_fd;               /* the step's directory */
 	const struct json_t *doc; /* all of state.json */
 };
 
-/* What stands in state.json for every reader. Strings are borrowed from the document. */
+/* The members of state.json for every reader. Strings are borrowed from the document. */
 struct step_state {
 	int64_t job_id;
 	const char *step_name, *node, *user;
@@ -50,7 +50,7 @@ struct step_state {
 	int64_t node_id, uid;       /* -1: missing */
 };
 
-/* -EBADMSG: it is not what an agent writes. */
+/* -EBADMSG: it is not an agent's. */
 int steps_parse_state(
 	struct json_t *doc, struct step_state *ret_state, struct err *err) _must_check_;
 
@@ -70,16 +70,16 @@ typedef int (*steps_dir_fn)(int dir_fd, const char *path, void *userdata);
 int steps_each_dir(
 	const char *runtime_dir, steps_dir_fn visit, void *userdata, struct err *err) _must_check_;
 
-/* Whether an agent holds the lock of that directory; as another user, whether there is one. */
+/* Whether an agent holds the lock of that directory; for another user, whether a lock exists. */
 bool steps_agent_lives(int dir_fd);
 
 /* Calls found for each step of this node, until it returns other than 0, which is returned. No
- * runtime directory: no steps. What can't be read is left out. */
+ * runtime directory: no steps. Unreadable ones are skipped. */
 typedef int (*steps_found_fn)(const struct step_entry *entry, void *userdata);
 int steps_each(const char *runtime_dir, steps_found_fn found, void *userdata,
 	struct err *err) _must_check_;
 
-/* The one step of that directory; nothing, and 0, where it has no state that can be read. */
+/* The same for the step of that directory; nothing, and 0, if its state can't be read. */
 int steps_show(int dir_fd, steps_found_fn found, void *userdata) _must_check_;
 
 #endif

@@ -25,7 +25,7 @@ struct writer_out {
 	struct stdin_writer *writer;
 	ev_io io;  /* active while bytes wait for space in the pipe */
 	int fd;    /* -1: the task has closed it */
-	size_t at; /* of the writer's buffer: what the task has of it */
+	size_t at; /* bytes of the writer's buffer that the task has got */
 };
 
 struct stdin_writer {
@@ -33,11 +33,11 @@ struct stdin_writer {
 	const struct log *log;
 	ev_io io; /* active while the next piece is wanted */
 	int fd;
-	int own_fd; /* fd opened once more, or -1 */
+	int own_fd; /* fd reopened, or -1 */
 	bool is_socket;
 	struct writer_out *outs;
 	size_t open;   /* outs with a descriptor */
-	size_t behind; /* outs that have not all of the buffer */
+	size_t behind; /* outs that lack a part of the buffer */
 	size_t size;
 	char buf[STDIN_WRITER_SIZE];
 };
@@ -78,13 +78,13 @@ static void writer_write_out(struct writer_out *out)
 		return;
 	}
 	if (n < 0)
-		writer_close_out(out); /* EPIPE: it reads no more */
+		writer_close_out(out); /* EPIPE: the task has closed it */
 	else
 		ev_io_stop(writer->loop, &out->io);
 	writer->behind--;
 }
 
-/* All have the piece: the next one, or nobody is left to want it. */
+/* All have the piece: reads the next one, or stops without readers. */
 static void writer_go_on(struct stdin_writer *writer)
 {
 	if (writer->open == 0)
@@ -101,8 +101,7 @@ static void writer_on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused
 	writer_go_on(out->writer);
 }
 
-/* A terminal's line typed for the shell is not ours: reading it from the background would stop
- * this process, or fail. */
+/* A background process must not read a line typed for the shell: it would be stopped, or fail. */
 static bool is_in_background(int fd)
 {
 	pid_t foreground = tcgetpgrp(fd);
@@ -129,7 +128,8 @@ static void writer_on_readable(struct ev_loop *loop, ev_io *io, _unused_ int rev
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
-	if (n < 0 && errno != EIO) /* a terminal that is gone or another's has ended, no more */
+	if (n < 0 &&
+		errno != EIO) /* a terminal that is gone, or another session's, has merely ended */
 		log_warning(writer->log,
 			"read the agent's standard input: %s; the tasks' ends here",
 			strerror(errno));
@@ -199,7 +199,7 @@ void stdin_writer_save(const struct stdin_writer *writer, struct handover *h, js
 
 	handover_put_bool(h, object, "is_socket", writer->is_socket);
 	handover_put_fd(h, object, "own_fd", writer->own_fd);
-	/* without one of its own it reads what it borrowed */
+	/* unless reopened it reads the borrowed one */
 	handover_put_int(h, object, "fd", writer->own_fd >= 0 ? -1 : writer->fd);
 	if (writer->behind > 0)
 		handover_put_bytes(h, object, "bytes", writer->buf, writer->size);
@@ -212,7 +212,7 @@ void stdin_writer_save(const struct stdin_writer *writer, struct handover *h, js
 	}
 }
 
-/* A task in the middle of a piece waits for space again. */
+/* A task that has got a part of a piece waits for space again. */
 static int writer_restore_out(struct stdin_writer *writer, const json_t *object)
 {
 	int64_t at = json_get_int(object, "at", 0);
@@ -286,9 +286,9 @@ struct toolin_task {
 	struct toolin_task *next;
 	struct toolin *input;
 	uint32_t rank;
-	int fd;              /* -1: it reads no more, or its end has come */
-	struct buffer piece; /* what the pipe has not taken yet */
-	bool end;            /* behind it */
+	int fd;              /* -1: closed by the task, or the input has ended */
+	struct buffer piece; /* not in the pipe yet */
+	bool end;            /* an end after it */
 	int64_t id;
 	ev_io io; /* active while it waits for space */
 };
@@ -306,7 +306,7 @@ static void toolin_close_task(struct toolin_task *task)
 	task->fd = close_fd(task->fd);
 }
 
-/* How many of the bytes are in the pipe now, or -EPIPE. */
+/* Writes to the pipe: the number of bytes that it took, or -EPIPE. */
 static ssize_t toolin_write_piece(struct toolin_task *task, const char *data, size_t size)
 {
 	size_t at = 0;

@@ -22,20 +22,20 @@ struct toolin;
 /* ---- one input for several tasks ----------------------------------------------------------- */
 
 /* Copies one input to several tasks: each gets every byte. A piece is read when all have taken
- * the one before, so the slowest reader sets the pace and one buffer serves them all. A task that
- * closed its stdin is left out; when the input ends, each has the end of its pipe. */
+ * the one before, so the slowest reader sets the pace and one buffer serves all. A task that
+ * closed its stdin is skipped; when the input ends, each task gets the end of its pipe. */
 
 /* fd is borrowed. */
 int stdin_writer_new(struct ev_loop *loop, const struct log *log, int fd,
 	struct stdin_writer **ret_writer) _must_check_;
 
-/* fd is the writing end of a task's pipe, not blocking; the writer's from the call on, on failure
- * too. */
+/* fd is the writing end of a task's pipe, non-blocking; the writer owns it from the call on, on
+ * failure too. */
 int stdin_writer_add_take(struct stdin_writer *writer, int fd) _must_check_;
 
 void stdin_writer_start(struct stdin_writer *writer);
 
-/* At a re-exec (handover.h), with the piece that not all tasks have. */
+/* At a re-exec (handover.h), with the piece that some tasks lack. */
 void stdin_writer_save(
 	const struct stdin_writer *writer, struct handover *h, struct json_t *object);
 int stdin_writer_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
@@ -47,30 +47,30 @@ DEFINE_CLEANUP(struct stdin_writer *, stdin_writer_free);
 
 /* ---- input from tools ---------------------------------------------------------------------- */
 
-/* Standard inputs that come from tools, by way of the MPI service process: a pipe for each task,
- * and one piece at a time for each. The next one is taken when the pipe has the one before, so who
- * sends goes at the pace of the task that reads, and nothing grows here. */
+/* Standard inputs from tools, by way of the MPI service process: a pipe for each task, and one
+ * piece at a time for each. The next piece is accepted when the pipe has the one before, so the
+ * reading task sets the sender's pace, and no queue grows here. */
 
 #define TOOLIN_SIZE 65536u
 
-/* The piece of this id has been taken (0), or the task reads no more (-EPIPE). From the loop, or
- * from toolin_free(). */
+/* The piece of this id is in the pipe (0), or the task has closed its stdin (-EPIPE). From the
+ * loop, or from toolin_free(). */
 typedef void (*toolin_done_fn)(void *userdata, int64_t id, int r);
 
 int toolin_new(struct ev_loop *loop, struct toolin **ret_input) _must_check_;
 void toolin_on_done(struct toolin *input, toolin_done_fn done, void *userdata);
 
-/* fd is the writing end of a task's pipe, not blocking; the input's from the call on, on failure
- * too. */
+/* fd is the writing end of a task's pipe, non-blocking; the input owns it from the call on, on
+ * failure too. */
 int toolin_add_take(struct toolin *input, int fd, uint32_t rank) _must_check_;
 
-/* size is at most TOOLIN_SIZE, which are copied; end: nothing comes after them. 1: done by now; 0:
- * done() will come; -ESRCH: the task has no such pipe; -EBUSY: it has not taken the piece before;
- * -EPIPE: it reads no more, or its end has come. */
+/* Copies size bytes, at most TOOLIN_SIZE; end: they are the last. 1: done already; 0: done() will
+ * be called; -ESRCH: the task has no such pipe; -EBUSY: the piece before is pending; -EPIPE: the
+ * task has closed its stdin, or it has ended. */
 int toolin_put(struct toolin *input, uint32_t rank, int64_t id, const void *data, size_t size,
 	bool end) _must_check_;
 
-/* At a re-exec (handover.h), with the pieces that are not taken yet. */
+/* At a re-exec (handover.h), with the pending pieces. */
 void toolin_save(const struct toolin *input, struct handover *h, struct json_t *object);
 int toolin_restore(struct ev_loop *loop, const struct handover *h, const struct json_t *object,
 	struct toolin **ret_input) _must_check_;

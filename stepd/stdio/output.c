@@ -20,10 +20,10 @@
 /* ---- sinks --------------------------------------------------------------------------------- */
 
 enum sink_kind {
-	SINK_PLAIN,    /* a file: takes all there is */
+	SINK_PLAIN,    /* a file: every write succeeds at once */
 	SINK_SOCKET,   /* MSG_DONTWAIT */
 	SINK_NONBLOCK, /* an open file of our own, O_NONBLOCK */
-	SINK_POLLED,   /* shared and blocking: what poll(2) promises is all that is tried */
+	SINK_POLLED,   /* shared and blocking: written only as far as poll(2) permits */
 	SINK_KIND_MAX,
 };
 
@@ -42,7 +42,7 @@ struct sink {
 	int fd;
 	bool own;
 	bool failed;
-	bool lost; /* nor did all come out that was taken */
+	bool lost; /* bytes were accepted but lost */
 	enum sink_kind kind;
 	char *name;
 	struct buffer pending; /* at most SINK_SIZE */
@@ -68,7 +68,7 @@ static ssize_t sink_write_first(struct sink *sink)
 
 	if (sink->kind == SINK_SOCKET)
 		return send(sink->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-	/* poll(2) promises space for PIPE_BUF bytes in a pipe, not more. */
+	/* poll(2) guarantees space for PIPE_BUF bytes in a pipe, not more. */
 	if (sink->kind == SINK_POLLED && n > PIPE_BUF)
 		n = PIPE_BUF;
 	return write(sink->fd, p, n);
@@ -96,7 +96,7 @@ static void sink_on_writable(struct ev_loop *loop, ev_io *io, _unused_ int reven
 	struct sink *sink = io->data;
 
 	if (sink->kind == SINK_POLLED)
-		(void)sink_write_some(sink); /* what is left waits for the next event */
+		(void)sink_write_some(sink); /* the rest waits for the next event */
 	else
 		sink_flush(sink);
 	if (sink_pending(sink) == 0)
@@ -115,7 +115,7 @@ void sink_flush(struct sink *sink)
 
 size_t sink_space(const struct sink *sink)
 {
-	return SINK_SIZE - sink_pending(sink); /* once it has failed, all of it */
+	return SINK_SIZE - sink_pending(sink); /* everything, once it has failed */
 }
 
 size_t sink_pending(const struct sink *sink)
@@ -141,7 +141,7 @@ static enum sink_kind sink_find_kind(struct sink *sink)
 	int fd;
 
 	if (fstat(sink->fd, &st) < 0)
-		return SINK_POLLED; /* the first write fails with the reason */
+		return SINK_POLLED; /* the first write will fail with the reason */
 	if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
 		return SINK_PLAIN;
 	if (S_ISSOCK(st.st_mode))
@@ -267,10 +267,10 @@ struct sink *sink_free(struct sink *sink)
 
 /* ---- copies for tools ---------------------------------------------------------------------- */
 
-/* What may wait in the socket, as far as the kernel lets everybody request it. */
+/* The socket's buffer size, within the limit for unprivileged processes. */
 #define COPY_BUFFER_BYTES (1u << 20)
 
-/* Lines in the log: whether anything is lost is up to a process of the user's. */
+/* Lines in the log: a process of the user's could cause any number of losses. */
 #define COPY_LINES_MAX 100u
 
 struct copy {
@@ -283,8 +283,7 @@ struct copy {
 	unsigned lines;     /* in the log */
 };
 
-/* The reader is the user's process: that it is slow is logged once, and how much was lost at the
- * end. */
+/* The reader is the user's process: its slowness is logged once, and the amount lost at the end. */
 static void copy_count_lost(struct copy *copy, size_t size, uint64_t *lost)
 {
 	if (copy->lost == 0 && copy->lines++ < COPY_LINES_MAX)
@@ -308,7 +307,7 @@ void copy_close(struct copy *copy)
 	copy->lost = 0;
 }
 
-/* 0, -EAGAIN, or -EPIPE with nobody to send to any more. */
+/* 0, -EAGAIN, or -EPIPE without a reader. */
 static int copy_send_packet(
 	struct copy *copy, const struct link_copy *head, const void *data, size_t size)
 {
@@ -423,10 +422,10 @@ int copy_open(struct copy *copy, int *ret_fd)
 	if (r < 0)
 		return r;
 	ours = r;
-	/* Nothing is read from there: writers fail. */
+	/* Nothing is read from the socket: writers to it fail. */
 	if (shutdown(ours, SHUT_RD) < 0)
 		return -errno;
-	(void)setsockopt(ours, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* a wish */
+	(void)setsockopt(ours, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* best effort */
 	copy_take_fd(copy, take_fd(&ours));
 	*ret_fd = take_fd(&theirs);
 	return 0;

@@ -19,45 +19,46 @@ struct sink;
 
 /* ---- sinks --------------------------------------------------------------------------------- */
 
-/* Where the agent writes the tasks' bytes: a descriptor behind a bounded buffer. Nothing here
- * blocks on a reader that takes nothing: its bytes wait, and their source waits for space.
+/* A destination of the tasks' bytes: a descriptor with a bounded buffer. Nothing here blocks on a
+ * slow reader: its bytes are queued, and their source waits for space.
  *
- * A destination that fails (a full disk, a closed reader) is named once in the log; from then on
- * it takes everything and forgets it, so that the tasks go on. */
+ * A destination that fails (a full disk, a closed reader) is logged once; from then on its bytes
+ * are dropped, so that the tasks can go on. */
 
 #define SINK_SIZE 65536u
 
 /* From the loop: half of the buffer is free again, or the sink has failed. May free the sink. */
 typedef void (*sink_space_fn)(void *userdata);
 
-/* fd is borrowed, or with own the sink's from the call on, on failure too. name is for the log. */
+/* fd is borrowed, or with own the sink owns it from the call on, on failure too. name is for the
+ * log. */
 int sink_new(struct ev_loop *loop, const struct log *log, int fd, bool own, const char *name,
 	struct sink **ret_sink) _must_check_;
 void sink_on_space(struct sink *sink, sink_space_fn on_space, void *userdata);
 
-/* Bytes that sink_put() takes now. */
+/* Bytes that sink_put() accepts now. */
 size_t sink_space(const struct sink *sink);
 
-/* Bytes that still wait; 0 once it has failed. */
+/* Queued bytes; 0 once it has failed. */
 size_t sink_pending(const struct sink *sink);
 
-/* Bytes that were put have not come to where they should. */
+/* Whether bytes that were put have been lost. */
 bool sink_has_lost(const struct sink *sink);
 
-/* What is put from now on is forgotten. */
+/* Drops all bytes that are put from now on. */
 bool sink_failed(const struct sink *sink);
 
 /* size is at most sink_space(). */
 void sink_put(struct sink *sink, const void *data, size_t size);
 
-/* Writes what can be written without waiting; the loop does the rest. */
+/* Writes what it can without blocking; the loop does the rest. */
 void sink_flush(struct sink *sink);
 
-/* Nothing more will come and nothing waits: closes what it owns, and reports it if bytes that
- * had been taken turn out lost then (NFS, quotas). */
+/* To be called after the last byte, with an empty queue: closes an owned descriptor, and reports
+ * bytes that turn out to be lost then (NFS, quotas). */
 void sink_close(struct sink *sink);
 
-/* At a re-exec (handover.h), with the bytes that wait. */
+/* At a re-exec (handover.h), with the queued bytes. */
 void sink_save(const struct sink *sink, struct handover *h, struct json_t *object);
 int sink_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
 	const struct json_t *object, struct sink **ret_sink) _must_check_;
@@ -68,26 +69,26 @@ DEFINE_CLEANUP(struct sink *, sink_free);
 
 /* ---- copies for tools ---------------------------------------------------------------------- */
 
-/* Copies of what tasks write, for the MPI service process (mpi/link.h). Nothing here waits for
- * who reads them: a copy that finds no space in the socket is left out and counted, and the count
- * goes out with what comes next of that stream. Only the ends of streams are held until they can be
- * sent. A reader that is gone ends it all. */
+/* Copies of the tasks' output, for the MPI service process (mpi/link.h). Nothing here waits for
+ * the reader: a copy that finds no space in the socket is dropped and counted, and the count is
+ * sent with the next copy of that stream. Only the ends of streams are queued until they can be
+ * sent. When the reader is gone copying ends. */
 
 int copy_new(struct ev_loop *loop, const struct log *log, struct copy **ret_copy) _must_check_;
 
-/* Opens the socket if there is none: then *ret_fd is the reader's end, for the caller to send and
- * close; else -1. */
+/* Opens the socket unless it is open: *ret_fd is then the reader's end, for the caller to send
+ * and close; else -1. */
 int copy_open(struct copy *copy, int *ret_fd) _must_check_;
 
-/* Nothing waits: what can't be sent now is added to *lost, the stream's own count, which goes out
- * with what comes next. */
+/* Nothing is queued: bytes that can't be sent now are added to *lost, the stream's own count,
+ * which is sent with the next copy. */
 void copy_put(struct copy *copy, uint32_t rank, unsigned stream, const void *data, size_t size,
 	uint64_t *lost);
 
-/* Nothing more comes of this stream: sent for certain, as long as there is a reader. */
+/* The stream's end: queued until sent, as long as there is a reader. */
 void copy_end(struct copy *copy, uint32_t rank, unsigned stream, uint64_t lost);
 
-/* The reader has the end of all streams, behind what it has not read. */
+/* Ends the socket: the reader gets the end after the bytes that it has not read. */
 void copy_close(struct copy *copy);
 
 /* At a re-exec (handover.h). */

@@ -25,28 +25,28 @@ struct pump_source {
 	ev_io io; /* active while bytes are wanted */
 	int fd;   /* -1: its end was reached */
 	bool ended;
-	bool waiting; /* its bytes find no space, or another task's line is not at its end */
+	bool waiting; /* the destination has no space, or another task's line is incomplete */
 	uint32_t rank;
 	int stream;    /* STDOUT_FILENO or STDERR_FILENO */
-	bool copied;   /* what is read goes to the pump's copy, too */
-	uint64_t lost; /* bytes that were left out of the copy since the count was sent last */
+	bool copied;   /* its bytes go to the pump's copy, too */
+	uint64_t lost; /* bytes dropped from the copy since the last count was sent */
 	char label[PUMP_LABEL_SIZE];
 	size_t label_size;
 	int left;  /* pump_finish(): bytes to read yet */
 	char *buf; /* PUMP_LINE_SIZE, NULL while empty */
 	size_t start, size;
-	size_t seen;      /* of size, without a newline for sure */
-	int64_t position; /* set by pump_save(), for itself */
+	size_t seen;      /* of size, known to hold no newline */
+	int64_t position; /* used by pump_save() */
 };
 
 struct pump_dest {
 	struct pump *pump;
 	struct sink *sink;
-	struct pump_source *owner; /* in the middle of its line: the next byte is its */
+	struct pump_source *owner; /* task with an incomplete line: the next byte is its */
 	struct pump_source *first_waiting, **last_waiting;
-	ev_timer idle; /* active while the owner pauses and others wait */
+	ev_timer idle; /* active while the owner is silent and others wait */
 	bool mid_line; /* the last byte was no newline */
-	bool settled;  /* its sources have ended and all is written */
+	bool settled;  /* its sources have ended and all bytes are written */
 	bool counted;  /* among the unsettled; it has had sources */
 	size_t sources;
 	size_t number; /* in the pump's array */
@@ -60,7 +60,7 @@ struct pump {
 	size_t dests_count, dests_capacity;
 	size_t unsettled; /* destinations with sources or with bytes to write */
 	int label_width;
-	bool raw;          /* bytes as they come: no lines, no labels */
+	bool raw;          /* bytes unchanged: no lines, no labels */
 	struct copy *copy; /* borrowed */
 	bool started;
 	bool finishing;
@@ -159,7 +159,7 @@ static bool begin_line(struct pump_source *src)
 	return true;
 }
 
-/* As much of the owner's line as there is, and space for. */
+/* Moves as much of the owner's line as is available and fits. */
 static void put_line(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
@@ -190,7 +190,7 @@ static void drop_bytes(struct pump_source *src)
 	src->seen = 0;
 }
 
-/* As it comes. */
+/* Moves bytes unchanged. */
 static bool move_raw(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
@@ -228,7 +228,7 @@ static bool move_lines(struct pump_source *src)
 	return true;
 }
 
-/* Moves what can go. False: something could go, but not now. */
+/* Moves as much as possible. False: some bytes have to wait. */
 static bool move_bytes(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
@@ -266,7 +266,7 @@ static bool make_space(struct pump_source *src)
 	return true;
 }
 
-/* One read. False: there is nothing now. */
+/* One read. False: nothing to read now. */
 static bool read_source(struct pump_source *src)
 {
 	struct pump *pump = src->dest->pump;
@@ -361,7 +361,7 @@ static struct pump_source *take_waiting(struct pump_dest *dest)
 	return src;
 }
 
-/* Moves on what can move, and sees to the timer and to the destination's end. */
+/* Moves bytes, then handles the timer and the destination's end. */
 static void serve_dest(struct pump_dest *dest)
 {
 	struct pump *pump = dest->pump;
@@ -423,7 +423,7 @@ static void on_idle(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int
 
 	assert(owner && !owner->waiting);
 	ev_timer_stop(dest->pump->loop, timer);
-	/* Bytes that came together with this event are no pause. */
+	/* Bytes that arrived together with this event mean the owner is not silent. */
 	if (ioctl(owner->fd, FIONREAD, &unread) < 0 || unread == 0)
 		dest->owner = NULL;
 	serve_dest(dest);
@@ -625,7 +625,7 @@ struct pump_dest *pump_get_dest(const struct pump *pump, int64_t number)
 
 static void save_dest(const struct pump_dest *dest, struct handover *h, json_t *object)
 {
-	ev_timer *idle = (ev_timer *)&dest->idle; /* libev wants it so, and changes nothing */
+	ev_timer *idle = (ev_timer *)&dest->idle; /* libev's signature lacks const */
 
 	sink_save(dest->sink, h, handover_put_object(h, object, "sink"));
 	handover_put_bool(h, object, "mid_line", dest->mid_line);
@@ -656,7 +656,7 @@ static void save_source(const struct pump_source *src, struct handover *h, json_
 		handover_put_bytes(h, object, "bytes", src->buf + src->start, src->size);
 }
 
-/* Numbers those that wait by their positions in the queues, one queue behind the other. */
+/* Numbers the waiting sources by their positions in the queues, queue after queue. */
 static void number_waiting(const struct pump *pump)
 {
 	struct pump_source *src;
@@ -737,7 +737,7 @@ static int restore_bytes(struct reading *rd, struct pump_source *src, const json
 	return 0;
 }
 
-/* What it has in common with a source that begins, and then how far it has come. */
+/* As for a new source, and then its progress. */
 static int restore_source(struct reading *rd, const json_t *object)
 {
 	int64_t position = json_get_int(object, "waits", -1);
@@ -776,7 +776,7 @@ static int restore_source(struct reading *rd, const json_t *object)
 	return 0;
 }
 
-/* They queue up again in the order in which they stood. */
+/* They are queued again in their former order. */
 static void queue_again(const struct reading *rd)
 {
 	size_t i;

@@ -35,7 +35,7 @@ struct pump_dest;
 
 typedef void (*pump_done_fn)(void *userdata);
 
-/* copy, which outlives the pump, gets what is copied. Labels are right-aligned to the digits of
+/* copy, which outlives the pump, gets the copies. Labels are right-aligned to the digits of
  * rank_max. */
 int pump_new(struct ev_loop *loop, const struct log *log, struct copy *copy, uint32_t rank_max,
 	bool raw, struct pump **ret_pump) _must_check_;
@@ -44,24 +44,24 @@ int pump_new(struct ev_loop *loop, const struct log *log, struct copy *copy, uin
 int pump_add_dest(struct pump *pump, int fd, bool own, const char *name,
 	struct pump_dest **ret_dest) _must_check_;
 
-/* fd is the reading end of a pipe, not blocking; the pump's from the call on, on failure too.
- * stream: STDOUT_FILENO or STDERR_FILENO, of the task. */
+/* fd is the reading end of a pipe, non-blocking; the pump owns it from the call on, on failure
+ * too. stream: STDOUT_FILENO or STDERR_FILENO, of the task. */
 int pump_add_source_take(
 	struct pump *pump, int fd, uint32_t rank, int stream, struct pump_dest *dest) _must_check_;
 
-/* What is added later is carried from then on. */
+/* Sources added later are carried from then on. */
 void pump_start(struct pump *pump);
 
-/* Nothing goes there any more: all its sources have ended, or it can't be written. */
+/* Whether the destination is done: all its sources have ended, or it can't be written. */
 bool pump_has_ended(const struct pump_dest *dest);
 
-/* Puts a line of the agent's own between those of the tasks; the rest of one that is half out has a
- * label again. -EAGAIN: there is no space; -EPIPE: nothing goes there any more. */
+/* Puts a line of the agent's own between those of the tasks; the rest of a partly written line
+ * gets a label again. -EAGAIN: no space; -EPIPE: the destination is done. */
 int pump_put_note(struct pump_dest *dest, const char *line, size_t size) _must_check_;
 
-/* From now on a copy is made of these streams (enum link_stream, 0: of none) of these tasks, or of
- * all (NULL); ranks ascend. The ends of those that have ended go to the copy. found[i], zeroes
- * before, gets the streams of ranks[i] that pass here; it may be NULL. Returns how many those are.
+/* Copies from now on these streams (enum link_stream, 0: none) of these tasks, or of all (NULL);
+ * ranks ascend. Ends of streams that have ended go to the copy. found[i], zero before, gets the
+ * streams of ranks[i] that pass here; it may be NULL. Returns their number.
  */
 size_t pump_copy_ranks(
 	struct pump *pump, const uint32_t *ranks, size_t count, unsigned streams, char *found);
@@ -69,23 +69,23 @@ size_t pump_copy_ranks(
 /* Whether a copy is made of any stream. */
 bool pump_copies(const struct pump *pump);
 
-/* Carries what stands in the pipes now, if a writer should still hold one no more than that, then
+/* Carries the bytes that are in the pipes now, and no more even if a writer still holds one, then
  * calls done once, from here or from the loop. done may free the pump. */
 void pump_finish(struct pump *pump, pump_done_fn done, void *userdata);
 
-/* At a re-exec (handover.h): each byte that was read and not written yet,
- * whose line it is, and who waits. restore: it goes on from the loop; done is that of pump_finish()
- * where that was called before. */
+/* At a re-exec (handover.h): each byte that was read and not written yet, the line's owner, and
+ * the waiting sources. restore: it continues from the loop; done is that of pump_finish() where
+ * that was called before. */
 void pump_save(const struct pump *pump, struct handover *h, struct json_t *object);
 int pump_restore(struct ev_loop *loop, const struct log *log, struct copy *copy,
 	const struct handover *h, const struct json_t *object, pump_done_fn done, void *userdata,
 	struct pump **ret_pump) _must_check_;
 
-/* The destination of that number, and its number, counted from 0. NULL, -1: there is none. */
+/* The destination by its number, and its number, from 0. NULL, -1: none. */
 struct pump_dest *pump_get_dest(const struct pump *pump, int64_t number);
 int64_t pump_number_of(const struct pump_dest *dest);
 
-/* Whether some of what the tasks have written could not be written. */
+/* Whether some of the tasks' output could not be written. */
 bool pump_has_lost(const struct pump *pump);
 
 struct pump *pump_free(struct pump *pump);

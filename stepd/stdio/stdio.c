@@ -18,7 +18,7 @@
 
 /* ---- tools and the tasks' streams ---------------------------------------------------------- */
 
-/* The reader waits for the end of each stream that it has requested. */
+/* The reader waits for the end of each requested stream. */
 static void end_missing(
 	struct stdio *io, const uint32_t *ranks, size_t count, unsigned streams, const char *found)
 {
@@ -121,7 +121,7 @@ static int tools_restore(struct stdio *io, const struct handover *h, const struc
 	const struct json_t *input = json_get_object(object, "input");
 	int r = 0;
 
-	/* Of an agent that knew no copies there is nothing to go on with, but they can begin. */
+	/* An older agent made no copies: there is nothing to resume, but copying can start. */
 	if (copy)
 		r = copy_restore(io->loop, io->log, copy, &io->copy);
 	else if (json_get_object(object, "pump"))
@@ -133,7 +133,7 @@ static int tools_restore(struct stdio *io, const struct handover *h, const struc
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* Ends for count tasks, of which those from first on have these ranks. */
+/* Entries for count tasks; those from first on have these ranks. */
 static int grow_ends(struct stdio *io, uint32_t first, const uint32_t *ranks, uint32_t count)
 {
 	struct ends *ends = realloc(io->ends, ((size_t)first + count + 1) * sizeof(*ends));
@@ -207,7 +207,8 @@ static bool is_piped(const struct stdio *io, int i)
 	return io->pump && !s->as_stdout && (s->dest || s->per_task);
 }
 
-/* That thousands of tasks can't all have their pipes is better reported before the first is made.
+/* Better to report before the first pipe that there are not enough descriptors for thousands of
+ * tasks.
  */
 static int check_descriptors(const struct stdio *io, struct err *err)
 {
@@ -253,9 +254,9 @@ bool stdio_carries(const struct stdio *io)
 
 /* ---- lines of the agent's own -------------------------------------------------------------- */
 
-/* They go into the step's standard error, where that is one: the agent's, a file that the tasks
- * share, or what the labelled lines go to. Where each task opens a file of its own there is none:
- * the files' offsets are the tasks', and the paths the user's. */
+/* The agent's own lines go to the step's standard error if there is a single one: the agent's, a
+ * file that the tasks share, or the labelled lines' destination. Files of single tasks get none:
+ * the offsets are the tasks', and the paths the user's. */
 
 static bool is_regular(int fd)
 {
@@ -264,7 +265,7 @@ static bool is_regular(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Where the step has its standard error, if it has one. */
+/* Finds the step's standard error, if there is one. */
 static void choose_note(struct stdio *io)
 {
 	struct shared *s = &io->shared[STDERR_FILENO];
@@ -307,8 +308,7 @@ static int note_to_fd(struct stdio *io, const char *line, size_t size, struct er
 	struct note *note = &io->note;
 	int r = 0;
 
-	if (note->sink &&
-		sink_failed(note->sink)) /* it may be better by now: a disk that was full */
+	if (note->sink && sink_failed(note->sink)) /* it may work by now: a disk that was full */
 		note->sink = sink_free(note->sink);
 	if (!note->sink)
 		r = sink_new(io->loop, io->log, note->fd, false, "standard error", &note->sink);
@@ -414,7 +414,7 @@ static void on_pumped(void *userdata)
 {
 	struct stdio *io = userdata;
 
-	stdio_copy_stop(io);    /* nothing more comes */
+	stdio_copy_stop(io);    /* no more input */
 	io->done(io->userdata); /* may have freed io */
 }
 
@@ -453,7 +453,7 @@ struct stdio *stdio_free(struct stdio *io)
 		(void)close_fd(io->note.fd);
 	(void)pump_free(io->pump);
 	(void)stdin_writer_free(io->writer);
-	(void)copy_free(io->copy); /* behind the pump, which uses it */
+	(void)copy_free(io->copy); /* after the pump, which uses it */
 	(void)toolin_free(io->input);
 	(void)close_fd(io->null_fd);
 	free(io->ends);
@@ -464,7 +464,7 @@ struct stdio *stdio_free(struct stdio *io)
 
 /* ---- re-exec ------------------------------------------------------------------------------- */
 
-/* Of the launch only what tasks need that join the step: not the tasks' ends, nor /dev/null. */
+/* Of the launch only the part for tasks that join the step: not the tasks' ends, nor /dev/null. */
 void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object)
 {
 	handover_put_text(h, object, "cwd", io->files.cwd);

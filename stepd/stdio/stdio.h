@@ -29,9 +29,9 @@ struct stdio;
 
 /* How a child gets one stream: by fd, or by opening path (relative to its working directory) as
  * the user, with flags, mode 0666 less umask, and O_NONBLOCK cleared afterwards; or, for stderr
- * alone, by dup2(1, 2) once stdout stands. Streams are set in the order 0, 1, 2. */
+ * alone, by dup2(1, 2) once stdout is set. Streams are set in the order 0, 1, 2. */
 struct stdio_stream {
-	int fd;           /* to dup2(), never one of 0 to 2 but its own number, or 1 for stderr */
+	int fd;           /* for dup2(): above 2, its own number, or 1 for stderr */
 	const char *path; /* with fd -1; owned by struct stdio */
 	int flags;
 	bool as_stdout; /* stderr with fd -1 and no path: the file that stdout has just opened */
@@ -41,29 +41,29 @@ struct stdio_task {
 	struct stdio_stream stream[3];
 	uint32_t local_id;
 	uint32_t rank; /* in the step */
-	bool joins;    /* it was not there when the streams were started */
+	bool joins;    /* the task joined after the streams were started */
 };
 
 typedef void (*stdio_done_fn)(void *userdata);
 
-/* Checks and opens what spec's streams need. Files that several tasks share are opened here, as
- * the user (identity_assume()), relative to cwd, and O_NONBLOCK so that a FIFO can't stop the
+/* Checks spec's streams and opens their files. Files that several tasks share are opened here, as
+ * the user (identity_assume()), relative to cwd, and O_NONBLOCK so that a FIFO can't block the
  * agent. mask is the tasks' umask. spec, id, loop and log outlive the object; cwd is copied. */
 int stdio_open(const struct spec *spec, const struct identity *id, const char *cwd, mode_t mask,
 	struct ev_loop *loop, const struct log *log, struct stdio **ret_stdio,
 	struct err *err) _must_check_;
 
-/* The file of a task's stream, expanded, or the pattern where that can't be: for messages. */
+/* The file of a task's stream, expanded, or the pattern if it can't be expanded: for messages. */
 void stdio_file_name(const struct spec *spec, const struct identity *id, int stream, uint32_t rank,
 	char *text, size_t size);
 
-/* The streams of the task of this local id, once for each; its pipes are made here. */
+/* The streams of the task with this local id; creates its pipes. Once for each task. */
 int stdio_task_open(struct stdio *io, uint32_t local_id, struct stdio_task *ret_task,
 	struct err *err) _must_check_;
 
-/* More tasks join, whose local ids are from first on and whose streams are like those of the
- * others, but for the agent's stdin where that is copied to all: it has begun. Files that all share
- * are opened again, and are closed by stdio_join_end(). -EOPNOTSUPP: of a step that was taken over.
+/* For tasks that join, with local ids from first on: their streams are like those of the others,
+ * except the agent's stdin that is copied to all, which has begun. Shared files are opened again,
+ * and closed by stdio_join_end(). -EOPNOTSUPP: the step was adopted.
  */
 int stdio_join(struct stdio *io, uint32_t first, const uint32_t *ranks, uint32_t count,
 	struct err *err) _must_check_;
@@ -75,48 +75,48 @@ bool stdio_carries(const struct stdio *io);
 /* Closes the task's ends in the agent. */
 void stdio_task_close(struct stdio *io, struct stdio_task *task);
 
-/* Begins to carry bytes, and closes the shared files that only tasks write to. */
+/* Starts to carry bytes, and closes the shared files that only tasks write to. */
 void stdio_start(struct stdio *io);
 
 /* ---- tools, by way of the MPI service process (mpi/link.h) --------------------------------- */
 
 /* Copies from now on these streams of these tasks (NULL: of all, else ascending). *ret_fd: a new
- * descriptor to send to the reader and to close, or -1: it has one. -EOPNOTSUPP: nothing of that
- * passes through the agent. */
+ * descriptor to send to the reader and to close, or -1: it already has one. -EOPNOTSUPP: none of
+ * these streams passes through the agent. */
 int stdio_copy(struct stdio *io, const uint32_t *ranks, size_t count, unsigned streams,
 	int *ret_fd) _must_check_;
 
-/* Of tasks that are opened from now on, until it is called again: copied from their first byte. The
- * rest as above; nothing is an error that means that there is nothing to copy. */
+/* For tasks that are opened from now on, until the next call: copied from their first byte. The
+ * rest as above, but it is not an error if there is nothing to copy. */
 int stdio_join_copy(struct stdio *io, unsigned streams, int *ret_fd) _must_check_;
 
 /* Whether output passes through the agent. */
 bool stdio_can_copy(const struct stdio *io);
 
-/* The reader is gone, or nothing more comes. */
+/* Ends all copies: the reader is gone, or all streams have ended. */
 void stdio_copy_stop(struct stdio *io);
 
-/* toolin_put(), and -EBUSY also where the task has the step's own stdin, -EOPNOTSUPP where it has
- * /dev/null or a file. done may be called after stdio_finish(). */
+/* toolin_put(), with -EBUSY also for a task that has the step's own stdin, and -EOPNOTSUPP for
+ * one that has /dev/null or a file. done may be called after stdio_finish(). */
 typedef void (*stdio_input_fn)(void *userdata, int64_t id, int r);
 void stdio_input_on_done(struct stdio *io, stdio_input_fn done, void *userdata);
 int stdio_input(struct stdio *io, uint32_t rank, int64_t id, const void *data, size_t size,
 	bool end) _must_check_;
 
-/* Writes a line of the agent's own, its newline included, into the step's standard error, without
- * waiting: what the reader does not take now goes out later. -EAGAIN: it takes nothing at all;
- * -EOPNOTSUPP: there is no such stream. Once the streams have been started. */
+/* Writes a line of the agent's own, with its newline, to the step's standard error, without
+ * waiting: bytes that the reader does not take now are written later. -EAGAIN: it takes none at
+ * all; -EOPNOTSUPP: there is no such stream. To be called once the streams have been started. */
 int stdio_note(struct stdio *io, const char *line, size_t size, struct err *err) _must_check_;
 
-/* All writers are gone (or given up): carries what is left, then calls done, once, from the loop
- * or from this call. A reader that takes nothing more holds it up; stdio_free() ends that. */
+/* All writers are gone (or given up): carries the rest, then calls done, once, from the loop or
+ * from this call. It waits for a reader that does not read; stdio_free() ends that. */
 void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata);
 
-/* Whether some of what the tasks have written through the agent could not be written. */
+/* Whether some of the tasks' output through the agent could not be written. */
 bool stdio_has_lost(const struct stdio *io);
 
-/* At a re-exec (handover.h), once stdio_start() was called. restore: done
- * is that of stdio_finish(), if that was called before. */
+/* At a re-exec (handover.h), after stdio_start(). restore: done is that of stdio_finish(), if
+ * that was called before. */
 void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object);
 int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_loop *loop,
 	const struct log *log, const struct handover *h, const struct json_t *object,

@@ -14,7 +14,7 @@ struct pump;
 struct pump_dest;
 struct sink;
 
-/* Whose files they are, and where. */
+/* The files' owner and directory. */
 struct stdio_files {
 	const struct spec *spec;
 	const struct identity *id;
@@ -22,17 +22,17 @@ struct stdio_files {
 	mode_t mask;
 };
 
-/* What the tasks have in common of stdout or stderr. */
+/* The tasks' common part of stdout or stderr. */
 struct shared {
-	bool as_stdout;         /* stderr: everything as stdout */
+	bool as_stdout;         /* stderr: the same as stdout */
 	bool per_task;          /* a file by a pattern with %t */
-	char *name;             /* expanded, of a file that all share */
-	int fd;                 /* tasks write straight here: the agent's own, or owned */
-	int owned_fd;           /* a file that all share, until stdio_start(); or -1 */
+	char *name;             /* expanded, of a shared file */
+	int fd;                 /* tasks write directly to it: the agent's own, or owned */
+	int owned_fd;           /* a shared file, until stdio_start(); or -1 */
 	struct pump_dest *dest; /* or through the pump; NULL with per_task */
 };
 
-/* What a task has in the agent: ends to close once it is forked, paths for all its life. */
+/* The agent's part of a task's streams: ends to close once it is forked, paths for its lifetime. */
 struct ends {
 	uint32_t rank;
 	int fd[3];
@@ -43,17 +43,17 @@ enum note_kind {
 	NOTE_NONE,     /* not known yet */
 	NOTE_NULL,     /* /dev/null */
 	NOTE_PER_TASK, /* a file for each task */
-	NOTE_FIFO,     /* or the like, which the agent must not hold open beside the tasks */
+	NOTE_FIFO,     /* or the like, which the agent must not hold open */
 	NOTE_FD,
 	NOTE_DEST, /* with the tasks' lines */
 	NOTE_KIND_MAX,
 };
 
-/* Where lines of the agent's own go. */
+/* The destination of the agent's own lines. */
 struct note {
 	enum note_kind kind;
 	int fd;   /* of NOTE_FD */
-	bool own; /* it is closed with this */
+	bool own; /* owned */
 	struct pump_dest *dest;
 	struct sink *sink; /* to fd, once it is needed */
 };
@@ -65,10 +65,10 @@ struct stdio {
 	struct ev_loop *loop;
 	int null_fd;
 	struct pump *pump;           /* with labels, or raw where tools may have copies */
-	struct copy *copy;           /* what the pump carries, for tools; NULL: without a pump */
-	struct stdin_writer *writer; /* where the agent copies its stdin to tasks */
-	struct toolin *input;        /* where stdin comes from tools */
-	unsigned join_copy; /* streams of tasks that join which are copied from the first byte */
+	struct copy *copy;           /* the pump's bytes, for tools; NULL: without a pump */
+	struct stdin_writer *writer; /* if the agent copies its stdin to tasks */
+	struct toolin *input;        /* if stdin comes from tools */
+	unsigned join_copy;          /* streams of joining tasks to copy from the first byte */
 	struct shared shared[3];
 	struct ends *ends; /* by local id */
 	uint32_t ends_count;
@@ -83,9 +83,9 @@ struct stdio {
 bool stdio_is_dev_null(int fd);
 
 int stdio_share(struct stdio *io, struct err *err) _must_check_;
-/* What had been closed meanwhile. */
+/* The streams that had been closed meanwhile. */
 int stdio_share_again(struct stdio *io, struct err *err) _must_check_;
-/* Behind the pump, which has the destinations. */
+/* After the pump, which has the destinations. */
 int stdio_share_restore(
 	struct stdio *io, const struct json_t *object, struct err *err) _must_check_;
 

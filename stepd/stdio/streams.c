@@ -65,7 +65,7 @@ static int file_flags(const struct spec_stream *stream)
 		(stream->append ? O_APPEND : O_TRUNC);
 }
 
-/* By the rank's entry in tasks; a rank that has joined the step has none. */
+/* By the rank's entry in tasks; a rank that joined the step has no entry. */
 static const char *file_cwd(const struct stdio_files *files, uint32_t rank)
 {
 	const struct spec *spec = files->spec;
@@ -147,7 +147,7 @@ static int add_dest(struct stdio *io, int i, int fd, bool own, const char *name,
 	return r < 0 ? err_set(err, r, "%s: make a buffer", stdio_name(i)) : 0;
 }
 
-/* Tools may have a copy of what goes nowhere else. */
+/* Tools may want a copy of output that goes nowhere else. */
 static int share_null(struct stdio *io, int i, struct pump_dest **ret_dest, struct err *err)
 {
 	int fd;
@@ -160,7 +160,7 @@ static int share_null(struct stdio *io, int i, struct pump_dest **ret_dest, stru
 	return add_dest(io, i, fd, true, "/dev/null", ret_dest, err);
 }
 
-/* Lines of stdout and stderr that meet in one file must not mix: one destination for both. */
+/* Lines of stdout and stderr to one file must not mix: one destination for both. */
 static int share_own(struct stdio *io, int i, struct err *err)
 {
 	struct shared *s = &io->shared[i], *out = &io->shared[STDOUT_FILENO];
@@ -234,7 +234,7 @@ static int input_fd(const struct stdio *io)
 		: own_fd(io, STDIN_FILENO);
 }
 
-/* How many tasks of this node read the agent's stdin. */
+/* The number of this node's tasks that read the agent's stdin. */
 static uint32_t count_readers(const struct spec *spec)
 {
 	uint32_t i;
@@ -248,8 +248,8 @@ static uint32_t count_readers(const struct spec *spec)
 	return 0;
 }
 
-/* One reader has the agent's stdin itself, unless it is a terminal: that would stop a task, which
- * is in a process group of the background. */
+/* A single reader gets the agent's stdin itself, unless it is a terminal: reading it would stop a
+ * task, which is in a background process group. */
 static int share_input(struct stdio *io, struct err *err)
 {
 	struct shared *s = &io->shared[STDIN_FILENO];
@@ -285,7 +285,7 @@ static int open_again(struct stdio *io, int i, struct err *err)
 	return file_open(&io->files, i, io->files.cwd, io->shared[i].name, flags, err);
 }
 
-/* All tasks that wrote there had closed it, and so it was. */
+/* All tasks that wrote to it had closed it, so it was closed. */
 static int renew_dest(struct stdio *io, int i, struct err *err)
 {
 	struct shared *s = &io->shared[i], *out = &io->shared[STDOUT_FILENO];
@@ -331,7 +331,7 @@ int stdio_share_again(struct stdio *io, struct err *err)
 
 /* ---- re-exec ------------------------------------------------------------------------------- */
 
-/* As share_output(), with what that opened once. */
+/* As share_output(), with the files that it opened. */
 static int restore_output(
 	struct stdio *io, int i, const struct spec_stream *spec, int64_t dest, struct err *err)
 {
@@ -388,7 +388,8 @@ static int give_path(struct stdio *io, int i, const struct spec_stream *spec,
 	return 0;
 }
 
-/* A pipe to or from the task. Its inode becomes the user's, or a task couldn't open /dev/stdout. */
+/* Creates a pipe to or from the task. Its inode becomes the user's, so that a task can open
+ * /dev/stdout. */
 static int make_pipe(
 	struct stdio *io, int i, struct stdio_task *task, int *ret_ours, struct err *err)
 {
@@ -531,7 +532,7 @@ static void close_ends(struct ends *ends)
 		ends->fd[i] = close_fd(ends->fd[i]);
 }
 
-/* Not the paths: a child that shares our memory reads them later. */
+/* Not the paths: a child that shares the agent's memory reads them later. */
 void stdio_task_close(struct stdio *io, struct stdio_task *task)
 {
 	close_ends(&io->ends[task->local_id]);

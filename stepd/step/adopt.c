@@ -27,15 +27,15 @@
 
 /* ---- an agent made of what a dead one left ------------------------------------------------- */
 
-/* From its step's directory: state.json, spec.json and events.jsonl. It knows what that one knew;
- * nothing is done to the step. */
+/* Read from the step's directory: state.json, spec.json and events.jsonl. The adopter then has
+ * the dead agent's state; the step itself is not changed. */
 struct successor {
 	struct state_doc state;
 	struct spec *spec;
-	struct agent_options options; /* those given, and for the others the dead agent's */
+	struct agent_options options; /* the given ones, and the dead agent's for the others */
 };
 
-/* Searches directories of the name "<node>_<label>"; all others are ignored. */
+/* Searches directories named "<node>_<label>"; others are ignored. */
 static int find_node(DIR *dir, const char *node, const char *label, char **ret_node)
 {
 	_cleanup_free_ char *found = NULL;
@@ -83,8 +83,9 @@ static int split_step_name(
 	return r;
 }
 
-/* "7.0" or "n1/7.0" as a step that has a directory: what registry_take_over() needs of job is set,
- * its strings are the caller's to free. -ENOENT, or -ENOTUNIQ where several nodes have it. */
+/* Parses "7.0" or "n1/7.0", the name of a step with a directory: sets the members of job that
+ * registry_take_over() needs; the caller frees the strings. -ENOENT, or -ENOTUNIQ if several
+ * nodes have the step. */
 static int successor_find(const char *runtime_dir, const char *step, stepd_step_rec_t *ret_job,
 	char **ret_strings, struct err *err)
 {
@@ -110,7 +111,7 @@ static int successor_find(const char *runtime_dir, const char *step, stepd_step_
 	if (r == -ENOTUNIQ)
 		return err_set_text(
 			err, r, "several nodes have a step %s here; write NODE/%s", step, step);
-	/* One piece of memory for the caller: "<node>\0<step name>". */
+	/* One allocation for the caller to free: "<node>\0<step name>". */
 	if (r == 0 && asprintf(&strings, "%s%c%s", node_name, '\0', job.step_name) < 0)
 		r = -ENOMEM;
 	if (r < 0)
@@ -133,7 +134,7 @@ static int successor_read_spec(int dir_fd, struct successor *h, struct err *err)
 	r = spec_from_text(text, size, &h->spec, err);
 	if (r < 0)
 		return err ? err_prefix(err, "spec.json") : r;
-	/* What a document may leave out, its agent has chosen. */
+	/* Options that the document leaves out were the agent's choice. */
 	h->spec->job_id = h->state.job_id;
 	free(h->spec->node_name);
 	h->spec->node_name = take_ptr(node);
@@ -145,7 +146,7 @@ static void successor_fill_options(const struct agent_options *given, struct suc
 	struct agent_options *o = &h->options;
 
 	*o = *given;
-	/* A descriptor of the dead agent's is none of this one's. */
+	/* The dead agent's descriptors do not exist here. */
 	if (!o->result_file && report_descriptor_of(h->state.result_file) < 0)
 		o->result_file = h->state.result_file;
 	if (!o->sample_file && h->state.sample_file &&
@@ -171,7 +172,7 @@ static int successor_fill_tasks(struct agent *a, const struct successor *h)
 			tasks_started(&a->tasks, (uint32_t)i, state->tasks[i].pid,
 				state->recover.running_ns);
 		} else if (state->recover.forked.most) {
-			/* It had ended; how is recorded elsewhere, or lost. */
+			/* The task had ended; its status is recorded elsewhere, or lost. */
 			a->tasks.v[i].state = TASK_RUNNING;
 			a->tasks.v[i].start_ns = state->recover.running_ns;
 			a->tasks.running++;
@@ -185,7 +186,7 @@ static struct task *find_task(struct tasks *ts, uint32_t rank)
 	uint32_t i = ts->n ? rank - ts->v[0].rank : 0;
 
 	if (i < ts->n && ts->v[i].rank == rank)
-		return &ts->v[i]; /* most steps' ranks follow one another */
+		return &ts->v[i]; /* most steps' ranks are consecutive */
 	for (i = 0; i < ts->n; i++) {
 		if (ts->v[i].rank == rank)
 			return &ts->v[i];
@@ -214,7 +215,7 @@ static void on_history_end(const struct history_end *end, void *userdata)
 	if (end->exit_code == STATUS_NOT_FOUND || end->exit_code == STATUS_NOT_EXECUTABLE)
 		task->exec_status =
 			status_exit_code(end->wait_status) == end->exit_code ? 0 : end->exit_code;
-	/* One that can't be executed takes its spawn with it, and its status is no more than that.
+	/* A task that can't be executed ends its spawn, and has no status of its own.
 	 */
 	task->dropped = task->spawn && task->exec_status;
 	if (end->lost)
@@ -224,10 +225,9 @@ static void on_history_end(const struct history_end *end, void *userdata)
 	a->plan.job.task[task - a->tasks.v].pid = 0;
 }
 
-/* Fills a's plan, tasks, times and options from the directory; a->registry is the caller's, who has
- * its lock. Tasks that state.json has with a pid, and whose end is recorded nowhere, are
- * TASK_RUNNING; whether they still are is not checked. -ENOENT: there is no state.json. h lives
- * as long as a. */
+/* Fills a's plan, tasks, times and options from the directory; a->registry is the caller's, with
+ * its lock. Tasks with a pid in state.json and without a recorded end are TASK_RUNNING; whether
+ * they still run is not checked. -ENOENT: no state.json. h must outlive a. */
 static int successor_load(struct agent *a, int dir_fd, struct successor *h, struct err *err)
 {
 	int r;
@@ -272,7 +272,7 @@ struct adoption {
 
 /* ---- the processes ------------------------------------------------------------------------- */
 
-/* The task of that pid, for certain: 0, -ESRCH if it has ended, -errno. */
+/* Opens the task with that pid, checked by its start time: 0, -ESRCH if it has ended, -errno. */
 static int open_task(const struct fork_ticks *forked, pid_t pid, struct pidref *ret_ref)
 {
 	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
@@ -284,13 +284,13 @@ static int open_task(const struct fork_ticks *forked, pid_t pid, struct pidref *
 	if (r < 0)
 		return r;
 	if (st.start_ticks < forked->least || st.start_ticks > forked->most)
-		return -ESRCH; /* the pid is another's by now */
+		return -ESRCH; /* the pid has been reused */
 	*ret_ref = ref;
 	ref = (struct pidref)PIDREF_INIT;
 	return 0;
 }
 
-/* Holds the tasks that live, and notes the end of the others; *ret_pids are those that do. */
+/* Holds the living tasks, and records the end of the others; *ret_pids are the living ones'. */
 static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *ret_count)
 {
 	_cleanup_free_ pid_t *pids = calloc((size_t)a->tasks.n + 1, sizeof(*pids));
@@ -324,7 +324,7 @@ static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *re
 	return r;
 }
 
-/* Those that were added: the container has no other trace of them. */
+/* The added processes: the container has no other record of them. */
 static int hold_added(struct adoption *ad, pid_t **pids, int *count)
 {
 	struct agent *a = ad->agent;
@@ -366,7 +366,7 @@ static int open_tracker(struct adoption *ad, struct err *err)
 	return r;
 }
 
-/* The dead agent may have made it, and not have come to record which it is: nothing runs in it. */
+/* The dead agent may have created the container without recording its name: nothing runs in it. */
 static int take_unnamed(struct agent *a, struct err *err)
 {
 	int r = proctrack_create(a->pt, &a->plan.job);
@@ -384,7 +384,7 @@ static int take_container(struct adoption *ad, const pid_t *pids, int n, struct 
 	if (!a->plan.job.cont_id)
 		return take_unnamed(a, err);
 	r = ad->successor.state.same_boot ? proctrack_adopt(a->pt, &a->plan.job, pids, n) : -ESRCH;
-	if (r == -ESRCH || r == -ENOENT) { /* it is gone, as all that was in it */
+	if (r == -ESRCH || r == -ENOENT) { /* it is gone, with its processes */
 		a->plan.job.cont_id = 0;
 		return 0;
 	}
@@ -439,7 +439,7 @@ static int adopt_take_over(struct adoption *ad, struct err *err)
 	ad->has_container = r == 0 && a->plan.job.cont_id;
 	setup = agent_account_setup(a);
 	if (r < 0 ||
-		!ad->has_container) { /* nothing can be read any more: what is known is reported */
+		!ad->has_container) { /* nothing more can be read: the known state is reported */
 		a->account.setup = setup;
 		return r;
 	}
@@ -449,7 +449,7 @@ static int adopt_take_over(struct adoption *ad, struct err *err)
 	return r < 0 ? r : frontend_open(a, err);
 }
 
-/* Where the dead agent stood. */
+/* The dead agent's state. */
 static void go_on(struct adoption *ad, bool suspended)
 {
 	const struct state_doc *state = &ad->successor.state;
@@ -474,7 +474,7 @@ static void go_on(struct adoption *ad, bool suspended)
 		ev_run(a->loop, 0);
 }
 
-/* Its tasks were held, or are to be: they run no program of the step's yet, or none that may. */
+/* Its tasks are held before their exec: none runs a program of the step yet. */
 static int end_unstarted(struct adoption *ad, struct err *err)
 {
 	struct agent *a = ad->agent;
@@ -492,12 +492,12 @@ static int end_unstarted(struct adoption *ad, struct err *err)
 	return r;
 }
 
-/* No process is left, and the container is gone, too. */
+/* No process is left, and the container is gone. */
 static void note_ended(struct agent *a)
 {
 	uint32_t i;
 
-	exit_watch_poll(a->origin.exits); /* zombies know how they ended */
+	exit_watch_poll(a->origin.exits); /* zombies still have their exit status */
 	a->state = AGENT_ENDED;
 	a->end.time_ns = a->origin.begin_ns;
 	for (i = 0; i < a->tasks.n; i++) {
@@ -522,11 +522,11 @@ static int live_on(struct adoption *ad, struct err *err)
 
 	registry_inherit(a->registry);
 	if (is_over(ad) && result_forward(a))
-		return 0; /* all but its going was done */
+		return 0; /* only its removal is missing */
 	if (strcmp(state, agent_state_names[AGENT_STARTING]) == 0 ||
 		(ad->successor.state.reason && a->reason == AGENT_REASON_LAUNCH))
 		return end_unstarted(ad, err);
-	/* Nobody will add anything to an extern step that is only to be tidied up. */
+	/* An extern step that is only cleaned up gets no more processes. */
 	if (ad->has_container &&
 		!(a->options->remains_only && a->plan.spec->kind == STEPD_STEP_EXTERN)) {
 		warn_of_streams(a);
@@ -554,7 +554,7 @@ static int claim(struct agent *a, const char *step, struct err *err)
 	return r;
 }
 
-/* The dead agent had claimed the directory, and no more; or had reported all. */
+/* The dead agent had only claimed the directory, or had reported everything. */
 static int check_left(struct agent *a, const char *step, struct err *err)
 {
 	int fd = registry_get_dirfd(a->registry);
@@ -621,7 +621,7 @@ int agent_adopt(
 		exit_watch_poll(a.origin.exits);
 	if (r == 0 && options->remains_only && !is_over(&ad))
 		r = err_set_text(err, -EBUSY, "step %s has processes that live", a.plan.label);
-	if (r < 0) { /* what the dead agent left stays, for the next attempt */
+	if (r < 0) { /* the dead agent's files stay for the next attempt */
 		a.plan.job.cont_id = 0;
 		a.origin.recover.service = (struct recover_service){.pid = 0};
 	} else {
@@ -646,6 +646,7 @@ int adopt_settle(const char *step, const struct clean_options *options)
 	struct err err = ERR_INIT;
 	int code;
 
-	(void)unsetenv("NOTIFY_SOCKET"); /* the notifications there are of the caller's own step */
+	(void)unsetenv(
+		"NOTIFY_SOCKET"); /* notifications to that socket concern the caller's own step */
 	return agent_adopt(step, &agent, &code, &err);
 }

@@ -187,8 +187,8 @@ static int open_plugins(struct agent *a, struct err *err)
 	return spec->kind == STEPD_STEP_NORMAL ? mpi_open(dir, spec->mpi, &a->mpi.host, err) : 0;
 }
 
-/* Opens what the ending will need, while there are some: a launch that runs out of descriptors must
- * still be able to kill and to clean up. */
+/* Opens descriptors for the ending early: a launch that runs out of descriptors must still be
+ * able to kill and to clean up. */
 static int reserve_fds(struct agent *a, struct err *err)
 {
 	size_t i;
@@ -211,7 +211,7 @@ static int agent_prepare(struct agent *a, const struct spec *spec, struct err *e
 	r = plan_make(spec, &a->plan, err);
 	if (r == 0)
 		r = process_become_agent(&a->start.saved, err);
-	if (r == 0) /* before there is anything of the step that a signal could leave behind */
+	if (r == 0) /* before anything of the step exists that a signal could leave behind */
 		r = a->watch.signal_fd = process_catch_signals(err);
 	if (r >= 0)
 		r = result_check_files(a, err);
@@ -248,8 +248,8 @@ static int record_root(struct agent *a, struct err *err)
 	return 0;
 }
 
-/* Before there is anything else in the container. Other trackers know of no such thing: there the
- * service's own limits are all that it has. */
+/* Before anything else is in the container. With other trackers the service has only its own
+ * limits. */
 static int make_service_cgroup(struct agent *a, struct err *err)
 {
 	int fd;
@@ -268,7 +268,8 @@ static int create_container(struct agent *a, struct err *err)
 	uint64_t begin_ns = clock_now_ns();
 	int r;
 
-	/* Before it stands: one that dies in here leaves a record of where to search. */
+	/* Recorded before it exists: an agent that dies while creating it leaves a record of the
+	 * place. */
 	r = record_root(a, err);
 	if (r == 0)
 		r = registry_store_spec(a->registry, a->plan.spec->text, err);
@@ -318,7 +319,7 @@ static int open_socket(struct agent *a, struct err *err)
 	return r;
 }
 
-/* While nothing runs in it: all that starts is limited from its first instruction on. */
+/* While nothing runs in it: every process is limited from its first instruction on. */
 static int apply_limits(struct agent *a, struct err *err)
 {
 	const struct spec *spec = a->plan.spec;
@@ -387,7 +388,7 @@ static void warn_of_sharing(const struct agent *a)
 		spec->cpus_per_task > 1 ? "s" : "", cpus, cpus == 1 ? "" : "s", type);
 }
 
-/* Nothing that reading the topology takes is left when the first process is forked. */
+/* The memory for reading the topology is freed before the first fork. */
 static int make_binding(struct agent *a, struct err *err)
 {
 	_cleanup_binding_bounds_ struct binding_bounds bounds = {0};
@@ -424,7 +425,7 @@ static int run_prefork(struct agent *a, struct err *err)
 	return r;
 }
 
-/* Task's oom_score_adj: the spec's, or what the agent had before it protected itself. */
+/* A task's oom_score_adj: the spec's, or the agent's before it protected itself. */
 static const char *task_oom_score_adj(struct agent *a)
 {
 	struct process_saved *saved = &a->start.saved;
@@ -488,15 +489,15 @@ static int fork_tasks(struct agent *a, struct err *err)
 		return err_set(err, -ENOMEM, "fork the tasks");
 	a->origin.recover.forked.least = fork_ticks_now();
 	a->start.launch.io = a->stdio;
-	/* A child inherits it and unblocks when all is done: until its exec nothing of the agent's
-	 * is handled in it, and what it writes to a reader that is gone does not end it. */
+	/* A child inherits the mask and unblocks all at the end: until its exec none of the
+	 * agent's handlers runs in it, and SIGPIPE does not end it. */
 	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
 	r = launch_fork_all(&a->start.launch, pids, err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	mpi_link_forked(a);
 	a->origin.recover.forked.most = fork_ticks_now();
-	/* Only now: each page that the agent writes between two forks would be copied. */
+	/* Only now: each page that the agent writes to between two forks would be copied. */
 	events_begin(a->events);
 	for (i = 0; i < a->tasks.n && pids[i] > 0; i++) {
 		tasks_started(&a->tasks, i, pids[i], begin_ns);
@@ -554,12 +555,12 @@ static void supervise(struct agent *a)
 	result_send_ready(a);
 	frontend_ready(a);
 	service_notify_state(a);
-	ending_check(a); /* a container that emptied before it was watched notifies nobody again */
+	ending_check(a); /* a container that was empty before it was watched reports nothing */
 	reexec_go_on(a);
 	ev_run(a->loop, 0);
 }
 
-/* What was forked before the failure must end, and be seen to end. */
+/* Processes forked before the failure must end, and be reaped. */
 static void abort_launch(struct agent *a)
 {
 	launch_close(&a->start.launch);
@@ -600,7 +601,7 @@ static int run_step(struct agent *a, struct err *err)
 
 /* ---- the step's last minute, however it began here ----------------------------------------- */
 
-/* The container stood, and no more. */
+/* Only the container existed. */
 void agent_note_failure(struct agent *a, const struct err *err)
 {
 	a->end.failure = *err;
@@ -609,8 +610,8 @@ void agent_note_failure(struct agent *a, const struct err *err)
 	a->end.time_ns = clock_now_ns();
 }
 
-/* The MPI service process of the dead agent ends by itself, once no process of the step is left.
- * One that doesn't gets SIGTERM, and SIGKILL. */
+/* The dead agent's MPI service process ends by itself, once no process of the step is left. If
+ * not it gets SIGTERM, then SIGKILL. */
 #define SERVICE_END_MS 1000 /* by itself, by SIGTERM, by SIGKILL */
 
 static bool has_ended(const struct pidref *ref, int timeout_ms)
@@ -657,7 +658,8 @@ static void remove_container(struct agent *a)
 	if (!a->plan.job.cont_id)
 		return;
 	r = proctrack_destroy(a->pt, a->plan.job.cont_id);
-	/* ESRCH: it is gone, as when systemd has removed its scope, which this agent is not in. */
+	/* ESRCH: it is gone, for example because systemd has removed its scope, which this agent
+	 * is not in. */
 	if (r < 0 && r != -ESRCH)
 		log_warning(a->log, "can't remove the step's container: %s; 'stepctl clean' can",
 			strerror(-r));
@@ -697,7 +699,7 @@ static void agent_clear(struct agent *a)
 	launch_close(&a->start.launch);
 	a->mpi.host = mpi_close(a->mpi.host);
 	if (a->end.unkillable && a->registry) {
-		/* Who is called for them at night shall find them: 'stepctl pids' still lists them.
+		/* The administrator must be able to find them: 'stepctl pids' still lists them.
 		 */
 		result_publish_state(a, "unkillable");
 		a->registry = registry_leave(a->registry);
@@ -720,7 +722,7 @@ int agent_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 {
 	agent_release_fds(a);
 	if (a->loop)
-		mpi_link_close(a); /* where the launch failed: it is in the container */
+		mpi_link_close(a); /* after a failed launch: it is in the container */
 	if (a->origin.recover.adopted)
 		end_service_of_dead_agent(a);
 	remove_container(a);
@@ -760,7 +762,7 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 		r = apply_limits(&a, err);
 	if (r == 0)
 		r = make_binding(&a, err);
-	/* As early as can be: the MPI service process gets ready while the agent goes on. */
+	/* As early as possible: the MPI service process gets ready in parallel. */
 	if (r == 0)
 		r = run_prefork(&a, err);
 	if (r == 0)

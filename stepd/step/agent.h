@@ -20,7 +20,7 @@ struct frontend;
 struct log;
 struct spec;
 
-/* As keep_result_ms of an agent that takes a step over: what the dead one had. */
+/* keep_result_ms of an adopter: the dead agent's value. */
 #define AGENT_KEEP_AS_BEFORE UINT64_MAX
 
 struct agent_options {
@@ -46,32 +46,32 @@ struct agent_options {
 	const struct frontend *frontend; /* NULL: the step serves no requests */
 };
 
-/* Runs the step. 0: it ran, and *ret_code is what to exit with. Else it never ran a task, nothing
- * of it is left, and err has the reason; the caller exits with STATUS_FAILED. */
+/* Runs the step. 0: it ran, and *ret_code is the exit status. Else no task has run, nothing of
+ * the step is left, and err has the reason; the caller exits with STATUS_FAILED. */
 int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
 	struct err *err) _must_check_;
 
-/* In a program that an agent has executed in place of its own: goes on with its step, from what
- * the agent has handed over on fd (reexec.h), and ends as agent_run() does. */
+/* In the new program of a re-exec: continues the step from the state handed over on fd
+ * (reexec.h), and ends as agent_run() does. */
 int agent_continue(int fd, const char *version, const struct frontend *frontend, int *ret_code,
 	struct err *err) _must_check_;
 
-/* Does all of that up to the loop, and has no effect on anything: 0 if it could be done. Then the
- * process is to end without a report to anybody, by _exit(2). */
+/* Does all of that up to the loop, without any effect outside the process: 0 on success. The
+ * process must then end by _exit(2), without a report. */
 int agent_try_to_continue(int fd, const char *version, struct err *err) _must_check_;
 
-/* Takes over a step whose agent has died, and is its agent from then on: its processes, its limits
- * and its time, its socket, its end and its result. The tasks are not our children; their exit
- * statuses are known as far as the dead agent recorded them or the kernel knows (reaping.h).
- * Streams that went through the dead agent (labels, a stdin that it copied to tasks) are lost.
+/* Adopts a step whose agent has died: its processes, limits, times, socket, end and result. The
+ * tasks are not our children; their exit statuses are known as far as the dead agent recorded
+ * them or the kernel reports them (reaping.h). Streams that passed through the dead agent
+ * (labels, a copied stdin) are lost.
  *
- * step is "7.0" or "n1/7.0". As agent_run(): 0 with what to exit with, also for a step that has
+ * step is "7.0" or "n1/7.0". As agent_run(): 0 with the exit status, also for a step that has
  * ended meanwhile; or -errno with the reason. -EEXIST: its agent lives. */
 int agent_adopt(const char *step, const struct agent_options *options, int *ret_code,
 	struct err *err) _must_check_;
 
-/* As agent_adopt(), for a step that has no living process: clean_settle_fn (record/clean.h).
- * Changes this process for good, and reports nothing to anybody. */
+/* As agent_adopt(), for a step without living processes: clean_settle_fn (record/clean.h).
+ * Changes this process for good, and notifies nobody. */
 int adopt_settle(const char *step, const struct clean_options *options);
 
 #endif

@@ -39,8 +39,8 @@ struct trace;
 enum agent_state {
 	AGENT_STARTING,
 	AGENT_RUNNING,
-	AGENT_ENDING,   /* was requested to end, or all tasks have ended */
-	AGENT_DRAINING, /* no process is left; the streams still flow */
+	AGENT_ENDING,   /* its end was requested, or all tasks have ended */
+	AGENT_DRAINING, /* no process is left; output is still being written */
 	AGENT_ENDED,
 	AGENT_STATE_MAX,
 };
@@ -51,7 +51,7 @@ enum agent_reason {
 	AGENT_REASON_SIGNAL,    /* the agent was signalled */
 	AGENT_REASON_TIME_LIMIT,
 	AGENT_REASON_BAD_EXIT, /* kill_on_bad_exit */
-	AGENT_REASON_WAIT,     /* the time after the first exit ran out */
+	AGENT_REASON_WAIT,     /* the time after the first exit expired */
 	AGENT_REASON_OOM,      /* oom_kill_step */
 	AGENT_REASON_EXEC,     /* a task could not be executed */
 	AGENT_REASON_LAUNCH,   /* the step could not be started */
@@ -59,60 +59,60 @@ enum agent_reason {
 	AGENT_REASON_MAX,
 };
 
-/* The ready line, while its reader takes it. */
+/* The ready line, while it is being written. */
 struct ready {
-	int fd;     /* -1: none was requested, or it is written */
+	int fd;     /* -1: not requested, or written */
 	char *text; /* NULL: not made yet */
 	size_t size, at;
 	ev_io io;
 };
 
-/* Descriptors that a launch leaves to the ending: signalling and removing a container needs some.
+/* Descriptors reserved for the ending: signalling and removing a container needs some.
  */
 #define AGENT_SPARE_FDS 16
 
-/* How its tasks begin: launch/, join.c, reaping.c. */
+/* The launch of its tasks: launch/, join.c, reaping.c. */
 struct agent_start {
 	struct process_saved saved;
 	struct launch launch;
 	struct joins joins;
 	uint64_t release_ns;
 	ev_io report_io;
-	int spare_fd[AGENT_SPARE_FDS]; /* held until all is forked: reserve_fds() */
-	unsigned linked;               /* number of the program's MPI library; 0: none is known */
+	int spare_fd[AGENT_SPARE_FDS]; /* held until all tasks are forked: reserve_fds() */
+	unsigned linked;               /* number of the program's MPI library; 0: unknown */
 	bool exec_failed;              /* a task has reported so */
 };
 
-/* What ends it, and what is known of its end: ending.c. */
+/* The reason and the outcome of its end: ending.c. */
 struct agent_end {
 	int signal;         /* with AGENT_REASON_SIGNAL */
 	int abort_code;     /* with AGENT_REASON_ABORT */
 	struct err failure; /* with AGENT_REASON_LAUNCH */
 	uint64_t time_ns;
 	struct killseq killseq;
-	struct spec_kill *kill_steps; /* what killseq has in place of the spec's; NULL: nothing */
-	bool streams_done;            /* what the tasks wrote has been passed on */
-	bool output_lost;             /* some of it could not be written */
+	struct spec_kill *kill_steps; /* replaces the spec's in killseq; NULL: it does not */
+	bool streams_done;            /* all output of the tasks has been written */
+	bool output_lost;             /* some of that could not be written */
 	bool unkillable;              /* processes were left that SIGKILL did not end */
 	char *unkillable_text;        /* their names, for the result */
 };
 
-/* The limits of its time: ending.c. */
+/* Its time limits: ending.c. */
 struct agent_limits {
 	struct pausable time, signal, wait, bad_exit_grace;
 	bool signal_sent;
 };
 
-/* What the loop watches for the step's end: ending.c. */
+/* Watchers for the step's end: ending.c. */
 struct agent_watch {
 	int signal_fd; /* process_catch_signals() */
 	ev_io signal_io;
-	struct pri_watch container; /* -1: there is nothing to watch */
+	struct pri_watch container; /* -1: the tracker has nothing to watch */
 	struct member_watch member; /* then */
 	struct supervisor_line supervisor;
 };
 
-/* Since when it runs, and what an agent that takes it over has to know: adopt.c. */
+/* The time of its start, and state for an adopter: adopt.c. */
 struct agent_origin {
 	uint64_t begin_ns;
 	struct recover recover;
@@ -120,7 +120,7 @@ struct agent_origin {
 	struct exit_watch *exits; /* of an adopted step's tasks; NULL: they are our children */
 };
 
-/* Its MPI plugin and that one's service process: mpi_link.c. */
+/* Its MPI plugin and the plugin's service process: mpi_link.c. */
 struct agent_mpi {
 	struct mpi *host;
 	struct mpi_link *link; /* NULL: no hook of it has been called */
@@ -143,7 +143,7 @@ struct agent {
 	struct trace *trace;
 	struct account account;
 	struct events *events;       /* NULL: none are recorded */
-	struct frontends *frontends; /* NULL: nobody can call */
+	struct frontends *frontends; /* NULL: no frontend */
 
 	struct agent_start start;
 	struct agent_mpi mpi;
@@ -162,43 +162,42 @@ struct agent {
 extern const char *const agent_state_names[AGENT_STATE_MAX];
 extern const char *const agent_reason_names[AGENT_REASON_MAX];
 
-/* All of it, for agent_finish() to clear. */
+/* Sets all members, for agent_finish() to clear. */
 void agent_init(struct agent *a, const struct agent_options *options);
 
-/* Closes all above 2 that the agent was started with and has no use for. */
+/* Closes the descriptors above 2 that the agent was started with and does not need. */
 void agent_close_inherited(const struct agent_options *options);
 
-/* For the functions of account.h, with what the agent was called for. */
+/* Prepares the calls of account.h by the agent's options. */
 struct account_setup agent_account_setup(struct agent *a);
 
-/* What of the agent goes over to one that adopts its step, or to a new program in its place
- * (record/state_doc.h): a new reference, NULL for want of memory. And that, before the rest of what
- * goes over. */
+/* The agent's state for an adopter, or for a new program (record/state_doc.h): a new reference,
+ * NULL without memory. And restoring from it, before the rest of the state. */
 struct json_t *agent_pack(struct agent *a);
 void agent_unpack(struct agent *a, const struct state_doc *s);
 
-/* Its tasks, once the plan is made: all are TASK_NEW, and the plan has their pids. 0, -ENOMEM, or
- * -EBADMSG where they are none of that step. */
+/* Restores the tasks, once the plan is made: all are TASK_NEW, and the plan has their pids. 0,
+ * -ENOMEM, or -EBADMSG for tasks of another step. */
 int agent_unpack_tasks(struct agent *a, const struct state_doc *s) _must_check_;
 
-/* Runs the loop until fd is readable, which is returned, or the limit has passed; without an fd for
- * what there is to do now. For the launch: requests are served, but signals and the supervisor's
- * end wait, as they do in all of it. */
+/* Runs the loop until fd is readable (true) or the limit has passed; without an fd only for
+ * events that are pending now. For the launch: requests are served, but signals and the
+ * supervisor's end wait, as during the whole launch. */
 #define AGENT_NO_LIMIT UINT64_MAX
 bool agent_serve_meanwhile(struct agent *a, int fd, uint64_t limit_ms);
 
 /* A task was forked. */
 void agent_report_start(const struct agent *a, const struct task *task);
 
-/* The step is over before it ran: its container stood, and no more. */
+/* The step is over before it ran: only its container existed. */
 void agent_note_failure(struct agent *a, const struct err *err);
 
-/* The end, however the step began here: its container goes, its result is written, clients and the
- * service manager are notified, its directory goes. r is what the step's life gave, with err's text
- * if it is below 0. Returns what to exit with, in *ret_code where r is 0. */
+/* Ends the step, however it began here: removes its container, writes its result, notifies
+ * clients and the service manager, removes its directory. r is the outcome of the step's run,
+ * with err's text if it is below 0. Returns the exit status in *ret_code if r is 0. */
 int agent_finish(struct agent *a, int r, int *ret_code, const struct err *err);
 
-/* What the agent exits with. */
+/* The agent's exit status. */
 int agent_exit_code(const struct agent *a);
 
 /* ---- events for the frontends ---------------------------------------------------------------
@@ -209,33 +208,34 @@ int agent_exit_code(const struct agent *a);
  * on, and they do nothing. */
 
 struct frontend {
-	/* Requests are served from now on, in a->loop; what changes the step waits for ready. Sets
-	 * a->frontends, also where it fails but for want of memory. The step's directory and its
-	 * container stand. */
+	/* Serves requests from now on, in a->loop; calls that change the step wait for ready.
+	 * Sets a->frontends, also on failure, except without memory. The step's directory and its
+	 * container exist. */
 	int (*open)(struct agent *a, struct err *err);
 
-	/* The tasks have been released, or never will be: what waited for that goes on. */
+	/* The tasks have been released, or never will be: calls that waited for that continue. */
 	void (*ready)(struct frontends *f);
 
-	/* The step's state may be another one. */
+	/* The step's state may have changed. */
 	void (*state_changed)(struct frontends *f);
 
-	/* A suspension, or a resumption, that was requested has come to its end. why: it has
-	 * failed, with that code. */
+	/* A requested suspension or resumption is done. why: the reason of its failure, with that
+	 * code. */
 	void (*suspended)(struct frontends *f, bool suspend, int code, const char *why);
 
-	/* The MPI service process has sent a request of that name (mpi/link.h), which is answered
-	 * by mpi_link_answer(), now or later. False: there is no such request. */
+	/* The MPI service process has sent a request of that name (mpi/link.h); mpi_link_answer()
+	 * replies to it, now or later. False: the request is unknown. */
 	bool (*mpi_request)(struct frontends *f, const char *name, const struct json_t *request);
 
-	/* The result is on the disk: whoever waits for it is answered. May run the loop for that,
-	 * no longer than readers take who read at all. */
+	/* The result is on the disk: replies to calls that wait for it. May run the loop for
+	 * that, as long as their readers read. */
 	void (*end)(struct frontends *f);
 	struct frontends *(*close)(struct frontends *f);
 
-	/* For a new program in the agent's place (reexec.h): whether an answer is being made that
-	 * it could not go on with (then reexec_answered() is called once none is); it was not
-	 * executed, and why; all calls that are open, and the same again, in the place of open. */
+	/* For a re-exec (reexec.h). is_answering: whether a reply is in progress that the new
+	 * program could not continue (reexec_answered() is called once none is). not_reexeced:
+	 * the new program was not executed, and why. save, restore: all open calls; restore
+	 * replaces open. */
 	bool (*is_answering)(const struct frontends *f);
 	void (*not_reexeced)(struct frontends *f, const struct err *why);
 	void (*save)(const struct frontends *f, struct handover *h, struct json_t *object);

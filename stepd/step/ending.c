@@ -26,9 +26,8 @@
 
 #define UNKILLABLE_NAMED_MAX 16
 
-/* With so many events behind it a step's signals are no events any more: they are what its owner
- * can make any number of, in a file that may lie in memory, and that a successor must be able to
- * read. */
+/* After that many events a step's signals are no longer recorded: its owner can send any number,
+ * while the file may be in memory, and a successor must be able to read it. */
 #define SIGNALS_REPORTED_MAX (1u << 18)
 
 /* ---- ending -------------------------------------------------------------------------------- */
@@ -50,8 +49,8 @@ void ending_streams_done(void *userdata)
 	ending_settle(a);
 }
 
-/* A limit has no effect any more where the step is ending already: but the time limit, where
- * only the tasks have ended and the service may wait for other nodes. */
+/* A limit has no effect once the step is ending, except the time limit where only the tasks have
+ * ended and the service may wait for other nodes. */
 static void stop_limits(struct agent *a)
 {
 	if (a->reason != AGENT_REASON_COMPLETED || !mpi_link_is_open(a))
@@ -73,8 +72,8 @@ static void begin_draining(struct agent *a)
 	stop_limits(a);
 	suspend_end(a);
 	frontend_state_changed(a);
-	/* Other nodes' tasks may need this one's service on their way to each other; not where the
-	 * step is ended. */
+	/* Other nodes' tasks may need this node's service to reach each other; not when the step
+	 * is being ended. */
 	mpi_link_over(a, a->reason != AGENT_REASON_COMPLETED);
 	if (mpi_link_is_open(a))
 		log_debug(a->log,
@@ -86,10 +85,10 @@ static void begin_draining(struct agent *a)
 		ending_streams_done(a);
 }
 
-/* Notes who runs now: signals to a step whose end was requested end tasks on request. */
+/* Records the tasks that run now: their end by a signal counts as requested. */
 static void ending_before_signal(struct agent *a, int signal)
 {
-	reaping_poll(a); /* who has ended by now has not ended on request */
+	reaping_poll(a); /* a task that has ended by now has not ended on request */
 	if (signal != SIGCONT && a->state == AGENT_ENDING)
 		tasks_mark_requested(&a->tasks);
 }
@@ -129,7 +128,7 @@ static void send_to_step(int signal, void *userdata)
 	}
 }
 
-/* Names what SIGKILL did not end: in the log, and for the result. */
+/* Names the processes that SIGKILL did not end: in the log, and for the result. */
 static void name_unkillable(struct agent *a)
 {
 	_cleanup_free_ pid_t *pids = NULL;
@@ -139,7 +138,7 @@ static void name_unkillable(struct agent *a)
 	int n = 0, i;
 
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
-		n = 0; /* logged below: not even their list could be had */
+		n = 0; /* logged below: not even their list could be read */
 	free(a->end.unkillable_text);
 	a->end.unkillable_text = NULL;
 	f = open_memstream(&a->end.unkillable_text, &size);
@@ -192,8 +191,8 @@ void ending_begin(struct agent *a, enum agent_reason reason)
 	killseq_start(&a->end.killseq);
 }
 
-/* A task that aborts ends, which may be seen before its abort is reported: that counts as long as
- * the result is not made. */
+/* A task that aborts may be reaped before its abort is reported: the report counts as long as the
+ * result is not made. */
 void ending_abort(struct agent *a, int code, enum log_level level, const char *why)
 {
 	bool late = a->state == AGENT_DRAINING && a->reason == AGENT_REASON_COMPLETED;
@@ -230,8 +229,8 @@ void ending_kill(struct agent *a, enum agent_reason reason)
 		killseq_kill_now(&a->end.killseq);
 }
 
-/* The last member may end between the first check and the next: then none is there to be watched,
- * and nothing would report it. */
+/* The last member may end between the first check and the next: then there is no member to watch,
+ * and nothing would report the end. */
 static bool has_members(struct agent *a)
 {
 	uint64_t cont_id = a->plan.job.cont_id;
@@ -250,7 +249,7 @@ void ending_check(struct agent *a)
 	if (a->state < AGENT_RUNNING || a->state > AGENT_ENDING || a->tasks.running)
 		return;
 	if (spec->kind == STEPD_STEP_EXTERN && a->state == AGENT_RUNNING)
-		return; /* holds what others add until its end is requested */
+		return; /* holds added processes until its end is requested */
 	if (!has_members(a)) {
 		begin_draining(a);
 		return;
@@ -287,7 +286,7 @@ static void on_member_end(void *userdata)
 	reaping_on_child(userdata);
 }
 
-/* What would be waited for while the streams drain is waited for no longer. */
+/* Stops the waits that are pointless while the streams drain. */
 static bool hurry_draining(struct agent *a)
 {
 	if (a->state != AGENT_DRAINING)
@@ -385,8 +384,9 @@ static void on_signalled(
 		suspend_thaw(a);
 }
 
-/* What a tracker learns of the members while the worker signals them is the worker's. One that
- * loses the children of an added process with their parent, unless it has seen them, sees them now.
+/* What a tracker learns of the members during the worker's signals stays in the worker. A tracker
+ * that loses the children of an added process with their parent, unless it has seen them, reads
+ * them now.
  */
 static void see_added(struct agent *a)
 {
@@ -431,11 +431,11 @@ static void on_requests_rested(void *userdata)
 
 /* ---- the limits of its time ---------------------------------------------------------------- */
 
-/* A signal some time before the step's time limit, so that its tasks can save what they have: once
- * in the step's life, whichever agents it has. Where the limit itself is nearer than that when the
- * tasks begin, they get it at once. */
+/* A signal some time before the step's time limit, so that its tasks can save what they have:
+ * once in the step's life, whichever agents it has. If the limit itself is nearer than that when
+ * the tasks start, they get it at once. */
 
-/* The first processes of all tasks that run; to be freed. NULL: no memory. */
+/* The first processes of all running tasks; to be freed. NULL: no memory. */
 static uint32_t *running_ranks(const struct agent *a, size_t *ret_count)
 {
 	uint32_t *ranks = calloc(a->tasks.n + 1u, sizeof(*ranks)), i;
@@ -463,7 +463,7 @@ static int send_limit_signal(struct agent *a)
 		if (!ranks)
 			return -ENOMEM;
 		if (target.ranks_count == 0)
-			return 0; /* they have ended; what they left goes with the step */
+			return 0; /* they have ended; their remaining processes end with the step */
 	}
 	return requests_add_signal(&a->requests, spec->time_limit_signal, &target, &nobody);
 }
@@ -483,7 +483,7 @@ static void on_limit_signal(_unused_ struct ev_loop *loop, ev_timer *w, _unused_
 		(double)a->plan.spec->time_limit_ms / 1e3, name,
 		spec_signal_to_names[a->plan.spec->time_limit_signal_to]);
 	a->limits.signal_sent = true;
-	/* Who takes the step over must not send it again. */
+	/* An adopter must not send it again. */
 	result_publish_state(a, suspend_state_name(a));
 	r = send_limit_signal(a);
 	if (r < 0)
@@ -524,7 +524,7 @@ static void on_wait_limit(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ i
 	struct agent *a = w->data;
 
 	assert(a);
-	/* No error: whoever gave --wait wants this, and the exit status is the tasks'. */
+	/* Not an error: --wait requests this, and the exit status is the tasks'. */
 	log_warning(a->log,
 		"tasks that still run %.10g s after the first one's end: %u; ending the step",
 		(double)a->plan.spec->wait_ms / 1e3, a->tasks.running);
@@ -545,9 +545,7 @@ static int watch_container(struct agent *a, struct err *err)
 	int fd = proctrack_event_fd(a->pt, a->plan.job.cont_id), r;
 
 	if (fd == -EOPNOTSUPP)
-		return 0; /* each SIGCHLD leads to a check; for what else there is see
-			   * reaping.h
-			   */
+		return 0; /* each SIGCHLD leads to a check; for other members see reaping.h */
 	r = fd < 0 ? fd : pri_watch_start(&a->watch.container, a->loop, fd, on_container, a);
 	return r < 0 ? err_set(err, r, "watch the step's container") : 0;
 }
@@ -588,7 +586,7 @@ int ending_watch(struct agent *a, struct err *err)
 	return watch_container(a, err);
 }
 
-/* All of it but for a step that was taken over: that one began before. */
+/* The whole time limit; an adopted step began earlier. */
 static uint64_t time_left_ms(const struct agent *a)
 {
 	uint64_t now_ns = clock_now_ns(), gone_ns = now_ns - a->origin.recover.running_ns;
@@ -602,7 +600,7 @@ static uint64_t time_left_ms(const struct agent *a)
 	return gone_ms < limit_ms ? limit_ms - gone_ms : 0;
 }
 
-/* What the policies began to wait for under the agent that died, they wait for anew. */
+/* Waits of the policies that the dead agent began start anew. */
 static void resume_policies(struct agent *a)
 {
 	const struct spec *spec = a->plan.spec;
@@ -634,7 +632,7 @@ void ending_go_on(struct agent *a)
 {
 	requests_rest(&a->requests, false);
 	suspend_check(a);
-	reaping_on_child(a); /* a pending signal does it, too, but for one at most */
+	reaping_on_child(a); /* a pending signal would do, too, but only for one */
 	join_go_on(a);
 }
 
@@ -654,7 +652,7 @@ void ending_unwatch(struct agent *a)
 
 /* ---- re-exec ------------------------------------------------------------------------------- */
 
-/* Where the end was requested with another sequence than the step's own. */
+/* If the end was requested with a sequence other than the step's own. */
 static void save_kill_steps(const struct agent *a, struct handover *h, json_t *array)
 {
 	size_t i;

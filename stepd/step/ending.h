@@ -26,27 +26,27 @@ void ending_begin(struct agent *a, enum agent_reason reason);
 /* The same with SIGKILL at once. */
 void ending_kill(struct agent *a, enum agent_reason reason);
 
-/* SIGKILL to all processes of the step, before all other requests: 0 or -errno. Not by itself
- * an end: a step that holds what others add goes on. */
+/* SIGKILL to all processes of the step, before all other requests: 0 or -errno. Does not end an
+ * extern step. */
 int ending_send_kill(struct agent *a);
 
-/* Ends the step because a task has aborted it: why goes into the log, code is its exit status. */
+/* Ends the step because a task has aborted it: why is logged, code is its exit status. */
 void ending_abort(struct agent *a, int code, enum log_level level, const char *why);
 
-/* Ends the step as if the agent had got SIGTERM, by this sequence, or by the step's own for
- * NULL. One that runs already is cut short, if this one comes to its end earlier. */
+/* Ends the step as if the agent had got SIGTERM, by this sequence, or by the step's own for NULL.
+ * A running one is cut short, if this one ends earlier. */
 void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count);
 
-/* If the step is over, goes on to its next state. */
+/* Moves on to the next state if the step is over. */
 void ending_check(struct agent *a);
 
 void ending_unwatch(struct agent *a);
 
-/* In a new program: begins where the old one has stopped, with what happened in between. */
+/* In a new program: continues where the old one stopped, with the events in between. */
 void ending_go_on(struct agent *a);
 
-/* After the step's last process its streams, or its MPI service process, have ended: once both have
- * nothing is waited for any more. */
+/* The step's streams, or its MPI service process, have ended after its last process: ends the
+ * wait once both have. */
 void ending_settle(struct agent *a);
 
 /* stdio_finish()'s done. */
@@ -58,8 +58,8 @@ void ending_save(struct agent *a, struct handover *h, struct json_t *object);
 int ending_restore(struct agent *a, const struct handover *h, const struct json_t *object,
 	struct err *err) _must_check_;
 
-/* Ends the step (userdata: struct agent) if it is to end at the first process that is killed for
- * want of memory, and one was. */
+/* Ends the step (userdata: struct agent) if the spec requests that at the first process killed
+ * for lack of memory, and one was. */
 void ending_on_oom(void *userdata);
 
 #endif

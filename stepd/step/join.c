@@ -24,23 +24,23 @@
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/result.h"
 
-/* How many are forked between two turns of the agent's loop. */
+/* Tasks forked between two turns of the agent's loop. */
 #define FORKS_PER_TURN 16
 
 enum join_phase {
 	JOIN_FORKING,
-	JOIN_EXECUTING, /* they were let go */
+	JOIN_EXECUTING, /* they have been released */
 	JOIN_GIVING_UP, /* until all that were forked have ended */
 };
 
-/* What this node starts of a spawn. */
+/* This node's part of a spawn. */
 struct join_part {
 	struct join_request request;
 	struct plan_joined joined;
 	struct plan_program *programs; /* one for each group */
 	uint32_t *task_program;        /* these have an entry for each task: joined.task_program */
 	uint32_t *ranks;               /* in the step */
-	int *errors;                   /* errno of why it could not be executed, or 0 */
+	int *errors;                   /* errno of its failed exec, or 0 */
 	int *fds;                      /* the service's end of its socket pair, or -1 */
 	struct environ_task task_env;
 	bool added; /* to the agent's tables */
@@ -53,7 +53,7 @@ struct join {
 	struct join_part part;
 	struct launch launch;
 	struct err err;   /* why it has failed */
-	uint32_t forked;  /* how many */
+	uint32_t forked;  /* their number */
 	uint32_t running; /* of these */
 	bool reported;    /* all have been executed, or have reported why not */
 	uint64_t begin_ns;
@@ -61,7 +61,7 @@ struct join {
 	ev_io reports;
 };
 
-/* Takes them out again; none was forked. */
+/* Removes them again; none was forked. */
 static void join_part_undo(struct agent *a, struct join_part *part)
 {
 	uint32_t i;
@@ -139,7 +139,7 @@ static int join_part_answer(struct agent *a, struct join_part *part, struct err 
 	for (i = 0; i < part->joined.count; i++)
 		(void)json_array_append_new(
 			locals, json_integer((json_int_t)part->joined.first_local + i));
-	/* packed in any case: it takes what was made */
+	/* packed in any case: json_pack() takes the reference */
 	if (r == 0)
 		r = mpi_link_send_take(a,
 			json_pack("{s:s, s:I, s:i, s:O}", "tell", "spawned", "id",
@@ -159,14 +159,14 @@ static void refuse(struct agent *a, int64_t id, const struct err *err, json_t *e
 		(void)json_object_set_new(message, "errors", errors);
 	else
 		json_decref(errors);
-	/* A service that is gone is not missed here. */
+	/* A service that is gone is ignored here. */
 	r = mpi_link_send_take(a, message, NULL, 0);
 	if (r < 0)
 		log_debug(a->log, "notify the MPI service process that a spawn failed: %s",
 			strerror(-r));
 }
 
-/* None runs. */
+/* No task runs. */
 static void join_part_refuse(struct agent *a, const struct join_part *part, const struct err *err)
 {
 	json_t *errors = json_array();
@@ -184,7 +184,8 @@ static void refuse_message(struct agent *a, const json_t *message, const struct 
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
-/* By the step's requests, so that what they have started ends too; itself where those rest. */
+/* By the step's requests, so that their descendants end, too; directly while the requests are
+ * paused. */
 static void kill_tasks(struct join *j)
 {
 	struct agent *a = j->a;
@@ -213,12 +214,12 @@ static void drop_tasks(struct join *j)
 		a->tasks.v[i].dropped = true;
 		a->tasks.v[i].requested = a->tasks.v[i].state == TASK_RUNNING;
 	}
-	/* what was made for those that were not forked */
+	/* resources of tasks that were not forked */
 	for (i = j->forked; i < j->part.joined.count; i++)
 		proctrack_task_ended(a->pt, &a->plan.job, j->part.joined.first_local + i);
 }
 
-/* err stands in j->err. What was forked ends; the answer comes when it has. */
+/* Fails the spawn with j->err. The forked tasks end; the reply is sent when they have. */
 static void join_give_up(struct join *j)
 {
 	if (j->phase == JOIN_GIVING_UP)
@@ -245,7 +246,7 @@ static void join_on_report(const struct child_report *report, void *userdata)
 	struct task *task;
 
 	if (index >= j->forked)
-		return; /* a child can't write that; nothing to name */
+		return; /* no child writes that: invalid */
 	task = &a->tasks.v[report->local_id];
 	if (report->stage == CHILD_STAGE_EXEC && report->error == 0) {
 		trace_task(a->trace, "exec", task->rank, report->time_ns, report->time_ns);
@@ -333,7 +334,7 @@ static int make_cwd(const struct plan *plan, struct join_group *group)
 	return 0;
 }
 
-/* Each program has an environment of its own, with the step's variables and all ranks in it. */
+/* Each program has its own environment, with the step's variables and all ranks. */
 #define ENVIRON_BYTES_MAX ((size_t)64 << 20)
 #define RANK_BYTES        11u /* of a number and its comma */
 
@@ -418,7 +419,7 @@ static int make_arrays(struct agent *a, struct join_part *part)
 
 /* ---- their ranks --------------------------------------------------------------------------- */
 
-/* Node 0's service numbers spawns and ranks. None may stand for two tasks here. */
+/* Node 0's service numbers spawns and ranks. A rank must not be used twice here. */
 static int check_numbers(const struct agent *a, const struct join_request *request, struct err *err)
 {
 	const struct task *task;
@@ -493,7 +494,7 @@ static int apply_limits(struct agent *a, const struct join_part *part, struct er
 	return limits_apply(&target, &spec->task_limits, part->ranks, part->request.count, err);
 }
 
-/* Checks the message and makes the tables grow for its tasks: nothing of them runs yet. */
+/* Checks the message and extends the tables for its tasks: none runs yet. */
 static int join_part_make(
 	struct agent *a, const json_t *message, struct join_part *part, struct err *err)
 {
@@ -566,7 +567,7 @@ static int fork_one(struct join *j)
 
 	if (r < 0)
 		return r;
-	(void)sigfillset(&all); /* as at the step's start; can't fail, nor can the calls */
+	(void)sigfillset(&all); /* as at the step's start; can't fail, nor can the next calls */
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
 	r = launch_fork(
 		&j->launch, j->part.joined.first_local + j->forked, &context, &pid, &j->err);
@@ -585,7 +586,7 @@ static int release(struct join *j)
 	struct err err = ERR_INIT;
 
 	stdio_join_end(a->stdio);
-	/* Who dies after this finds the new tasks there, too. */
+	/* An adopter finds the new tasks in it, too. */
 	result_publish_state(a, suspend_state_name(a));
 	j->phase = JOIN_EXECUTING;
 	ev_io_set(&j->reports, j->launch.report_fd, EV_READ);
@@ -654,7 +655,7 @@ static int set_up(struct join *j)
 	};
 	l->group = 0;
 	l->io = a->stdio;
-	/* held: none runs before all are there */
+	/* held: none runs before all are forked */
 	return launch_open(l, a->pt, true, &j->err);
 }
 
@@ -686,8 +687,7 @@ static void begin_take(struct agent *a, json_t *message)
 	ev_timer_start(a->loop, &j->turn);
 }
 
-/* A message that waits, from its text: small values take many times their text's memory. NULL: no
- * memory. */
+/* A pending message, kept as text: its values would take many times the memory. NULL: no memory. */
 static json_t *read_waiting(const struct agent *a, size_t i)
 {
 	const json_t *text = json_array_get(a->start.joins.waiting, i);
@@ -752,7 +752,7 @@ int join_from_link(struct agent *a, const json_t *message, struct err *err)
 	return 0;
 }
 
-/* It is answered as all that fail, and gone. */
+/* Replies as to all failures, and frees it. */
 static bool drop_waiting(struct agent *a, uint32_t number, const struct err *why)
 {
 	json_t *message;
@@ -772,7 +772,7 @@ static bool drop_waiting(struct agent *a, uint32_t number, const struct err *why
 	return false;
 }
 
-/* Those that run, in an array to be freed. */
+/* The running ones, in an array to be freed. */
 static uint32_t *drop_running(struct agent *a, uint32_t number, size_t *ret_count)
 {
 	uint32_t *ranks = calloc(a->tasks.n + 1u, sizeof(*ranks)), i;
@@ -826,7 +826,7 @@ void join_step_ends(struct agent *a)
 	a->start.joins.waiting = NULL;
 	if (!j)
 		return;
-	/* The step's end takes them all with it. */
+	/* The step's end ends them all. */
 	drop_tasks(j);
 	stdio_join_end(a->stdio);
 	join_part_refuse(a, &j->part, j->err.code < 0 ? &j->err : &err);

@@ -24,7 +24,7 @@ struct handover;
 struct join;
 struct json_t;
 
-/* Spawns that may wait for their turn. */
+/* Spawns that may be queued. */
 #define JOIN_WAITING_MAX 64u
 
 struct joins {
@@ -32,28 +32,27 @@ struct joins {
 	struct json_t *waiting; /* an array of their messages' texts; NULL: none */
 };
 
-/* The message "spawn" of the MPI service process, which is answered by mpi_link_send_take(), now or
- * later, refusals included. -EBADMSG: it is none that could be answered. */
+/* The message "spawn" of the MPI service process, replied to by mpi_link_send_take(), now or
+ * later, refusals included. -EBADMSG: it is not a message that could be replied to. */
 int join_from_link(struct agent *a, const struct json_t *message, struct err *err) _must_check_;
 
-/* A spawn has failed on another node: its tasks end, and have no part in the step's status. One
- * that is under way, or waits, fails with that. answer as of requests_add_signal(). -ESRCH: none of
+/* A spawn has failed on another node: its tasks end, and do not count for the step's status. A
+ * spawn under way, or queued, fails with that. answer: see requests_add_signal(). -ESRCH: none of
  * them runs here. */
 int join_drop(struct agent *a, uint32_t number, const struct request_answer *answer) _must_check_;
 
-/* What the next one waits for may be over. */
+/* Starts the next one if nothing delays it any more. */
 void join_go_on(struct agent *a);
 
-/* The step's end was requested, or it has ended: all are answered. */
+/* The step's end was requested, or it has ended: replies to all. */
 void join_step_ends(struct agent *a);
 
-/* As reaping.c sees them: what has been reported by now, that a task has ended; and then what
- * follows of it. */
+/* For reaping.c: reads the reports so far, when a task has ended; then acts on them. */
 void join_read_reports(struct agent *a);
 void join_task_ended(struct agent *a, uint32_t local_id);
 void join_act(struct agent *a);
 
-/* At a re-exec (handover.h): those that wait; none is under way. */
+/* At a re-exec (handover.h): the queued ones; none is under way. */
 void join_save(const struct agent *a, struct handover *h, struct json_t *root);
 int join_restore(struct agent *a, const struct json_t *root) _must_check_;
 

@@ -13,7 +13,7 @@ static int refuse_field(const char *what, const char *how, struct err *err)
 	return err_set_text(err, -EINVAL, "spawn: %s %s", what, how);
 }
 
-/* A number of at least least; missing counts as bad. */
+/* A number of at least least; a missing one is invalid. */
 static int read_number(const json_t *object, const char *name, uint32_t least, uint32_t most,
 	uint32_t *ret_number, struct err *err)
 {
@@ -27,7 +27,7 @@ static int read_number(const json_t *object, const char *name, uint32_t least, u
 	return 0;
 }
 
-/* NULL: it is none, or has a NUL in it. */
+/* NULL: not a string, or one that holds a NUL. */
 static const char *text_of(const json_t *value)
 {
 	const char *text = json_string_value(value);
@@ -143,7 +143,7 @@ static int read_groups(const json_t *array, struct join_request *request, struct
 	struct join_group *group;
 	int r = 0;
 
-	/* Ranks ascend: none stands twice. */
+	/* Ranks ascend: none occurs twice. */
 	uint64_t next_rank = 0;
 
 	if (json_array_size(array) == 0 || json_array_size(array) > JOIN_TASKS_MAX)

@@ -16,7 +16,7 @@ struct json_t;
 /* Tasks of one spawn on one node: their reply must fit into a message of the link. */
 #define JOIN_TASKS_MAX 16384u
 
-/* Tasks that run the same command line, whose ranks follow one another. */
+/* Tasks with the same command line and consecutive ranks. */
 struct join_group {
 	struct strv argv;
 	struct strv env; /* added to the step's */
@@ -33,20 +33,20 @@ struct join_request {
 	uint32_t first_rank; /* in the step, of its rank 0 */
 	uint32_t size;       /* its tasks on all nodes */
 	uint32_t count;      /* on this one */
-	uint32_t copy;       /* streams that tools have from the first byte: mpi/link.h */
+	uint32_t copy;       /* streams that tools get from the first byte: mpi/link.h */
 	struct join_group *groups;
 	size_t groups_count;
 };
 
-/* Whose answer is awaited: -EBADMSG where it has none. */
+/* The number of the request, to reply to: -EBADMSG if it has none. */
 int join_request_id(const struct json_t *message, int64_t *ret_id, struct err *err) _must_check_;
 
-/* message must live as long. An error is one sentence. */
+/* message must outlive it. An error is one sentence. */
 int join_request_read(const struct json_t *message, struct join_request *ret_request,
 	struct err *err) _must_check_;
 
-/* The entries of this task alone, the index-th of the group: borrowed texts, for free().
- * *ret_environ is NULL where there are none. 0 or -ENOMEM. */
+/* The entries of the index-th task of the group alone: borrowed texts in an array to be freed.
+ * *ret_environ is NULL without entries. 0 or -ENOMEM. */
 int join_group_environ(
 	const struct join_group *group, uint32_t index, char ***ret_environ) _must_check_;
 

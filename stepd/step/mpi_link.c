@@ -48,7 +48,7 @@ void singletons_linked(struct agent *a, unsigned number)
 			library, linked_plugin(number));
 }
 
-/* The warning for a step in which no task has spoken with the plugin, for free(3); NULL: none. */
+/* The warning for a step in which no task has used the plugin, to be freed; NULL: none. */
 static char *singletons_warning(const struct agent *a)
 {
 	const char *wanted = linked_plugin(a->start.linked);
@@ -67,18 +67,17 @@ static char *singletons_warning(const struct agent *a)
 #define START_TIMEOUT_MS 30000
 #define END_TIMEOUT_SEC  3. /* once its link is closed */
 #define OVER_TIMEOUT_SEC                                                                           \
-	10. /* once it knows that the step is over, where no other node needs it                   \
-	     */
+	10. /* once it knows that the step is over, unless another node needs it \ */
 #define MESSAGES_A_TURN  16
 #define LINK_TURN_NS     2000000u
 #define MESSAGES_AT_END  4096  /* more than its socket holds */
-#define MEMORY_SHARE     4u    /* of the machine's, that the service may have: a quarter */
-#define LOG_LINES_MAX    2000u /* of one service: it is the user's, the log is the site's */
+#define MEMORY_SHARE     4u    /* the service's share of the machine's memory: a quarter */
+#define LOG_LINES_MAX    2000u /* of one service: the user controls it, the log is the site's */
 #define SIGNAL_RANKS_MAX 65536u
-#define REQUESTS_MAX     256u /* of the service, under way or waiting */
-#define PENDING_MAX      256u /* replies that the link has no space for */
+#define REQUESTS_MAX     256u /* of the service, under way or pending */
+#define PENDING_MAX      256u /* queued replies */
 
-/* A message that waits for space in the link. */
+/* A message that is queued for space in the link. */
 struct pending_message {
 	STAILQ_ENTRY(pending_message) link;
 	json_t *message;
@@ -95,10 +94,10 @@ struct mpi_link {
 	struct pending_messages pending;
 	unsigned pending_replies; /* of these */
 	ev_timer limit;           /* then it is killed */
-	unsigned lines;           /* it has put into the log */
-	unsigned requests;        /* that are not answered yet */
+	unsigned lines;           /* it has written to the log */
+	unsigned requests;        /* not replied to yet */
 	bool over;                /* it was notified that the step ends, or that it is to end */
-	bool hung_up;             /* before that, by itself */
+	bool hung_up;             /* it ended before that, by itself */
 };
 
 /* ---- what goes over the link --------------------------------------------------------------- */
@@ -147,15 +146,14 @@ static void mpi_link_on_writable(_unused_ struct ev_loop *loop, ev_io *w, _unuse
 		r = link_send_take(mpi_service_get_link(d->service),
 			json_incref(STAILQ_FIRST(&d->pending)->message), NULL, 0);
 		if (r != -EAGAIN && r != -EPIPE)
-			pending_drop_first(d); /* sent, or it never can be */
+			pending_drop_first(d); /* sent, or failed for good */
 	}
 	if (STAILQ_EMPTY(&d->pending) || r == -EPIPE)
 		pending_clear(d);
 }
 
-/* Takes the reference. In the order of the calls, whatever the service reads: what does not fit
- * into the link waits. But a message with descriptors does not, -EAGAIN: they would have to be
- * held. */
+/* Takes the reference. Sends in the order of the calls: a message that does not fit into the link
+ * is queued, except one with descriptors (-EAGAIN), which would have to be held. */
 static int queue_send_take(
 	struct mpi_link *d, json_t *message, const int *fds, size_t count, bool is_reply)
 {
@@ -181,7 +179,7 @@ int mpi_link_send_take(struct agent *a, json_t *message, const int *fds, size_t 
 	return queue_send_take(d, message, fds, count, true);
 }
 
-/* What every task brings about once: as many may wait as there are tasks. */
+/* A message that each task causes once: as many may be queued as there are tasks. */
 static int queue_notify_take(struct mpi_link *d, json_t *message)
 {
 	return queue_send_take(d, message, NULL, 0, false);
@@ -224,8 +222,7 @@ static void take_log(struct mpi_link *d, const json_t *object)
 		;
 	if (!level || i == LOG_LEVEL_MAX || !text || !mpi_link_may_log(d->a))
 		return;
-	/* Tasks and nodes that go while the step is ended are missed by their peers, which is as it
-	 * should be. */
+	/* Tasks and nodes that end while the step is being ended need no report to their peers. */
 	if (d->a->state >= AGENT_ENDING && d->a->reason != AGENT_REASON_COMPLETED)
 		i = LOG_LEVEL_DEBUG;
 	(void)err_set_text(&line, -EIO, "%s", text); /* makes it printable */
@@ -239,7 +236,7 @@ static void take_abort(struct mpi_link *d, const json_t *object)
 	struct err why = ERR_INIT;
 
 	(void)err_set_text(&why, -EIO, "%s", text ? text : "a task has aborted the step");
-	/* The node where it happened has logged it. */
+	/* The node where it happened logs it. */
 	ending_abort(d->a, (int)(code & 0xff),
 		json_is_true(json_object_get(object, "elsewhere")) ? LOG_LEVEL_DEBUG
 								   : LOG_LEVEL_ERROR,
@@ -250,7 +247,7 @@ static void take_abort(struct mpi_link *d, const json_t *object)
 
 void mpi_link_answer(struct agent *a, int64_t id, int r, const char *why)
 {
-	/* A service that does not read, or is gone, is not missed here. */
+	/* A service that does not read, or is gone, is ignored here. */
 	(void)!mpi_link_send_take(a,
 		json_pack("{s:s, s:I, s:i, s:s}", "tell", "done", "id", (json_int_t)id, "error", -r,
 			"why", why),
@@ -313,7 +310,7 @@ uint32_t *mpi_link_read_ranks(const struct agent *a, const json_t *array, size_t
 	return ranks;
 }
 
-/* What the service reports is taken here, what it requests by the frontend. */
+/* Reports of the service are handled here, its requests by the frontend. */
 static void take_message(struct mpi_link *d, const json_t *object)
 {
 	const char *what = text_of(object, "do");
@@ -327,8 +324,8 @@ static void take_message(struct mpi_link *d, const json_t *object)
 			d->a->log, "the MPI service process has sent an invalid message, ignoring");
 }
 
-/* -EAGAIN: there is no more now; -EPIPE: nor will there be; other failures but -EBADMSG end it,
- * too, as when an abort has closed the link. */
+/* -EAGAIN: no message now; -EPIPE: the end; other failures but -EBADMSG end it, too, as when an
+ * abort has closed the link. */
 static int read_link(struct mpi_link *d, unsigned most)
 {
 	const uint64_t end_ns = clock_now_ns() + LINK_TURN_NS;
@@ -357,7 +354,7 @@ static void on_link(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 	struct mpi_link *d = w->data;
 
 	assert(d);
-	if (read_link(d, MESSAGES_A_TURN) == -EPIPE) /* its end does the rest */
+	if (read_link(d, MESSAGES_A_TURN) == -EPIPE) /* the handler of its end does the rest */
 		ev_io_stop(loop, &d->link);
 }
 
@@ -373,7 +370,7 @@ static void watch_link(struct mpi_link *d)
 
 /* ---- its beginning ------------------------------------------------------------------------- */
 
-/* In the service process. Descriptor 2 is none any more: it logs over the link. */
+/* In the service process. Descriptor 2 is closed: it logs over the link. */
 static int become_user(void *userdata)
 {
 	struct agent *a = userdata;
@@ -389,7 +386,7 @@ static int become_user(void *userdata)
 		if (r < 0)
 			return r;
 	}
-	/* Root's keys are none of the user's. */
+	/* The user must not get root's keys. */
 	r = process_new_keyring(&a->plan.id, NULL);
 	return r < 0 ? r : identity_become(&a->plan.id);
 }
@@ -409,7 +406,8 @@ static void note_service(struct agent *a, pid_t pid)
 	struct procstat st;
 
 	a->origin.recover.service = (struct recover_service){.pid = 0};
-	if (procstat_read(pid, &st) == 0) /* a child of ours that is not reaped */
+	if (procstat_read(pid, &st) ==
+		0) /* our child, not yet reaped: the pid can't have been reused */
 		a->origin.recover.service =
 			(struct recover_service){.pid = pid, .start_ticks = st.start_ticks};
 }
@@ -427,7 +425,7 @@ static void on_limit(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int re
 	assert(d);
 	if (d->pid > 0) {
 		log_warning(d->a->log, "the MPI service process does not end: killing it");
-		(void)kill(d->pid, SIGKILL); /* ours, and not reaped */
+		(void)kill(d->pid, SIGKILL); /* our child, not yet reaped */
 	}
 }
 
@@ -446,7 +444,7 @@ static struct mpi_link *mpi_link_new(struct agent *a)
 	return d;
 }
 
-/* What ranks put is held there, and not every step is limited. */
+/* It holds the data that ranks put, and not every step has limits. */
 static uint64_t memory_bytes(const struct spec *spec)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -497,7 +495,7 @@ static void report_failed_birth(struct agent *a)
 	bool may_clone;
 	int fd = proctrack_service_fd(a->pt, &a->plan.job, &may_clone);
 
-	if (fd >= 0) /* else the first task's start shows why */
+	if (fd >= 0) /* else the first task's start reports the reason */
 		(void)close_fd(fd);
 }
 
@@ -512,7 +510,7 @@ int mpi_link_prefork(struct agent *a, struct err *err)
 	a->mpi.link = d;
 	set_host(d);
 	r = plan_run_prefork(&a->plan, a->mpi.host, &d->host, err);
-	/* The wire is the service's: nobody who searches for it shall find the agent. */
+	/* The service owns the wire: its port must not lead to the agent. */
 	if (a->options->listen_fd)
 		*a->options->listen_fd = close_fd(*a->options->listen_fd);
 	d->host.wire.listen_fd = -1;
@@ -524,7 +522,7 @@ int mpi_link_prefork(struct agent *a, struct err *err)
 	note_service(a, d->pid);
 	if (mpi_service_has_failed_birth(d->service))
 		report_failed_birth(a);
-	/* Who is in the step's cgroup ends with that. Else this is all that anybody knows of a
+	/* A service in the step's cgroup ends with that. Otherwise this is the only record of a
 	 * service whose agent dies now. */
 	if (!in_cgroup)
 		result_publish_state(a, agent_state_names[a->state]);
@@ -567,7 +565,7 @@ static json_t *starts_message(const struct agent *a, uint32_t first, uint32_t co
 	uint32_t i;
 
 	for (i = first; i < first + count; i++) {
-		/* a list that lacks one makes a message that is dropped */
+		/* a list that lacks one makes an invalid message, which is dropped */
 		(void)json_array_append_new(ranks, json_integer(a->tasks.v[i].rank));
 		(void)json_array_append_new(pids, json_integer(a->tasks.v[i].pid));
 	}
@@ -607,7 +605,7 @@ void mpi_link_task_exit(struct agent *a, const struct task *task, bool end_step)
 			task->rank, strerror(-r));
 }
 
-/* After all that the service has written. */
+/* After everything that the service has written. */
 static void close_link(struct mpi_link *d)
 {
 	if (mpi_service_get_link(d->service) >= 0)
@@ -639,8 +637,8 @@ static void log_death(struct agent *a, pid_t pid, int wait_status)
 	events_add(a->events, &event);
 }
 
-/* When the step is over SIGKILL is this agent's, or the end of its container. Any other signal is
- * the fault of the service, which may have begun to die before it closed the link. */
+/* When the step is over SIGKILL comes from this agent, or from the end of the container. Any
+ * other signal is the service's own fault, even if it closed the link later. */
 static bool has_crashed(int wait_status)
 {
 	return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) != SIGKILL;
@@ -652,7 +650,7 @@ bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status)
 
 	if (!d || d->pid == 0 || d->pid != pid)
 		return false;
-	close_link(d); /* it may have aborted the step at last */
+	close_link(d); /* it may have aborted the step at the end */
 	forget_process(d);
 	ev_timer_stop(a->loop, &d->limit);
 	mpi_streams_stop(a);
@@ -679,15 +677,15 @@ static void begin_limit(struct mpi_link *d, double seconds)
 	ev_timer_start(d->a->loop, &d->limit);
 }
 
-/* One that hangs, or that its user has stopped, must not hold up a step that is over. */
+/* A service that hangs, or that its user has stopped, must not delay a step that is over. */
 static void limit_if_alone(struct mpi_link *d)
 {
 	if (d->a->plan.spec->node_count <= 1)
 		begin_limit(d, OVER_TIMEOUT_SEC);
 }
 
-/* A process that dies closes its descriptors first: tasks that see that may end, and be reaped,
- * before it can be. */
+/* A dying process closes its descriptors first: tasks that notice this may end and be reaped
+ * before it can be reaped itself. */
 static bool has_hung_up(const struct mpi_link *d)
 {
 	struct pollfd p = {.fd = mpi_service_get_link(d->service)};
@@ -728,7 +726,7 @@ void mpi_link_close(struct agent *a)
 	ev_io_stop(a->loop, &d->link);
 	ev_timer_stop(a->loop, &d->limit);
 	if (d->pid > 0) {
-		(void)kill(d->pid, SIGKILL); /* ours, and not reaped */
+		(void)kill(d->pid, SIGKILL); /* our child, not yet reaped */
 		while (waitpid(d->pid, &status, 0) < 0 && errno == EINTR)
 			;
 		a->origin.recover.service = (struct recover_service){.pid = 0};

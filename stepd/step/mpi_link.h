@@ -24,45 +24,46 @@ struct task;
 /* Calls the plugin's prefork hook, which may fork the service process. */
 int mpi_link_prefork(struct agent *a, struct err *err) _must_check_;
 
-/* Before the first task's fork, where there is a service: waits until it is ready. */
+/* Before the first task's fork: waits until the service, if any, is ready. */
 int mpi_link_wait(struct agent *a, struct err *err) _must_check_;
 
 /* All tasks are forked, or no more will be: the agent closes their descriptors. */
 void mpi_link_forked(struct agent *a);
 
-/* A child that was none of the tasks has ended: whether it was the service process. */
+/* A child other than a task has ended: whether it was the service process. */
 bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status);
 
 /* These tasks, by local id, are forked. */
 void mpi_link_tasks_started(struct agent *a, uint32_t first, uint32_t count);
 
-/* end_step: the step ends on all nodes, unless the task has finalized its MPI or never begun it. */
+/* end_step: the step ends on all nodes, unless the task has finalized its MPI or never
+ * initialized it. */
 void mpi_link_task_exit(struct agent *a, const struct task *task, bool end_step);
 
-/* Takes the reference. What a service does not read yet is sent later, in the order of the calls.
- * -EPIPE: it is gone; -EAGAIN: it does not read, and too much waits for it, or the message has
- * descriptors, which do not wait. */
+/* Takes the reference. A message that the service does not read yet is sent later, in the order
+ * of the calls. -EPIPE: the service is gone; -EAGAIN: it does not read, and too many are queued,
+ * or the message has descriptors, which are not queued. */
 int mpi_link_send_take(
 	struct agent *a, struct json_t *message, const int *fds, size_t count) _must_check_;
 
-/* "done": the answer to the service's request of this id. r: 0 or -errno. */
+/* Sends "done": the reply to the service's request of this id. r: 0 or -errno. */
 void mpi_link_answer(struct agent *a, int64_t id, int r, const char *why);
 
-/* A request that is answered later begins, and ends: -EAGAIN, too many are under way. */
+/* Begins and ends a request with a later reply. -EAGAIN: too many are under way. */
 int mpi_link_begin_request(struct agent *a) _must_check_;
 void mpi_link_end_request(struct agent *a);
 
-/* The ranks that a message names, of tasks that are here, ascending, each once; to be freed. NULL:
- * they are not what they should be, or there is no memory. */
+/* The ranks that a message names, of this node's tasks, ascending, each once; to be freed. NULL:
+ * they are invalid, or no memory. */
 uint32_t *mpi_link_read_ranks(
 	const struct agent *a, const struct json_t *array, size_t *ret_count) _must_check_;
 
-/* Whether what the service has brought about may have one more line in the log: it is the user's,
- * and the log is the site's. */
+/* Whether the service may cause one more line in the log: the user controls it, and the log is
+ * the site's. */
 bool mpi_link_may_log(struct agent *a);
 
-/* No process is left in the step. The service may stay as long as other nodes need it; or it is to
- * end now, and is made to. mpi_link_is_open() until it has ended: then ending_settle(). */
+/* No process is left in the step. The service may stay as long as other nodes need it, or it is
+ * ended now. mpi_link_is_open() until it has ended: then ending_settle(). */
 void mpi_link_over(struct agent *a, bool now);
 bool mpi_link_is_open(const struct agent *a);
 
@@ -71,33 +72,33 @@ void mpi_link_save(const struct agent *a, struct handover *h, struct json_t *obj
 int mpi_link_restore(struct agent *a, const struct handover *h, const struct json_t *object,
 	struct err *err) _must_check_;
 
-/* A service that is still there is killed. */
+/* Kills a service that still runs. */
 void mpi_link_close(struct agent *a);
 
 /* ---- a program whose library the plugin does not serve ------------------------------------- */
 
-/* A program of MPI whose library speaks another protocol than the step's plugin: each task runs as
- * a job of one rank, and nothing fails. The step's first task finds its library before its exec
+/* An MPI program whose library uses another protocol than the step's plugin: each task runs as a
+ * job of one rank, without an error. The step's first task finds its library before its exec
  * (linked_detect()). Without a plugin the step warns at once; with one its service warns at the
- * end, if no task has spoken with it by then. */
+ * end, if no task has used it by then. */
 
 /* The first task is linked with the library of this number. */
 void singletons_linked(struct agent *a, unsigned number);
 
 /* ---- the tasks' streams, for tools (mpi_streams.c) ----------------------------------------- */
 
-/* The service process has the tasks' streams for tools (mpi/link.h), by stdio's copies and inputs.
- * It is the user's process: its requests are checked here. */
+/* The service process gets the tasks' streams for tools (mpi/link.h), by stdio's copies and
+ * inputs. It is the user's process: its requests are checked here. */
 
 /* The messages "copy" and "input". */
 void mpi_streams_take_copy(struct agent *a, const struct json_t *object);
 void mpi_streams_take_input(struct agent *a, const struct json_t *object);
 
-/* These streams (enum link_stream) of the tasks that are about to join are copied from their first
- * byte, if they pass through the agent at all. */
+/* These streams (enum link_stream) of the tasks that are about to join are copied from their
+ * first byte, if they pass through the agent. */
 int mpi_streams_join(struct agent *a, unsigned copy, struct err *err) _must_check_;
 
-/* A new program goes on with the step: pending inputs go on, too. */
+/* In a new program: pending inputs continue. */
 void mpi_streams_restored(struct agent *a);
 
 /* The service is gone. */

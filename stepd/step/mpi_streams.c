@@ -47,7 +47,7 @@ static int mpi_streams_copy(struct agent *a, const json_t *list, json_int_t stre
 		return r;
 	r = send_copies(a, fd);
 	if (r < 0)
-		stdio_copy_stop(a->stdio); /* nobody has the other end */
+		stdio_copy_stop(a->stdio); /* nobody holds the other end */
 	return r;
 }
 

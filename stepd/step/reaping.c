@@ -29,7 +29,7 @@
 
 /* ---- reports ------------------------------------------------------------------------------- */
 
-/* ended: the task as it will be, once it has ended. */
+/* ended: a copy of the task with its end. */
 static void add_exit_event(struct agent *a, const struct task *ended, struct event *event)
 {
 	char outcome[TASK_TEXT_SIZE];
@@ -81,13 +81,13 @@ static void apply_policies(struct agent *a, const struct task *task)
 	if (task_failed(task) && spec->kill_on_bad_exit &&
 		!pausable_is_set(&a->limits.bad_exit_grace))
 		pausable_start(&a->limits.bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
-	/* The tasks of a spawn may come and go while those that requested them work on. */
+	/* Spawned tasks may come and go while those that requested them continue. */
 	if (spec->wait_given && !task->spawn && !pausable_is_set(&a->limits.wait))
 		pausable_start(&a->limits.wait, spec->wait_ms);
 }
 
-/* Others that wait for a rank which has died between MPI_Init and MPI_Finalize would wait for ever:
- * so they end with it where nothing else was requested. With a grace time they have that. */
+/* Ranks that wait for one that died between MPI_Init and MPI_Finalize would wait for ever: they
+ * end with it unless the spec requests otherwise. A grace time is granted first. */
 static bool ends_mpi_step(const struct agent *a, const struct task *task)
 {
 	const struct spec *spec = a->plan.spec;
@@ -99,7 +99,7 @@ static bool ends_mpi_step(const struct agent *a, const struct task *task)
 	return spec->kill_on_bad_exit && spec->kill_on_bad_exit_grace_ms == 0;
 }
 
-/* It has ended: nothing of it stays but its record. */
+/* It has ended: only its record stays. */
 static void settle_task(struct agent *a, struct task *task)
 {
 	a->plan.job.task[task - a->tasks.v].pid = 0;
@@ -150,7 +150,7 @@ static void reaping_on_report(const struct child_report *report, void *userdata)
 	struct task *task;
 
 	if (report->local_id >= a->tasks.n)
-		return; /* a child can't write that; nothing to name */
+		return; /* no child writes that: invalid */
 	task = &a->tasks.v[report->local_id];
 	if (report->stage == CHILD_STAGE_EXEC && report->error == 0) {
 		trace_task(a->trace, "exec", task->rank, report->time_ns, report->time_ns);
@@ -170,7 +170,7 @@ static void read_reports(struct agent *a)
 	join_read_reports(a);
 	if (a->start.launch.report_fd < 0)
 		return;
-	/* A new program has the pipe and no more of the launch. */
+	/* A new program has only the pipe of the launch. */
 	a->start.launch.setup.plan = &a->plan;
 	if (!launch_read_reports(&a->start.launch, reaping_on_report, a))
 		return;
@@ -181,7 +181,7 @@ static void read_reports(struct agent *a)
 
 /* ---- children ------------------------------------------------------------------------------ */
 
-/* As of wait(2). */
+/* status as of wait(2). */
 static int wait_status_of(const siginfo_t *info)
 {
 	if (info->si_code == CLD_EXITED)
@@ -189,8 +189,8 @@ static int wait_status_of(const siginfo_t *info)
 	return info->si_status | (info->si_code == CLD_DUMPED ? WCOREFLAG : 0);
 }
 
-/* A task's end is written down before the kernel forgets it: should the agent be killed in between,
- * the next one finds there what nobody else knows any more. */
+/* A task's end is recorded before it is reaped: if the agent is killed in between, its adopter
+ * finds the status there, which exists nowhere else any more. */
 void reaping_poll(struct agent *a)
 {
 	siginfo_t info = {0};
@@ -200,7 +200,7 @@ void reaping_poll(struct agent *a)
 
 	exit_watch_poll(a->origin.exits);
 	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
-		/* A task that could not be executed has written why before it ended. */
+		/* A task that could not be executed has written the reason before it ended. */
 		read_reports(a);
 		task = tasks_find(&a->tasks, info.si_pid);
 		failpoint("waited");
@@ -216,9 +216,9 @@ void reaping_poll(struct agent *a)
 	}
 }
 
-/* Not within reaping_poll(): first all that has ended is noted. */
-/* What follows from what was noted: a task that could not be executed, or ran out of memory, may
- * end the step. */
+/* Not within reaping_poll(): all ends are recorded first. */
+/* Acts on the recorded ends: a task that could not be executed, or ran out of memory, may end the
+ * step. */
 static void reaping_act(struct agent *a)
 {
 	if (a->start.exec_failed)
@@ -262,7 +262,7 @@ void reaping_watch_reports(struct agent *a)
 #define INFO_EXIT     (1u << 3)
 #define PIDFD_INFO_NR 11
 
-/* <linux/pidfd.h> of Linux 6.13, whose size is part of the call's number. */
+/* <linux/pidfd.h> of Linux 6.13; the ioctl's number has the size. */
 struct pidfd_info_v0 {
 	uint64_t mask, cgroupid;
 	uint32_t pid, tgid, ppid, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
@@ -286,7 +286,7 @@ struct exit_watch {
 	size_t n, capacity, count; /* count: not reported */
 };
 
-/* 1: known, 0: not yet, or never, -errno: this kernel doesn't know. */
+/* 1: known, 0: not yet, or never, -errno: not with this kernel. */
 static int exit_watch_read_status(int pidfd, int *ret_status)
 {
 	struct pidfd_info_v0 info = {.mask = INFO_EXIT};
@@ -299,8 +299,8 @@ static int exit_watch_read_status(int pidfd, int *ret_status)
 	return 1;
 }
 
-/* Whether /proc shows us all of that process: it writes a 0 for what it hides. The link has the
- * same condition as the status (PTRACE_MODE_READ_FSCREDS), and a zombie has it, too. */
+/* Whether /proc shows us all of that process: hidden values read as 0. The link has the same
+ * condition as the status (PTRACE_MODE_READ_FSCREDS), also for a zombie. */
 static bool is_open_to_us(pid_t pid)
 {
 	char path[64], target[64];
@@ -321,7 +321,8 @@ static bool exit_watch_read_zombie(const struct pidref *ref, int *ret_status)
 		return false;
 	last = strrchr(text, ' ');
 	if (!last || pidref_signal(ref, 0) < 0)
-		return false; /* it was reaped meanwhile: who was read may be another of that pid */
+		return false; /* it was reaped meanwhile: the process that was read may be another
+				 with that pid */
 	*ret_status = (int)strtol(last, NULL, 10);
 	return true;
 }
@@ -443,8 +444,8 @@ void exit_watch_save(const struct exit_watch *w, struct handover *h, json_t *obj
 	}
 }
 
-/* A descriptor that becomes watched reports all that was before: its first edge. Who is late has
- * a second of patience anew. */
+/* A descriptor's first edge after it is added reports earlier events, too. A late one gets
+ * another second. */
 int exit_watch_restore(struct agent *a, const json_t *object, struct err *err)
 {
 	const json_t *array = json_get_array(object, "processes"), *one;
@@ -483,7 +484,7 @@ struct exit_watch *exit_watch_close(struct exit_watch *w)
 
 /* ---- members that nothing watches ---------------------------------------------------------- */
 
-/* Listings in which all have ended before they could be held. */
+/* Listings in which every member ended before it could be held. */
 #define TRIES_MAX 8
 
 #define AGAIN_S 1.
@@ -506,7 +507,7 @@ static void member_watch_on_again(
 	w->ended(w->userdata);
 }
 
-/* A member that is held. A pid may have gone to another process since it was listed. */
+/* Holds a member. A pid may have been reused since it was listed. */
 static int member_watch_hold(struct proctrack *pt, uint64_t cont_id, const pid_t *pids, int n)
 {
 	struct pidref ref = PIDREF_INIT;

@@ -23,44 +23,44 @@ struct task;
 
 /* ---- the tasks of an adopted step ---------------------------------------------------------- */
 
-/* The tasks of a step that was taken over, which are no children of its agent: waits for their ends
- * by pidfds, and learns their exit statuses from the kernel: of a zombie from /proc, and of one
- * that its parent has reaped by PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15), which forgets
- * none while a pidfd of it is open. Where a task is gone before it was polled and the kernel is
- * older, or where /proc hides it and its parent doesn't reap it within a second, the status is not
- * known. Their ends have the same consequences as those of children. For other members see
- * struct member_watch. */
+/* The tasks of an adopted step, which are not children of its agent: waits for their ends by
+ * pidfds, and reads their exit statuses from the kernel: of a zombie from /proc, and after its
+ * parent has reaped it by PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15), which works as long
+ * as a pidfd of it is open. Where a task is gone before it was polled and the kernel is older, or
+ * where /proc hides it and its parent doesn't reap it within a second, the status is unknown.
+ * Their ends are handled as those of children. For other members see struct member_watch. */
 
-/* Makes a->origin.exits, with nobody in it. Needs a->loop. 0 or -errno. */
+/* Creates a->origin.exits, empty. Needs a->loop. 0 or -errno. */
 int exit_watch_open(struct agent *a) _must_check_;
 
-/* The task of that index. Takes ref over, on success only; one that has ended already is reported
- * as well. */
+/* Adds the task of that index. Takes ownership of ref, on success only; a task that has already
+ * ended is reported, too. */
 int exit_watch_add_take(struct exit_watch *w, struct pidref *ref, uint32_t index) _must_check_;
 
-/* Reports those that have ended by now, but does not act on that: reaping_poll(). NULL is fine. */
+/* Records the tasks that have ended by now, but does not act on that: reaping_poll(). NULL is
+ * allowed. */
 void exit_watch_poll(struct exit_watch *w);
 
-/* At a re-exec (handover.h): the pidfds survive. restore: instead of
- * exit_watch_open(); who has ended meanwhile is reported by the next poll. */
+/* At a re-exec (handover.h): the pidfds survive. restore: instead of exit_watch_open(); tasks
+ * that have ended meanwhile are reported by the next poll. */
 void exit_watch_save(const struct exit_watch *w, struct handover *h, struct json_t *object);
 int exit_watch_restore(struct agent *a, const struct json_t *object, struct err *err) _must_check_;
 
-/* NULL is fine. Returns NULL. */
+/* NULL is allowed. Returns NULL. */
 struct exit_watch *exit_watch_close(struct exit_watch *w);
 
 /* ---- members that nothing watches ---------------------------------------------------------- */
 
 /* Notices that a container has become empty where its tracker reports no changes and its last
- * processes are no children of the agent (added ones, or of a step that was taken over): no SIGCHLD
- * reports their ends. While one of them lives the container is not empty; so one at a time is held
- * by a pidfd, and when it has ended the members are read again. */
+ * processes are not children of the agent (added ones, or of an adopted step): no SIGCHLD reports
+ * their ends. While one of them lives the container is not empty; so one at a time is held by a
+ * pidfd, and when it has ended the members are read again. */
 
 struct member_watch {
 	struct ev_loop *loop;
-	int pidfd; /* of the member that is watched; -1: none is */
+	int pidfd; /* of the watched member; -1: none */
 	ev_io io;
-	ev_timer again; /* where none could be watched */
+	ev_timer again; /* if none could be watched */
 	void (*ended)(void *userdata);
 	void *userdata;
 };
@@ -70,27 +70,27 @@ struct member_watch {
 		.pidfd = -1                                                                        \
 	}
 
-/* Watches any member, if none is watched yet. False: there is none, or none that could be held, for
- * they end faster than they are listed or no descriptor is to be had; then they are read again in a
- * second, unless a SIGCHLD comes before. */
+/* Watches any member, if none is watched yet. False: there is none, or none could be held,
+ * because they end faster than they are listed or descriptors are exhausted; then they are read
+ * again in a second, unless a SIGCHLD comes before. */
 bool member_watch_any(struct member_watch *w, struct proctrack *pt, uint64_t cont_id);
 
 void member_watch_stop(struct member_watch *w);
 
 /* ---- the ends of tasks --------------------------------------------------------------------- */
 
-/* Notes all that have ended by now, and no more. */
+/* Records all tasks that have ended by now, without acting on that. */
 void reaping_poll(struct agent *a);
 
-/* A child has ended: notes it and all others, and acts on it: a task that could not be executed, or
- * ran out of memory, may end the step. */
+/* A child has ended: records it and all others, and acts on it: a task that could not be
+ * executed, or ran out of memory, may end the step. */
 void reaping_on_child(struct agent *a);
 
-/* The tasks have been forked: reads what they report. */
+/* The tasks have been forked: reads their reports. */
 void reaping_watch_reports(struct agent *a);
 
-/* A task of a step that was taken over has ended, whose parent we are not; and, after all that have
- * ended were reported, what follows from it. */
+/* Records the end of an adopted step's task, which is not our child; and, after all ends have
+ * been recorded, acts on them. */
 void reaping_adopted_task(struct agent *a, uint32_t index, bool known, int wait_status);
 void reaping_report_lost(struct agent *a, const struct task *task);
 

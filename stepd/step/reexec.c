@@ -22,13 +22,13 @@ extern char **environ;
 
 #define COMMAND_LINE_MAX ((size_t)64 << 20)
 
-/* Bytes that a program which is tried may write. */
+/* Bytes that a tried program may write. */
 #define TRIAL_TEXT_MAX 65536
 
-/* More than any program takes to read what there is; requests rest so long at most. */
+/* The longest trial; requests are paused for that long at most. */
 #define TRIAL_LIMIT_MS 10000
 
-/* How long a caller may take to read an answer of many pieces before the agent goes on without it.
+/* How long a caller may take to read a reply of many pieces before the agent goes on without it.
  */
 #define PATIENCE_NS 1000000000u
 
@@ -51,7 +51,7 @@ static int check_kind(int fd, const char *path, struct err *err)
 	return 0;
 }
 
-/* As root: who else changes it gains no rights from us. */
+/* As root: a user who can change it must not gain privileges. */
 static int check_trusted(int fd, const char *path, struct err *err)
 {
 	return geteuid() == 0 ? fs_check_file(fd, path, err) : 0;
@@ -80,7 +80,7 @@ static int open_program(const char *path, struct err *err)
 
 /* ---- executing it -------------------------------------------------------------------------- */
 
-/* What this process was called with, "continue FD" of an earlier upgrade left out. */
+/* This process's arguments, without "continue FD" of an earlier upgrade. */
 static int add_own_arguments(struct strv *argv, const char *text, size_t size)
 {
 	const char *end = text + size, *p;
@@ -116,7 +116,7 @@ static int make_arguments(struct strv *argv, int handover_fd, bool check)
 	return r < 0 || check ? r : add_own_arguments(argv, text, size);
 }
 
-/* Executes the program of program_fd, "continue FD" and what this one was called with behind it, or
+/* Executes the program of program_fd with "continue FD" and this one's arguments, or with
  * "continue --check FD". Returns -errno. */
 static int execute_program(int program_fd, int handover_fd, bool check, struct err *err)
 {
@@ -131,7 +131,7 @@ static int execute_program(int program_fd, int handover_fd, bool check, struct e
 
 /* ---- trying it ----------------------------------------------------------------------------- */
 
-/* Its output is its answer, or the reason for none, such as a missing library. */
+/* Its output is its reply, or the error, such as a missing library. */
 _noreturn_ static void be_trial(int program_fd, int handover_fd, int answer_fd, pid_t parent)
 {
 	struct err err = ERR_INIT;
@@ -161,7 +161,7 @@ static int judge(int status, char *text, struct err *err)
 		err, -ENOEXEC, "tried, it ended with status %d: %s", WEXITSTATUS(status), line);
 }
 
-/* In a worker: has a child of its own try it. */
+/* In a worker: tries the program in a child. */
 static int try_program(int program_fd, int handover_fd, const struct handover *h, struct err *err)
 {
 	_cleanup_close_ int read_end = -1;
@@ -184,7 +184,7 @@ static int try_program(int program_fd, int handover_fd, const struct handover *h
 	if (pid < 0)
 		return err_set(err, -errno, "try the new program");
 	r = fs_read_fd(read_end, TRIAL_TEXT_MAX, &text, NULL);
-	read_end = close_fd(read_end); /* one that writes more is ended by SIGPIPE */
+	read_end = close_fd(read_end); /* SIGPIPE ends one that writes more */
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return r < 0 ? err_set(err, r, "try the new program") : judge(status, text, err);
@@ -199,8 +199,8 @@ static bool same_file(const char *a, const char *b)
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* The name that was executed, as long as it leads here: a link to the version in use can lead to
- * another one tomorrow. Else the file's own. */
+/* The name that was executed, as long as it leads to this file: a link to the version in use can
+ * be changed later. Else the file's own. */
 static int find_program(char **ret_path)
 {
 	const char *name = (const char *)getauxval(AT_EXECFN);
@@ -211,7 +211,7 @@ static int find_program(char **ret_path)
 		!same_file(name, "/proc/self/exe")) {
 		n = readlink("/proc/self/exe", real, sizeof(real) - 1);
 		if (n < 0)
-			return 0; /* without /proc nothing runs here; reported on a request */
+			return 0; /* no /proc: reported on a request */
 		real[n] = '\0';
 		name = real;
 	}
@@ -227,7 +227,7 @@ static void drop_trial(struct reexec *re)
 	re->trial_fd = close_fd(re->trial_fd);
 }
 
-/* The agent goes on as it was. */
+/* The agent goes on unchanged. */
 static void reexec_give_up(struct agent *a, const struct err *err)
 {
 	struct reexec *re = &a->reexec;
@@ -244,7 +244,7 @@ static void reexec_give_up(struct agent *a, const struct err *err)
 
 /* ---- the change ---------------------------------------------------------------------------- */
 
-/* From here on signals wait: in the new program they have no handlers yet. */
+/* From here on signals are pending: in the new program they have no handlers yet. */
 static int change(struct agent *a, const struct handover *h, struct err *err)
 {
 	_cleanup_close_ int fd = handover_finish((struct handover *)h, err);
@@ -262,7 +262,7 @@ static int change(struct agent *a, const struct handover *h, struct err *err)
 		r = execute_program(a->reexec.program_fd, fd, false, err);
 	else
 		(void)err_set(err, r, "hold descriptors for the new program");
-	(void)!handover_set_inherited(h, false); /* what could be set can be set back */
+	(void)!handover_set_inherited(h, false); /* can't fail where setting it succeeded */
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	return r;
 }
@@ -299,7 +299,7 @@ static void on_due(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int reve
 	if (!h)
 		(void)err_set(&err, -ENOMEM, "save the agent's state");
 	else
-		(void)!change(a, h, &err); /* it comes back with err only */
+		(void)!change(a, h, &err); /* returns only on failure */
 	reexec_give_up(a, &err);
 }
 
@@ -316,8 +316,8 @@ static void on_tried(int r, const struct err *err, void *userdata)
 		reexec_give_up(a, &why);
 		return;
 	}
-	/* Behind whatever else is due in this turn of the loop: a timer that has run out and whose
-	 * function was not called yet could not be written down. */
+	/* After all other events of this turn of the loop: an expired timer whose callback is
+	 * still due could not be saved. */
 	a->reexec.patience_ns = clock_now_ns() + PATIENCE_NS;
 	become_due(a, 0.);
 }
@@ -370,7 +370,7 @@ void reexec_go_on(struct agent *a)
 void reexec_request(struct agent *a)
 {
 	if (a->reexec.wanted)
-		return; /* one serves all requests */
+		return; /* one upgrade serves all requests */
 	a->reexec.wanted = true;
 	requests_rest(&a->requests, true);
 	reexec_go_on(a);

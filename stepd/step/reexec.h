@@ -25,16 +25,16 @@ struct agent;
 struct handover;
 
 struct reexec {
-	char *program; /* the path by which this one was started; NULL: it is not known */
+	char *program; /* the path by which this one was started; NULL: unknown */
 	bool wanted;
 	bool trying;
-	int program_fd; /* what is tried, and then executed; -1: none */
+	int program_fd; /* the program to try and execute; -1: none */
 	struct handover *trial;
 	int trial_fd;
 	struct worker worker;
-	ev_timer due;          /* runs once all other watchers of the moment have */
-	uint64_t patience_ns;  /* until when answers are waited for that are being made */
-	uint64_t requested_ns; /* when the loop came to a halt */
+	ev_timer due;          /* runs after all other pending watchers */
+	uint64_t patience_ns;  /* deadline of replies in progress */
+	uint64_t requested_ns; /* when the loop stopped */
 };
 
 #define REEXEC_INIT                                                                                \
@@ -46,19 +46,19 @@ struct reexec {
 int reexec_init(struct agent *a, struct err *err) _must_check_;
 void reexec_clear(struct agent *a);
 
-/* Begins it, now or once the step runs. */
+/* Begins a re-exec, now or once the step runs. */
 void reexec_request(struct agent *a);
 
-/* Something that it waited for may be over: the step has begun, a worker has ended. */
+/* Checks whether the awaited condition holds: the step has begun, a worker has ended. */
 void reexec_go_on(struct agent *a);
 
-/* An answer that it waited for is made. */
+/* An awaited reply is complete. */
 void reexec_answered(struct agent *a);
 
-/* What the trial of a program that will do begins its only line with. */
+/* The beginning of the only line of a successful trial. */
 #define REEXEC_CHECKED "stepd can go on: "
 
-/* Writes down all of the agent: NULL, for want of memory. */
+/* Saves the agent's whole state: NULL without memory. */
 struct handover *reexec_save(struct agent *a);
 
 #endif

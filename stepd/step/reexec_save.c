@@ -49,7 +49,7 @@ static void save_options(const struct agent *a, struct handover *h, json_t *obje
 	handover_put_bool(h, object, "ignores_hup", process_ignores_hup());
 }
 
-/* Its strings are the handover's. */
+/* Its strings are borrowed from the handover. */
 static int read_state(const struct handover *h, struct state_doc *ret_state, struct err *err)
 {
 	json_t *doc = json_get_object(handover_root(h), "agent");
@@ -59,7 +59,7 @@ static int read_state(const struct handover *h, struct state_doc *ret_state, str
 	return state_doc_unpack(doc, ret_state, err);
 }
 
-/* What the agent was called with. The texts are the handover's, which has to live as long. */
+/* The agent's options. The texts are borrowed from the handover, which must live as long. */
 static int restore_options(const struct handover *h, struct agent_options *ret_options,
 	struct log *ret_log, struct err *err)
 {
@@ -143,7 +143,7 @@ static int restore_state(
 		: 0;
 }
 
-/* The tasks' report pipe, and what holds tasks that have not come to read whether they may go. */
+/* The tasks' report pipe, and the gate for tasks that have not read it yet. */
 static void save_launch(const struct agent *a, struct handover *h, json_t *object)
 {
 	handover_put_fd(h, object, "report_fd", a->start.launch.report_fd);
@@ -210,7 +210,7 @@ static void restore_stopped(struct agent *a, const json_t *object)
 	}
 }
 
-/* A tracker without state of its own on the machine may know some members only by this. */
+/* A tracker without state outside the agent may know some members only by this. */
 static void save_container(const struct agent *a, struct handover *h, json_t *object)
 {
 	json_t *array = handover_put_array(h, object, "members");
@@ -224,7 +224,7 @@ static void save_container(const struct agent *a, struct handover *h, json_t *ob
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
 		n = 0; /* none is left */
 	for (i = 0; i < n; i++) {
-		/* Tasks are known by being the agent's children, where they are. */
+		/* Unless adopted, tasks are known as the agent's children. */
 		if (a->origin.exits || !tasks_find(&a->tasks, pids[i]))
 			handover_append_int(h, array, pids[i]);
 	}
@@ -241,7 +241,8 @@ static int adopt(struct agent *a, const json_t *array, struct err *err)
 		pids[i] = (pid_t)json_integer_value(json_array_get(array, (size_t)i));
 	r = proctrack_adopt(a->pt, &a->plan.job, pids, n);
 	if (a->origin.recover.adopted && (r == -ESRCH || r == -ENOENT)) {
-		/* Nothing of the agent's holds it: it went with its last process, just now. */
+		/* Nothing of the agent's holds the container: it was removed with its last
+		 * process, just now. */
 		a->plan.job.cont_id = 0;
 		return 0;
 	}
@@ -333,7 +334,7 @@ static int restore_account(
 	return account_restore(&a->account, &setup, h, object, a->state < AGENT_DRAINING, err);
 }
 
-/* What watches and what carries, once all that they need is there. */
+/* Watchers and streams, once everything that they need exists. */
 static int restore_watchers(
 	struct agent *a, const struct handover *h, const json_t *root, struct err *err)
 {
@@ -425,7 +426,7 @@ static int reexec_restore_all(
 	return r < 0 ? r : reexec_init(a, err);
 }
 
-/* Without it the step goes on all the same. The trial did not try this: connections would see it.
+/* The step goes on without it. The trial left this out: connections would notice it.
  */
 static void reopen_socket(struct agent *a, const struct handover *h)
 {
@@ -502,15 +503,14 @@ int agent_continue(int fd, const char *version, const struct frontend *frontend,
 	r = read_handed_over_spec(h, &spec, err);
 	if (r == 0)
 		r = reexec_take_over(&a, spec, h, &log, err);
-	if (r < 0) /* in spite of the trial: as if killed, and nothing is cleared that a successor
-		    * needs
+	if (r < 0) /* despite the trial: ends as if killed, and clears nothing that an adopter needs
 		    */
 		return err_prefix(
 			err, "the step is left without an agent ('stepd adopt' takes it over)");
 	return agent_finish(&a, r, ret_code, err);
 }
 
-/* Nothing is cleared, for that would end the step: the process is to end by _exit(2). */
+/* Clears nothing, since that would end the step: the process must end by _exit(2). */
 int agent_try_to_continue(int fd, const char *version, struct err *err)
 {
 	struct handover *h = NULL;

@@ -14,8 +14,8 @@
 
 /* ---- the kill sequence --------------------------------------------------------------------- */
 
-/* How long a signal may be on its way before its step's time begins to count all the same. A walk
- * over all of /proc on a crowded machine takes a part of it; what takes longer hangs. */
+/* The longest delivery of a signal before its step's time begins to count anyway. A walk over all
+ * of /proc on a crowded machine takes a part of it; a longer one hangs. */
 #define DELIVERY_TIMEOUT_MS 5000
 
 static void killseq_on_timer(struct ev_loop *loop, ev_timer *w, int revents);
@@ -34,8 +34,8 @@ static void killseq_arm(struct killseq *ks, uint64_t ms)
 	killseq_arm_sec(ks, (double)ms / 1e3);
 }
 
-/* Sends what is due: up to and including the first step that leaves time. That is counted from the
- * signal's delivery, which send() may report before it returns. */
+/* Sends the due signals: up to and including the first step that leaves time. The time counts
+ * from the signal's delivery, which send() may report before it returns. */
 static void killseq_advance(struct killseq *ks)
 {
 	const struct spec_kill *step;
@@ -86,10 +86,10 @@ void killseq_delivered(struct killseq *ks, int signal)
 	killseq_arm(ks, step->wait_ms);
 }
 
-/* Of the time that the last signal sent leaves; all of it while that is on its way. */
+/* The rest of the last sent signal's time; all of it while the signal is being delivered. */
 static uint64_t killseq_wait_left_ms(const struct killseq *ks)
 {
-	ev_timer *timer = (ev_timer *)&ks->timer; /* libev wants it so, and changes nothing */
+	ev_timer *timer = (ev_timer *)&ks->timer; /* libev's signature lacks const */
 
 	if (ks->delivering)
 		return ks->steps[ks->next - 1].wait_ms;
@@ -106,7 +106,7 @@ static uint64_t killseq_time_left_ms(const struct spec_kill *steps, size_t next,
 	return ms;
 }
 
-/* Behind the last step with that signal; 0: there is none. */
+/* Index after the last step with that signal; 0: none. */
 static size_t killseq_find_next(const struct spec_kill *steps, size_t count, int signal)
 {
 	size_t next = count;
@@ -165,7 +165,7 @@ void killseq_stop(struct killseq *ks)
 
 void killseq_save(const struct killseq *ks, struct handover *h, struct json_t *object)
 {
-	ev_timer *timer = (ev_timer *)&ks->timer; /* libev wants it so, and changes nothing */
+	ev_timer *timer = (ev_timer *)&ks->timer; /* libev's signature lacks const */
 
 	handover_put_bool(h, object, "started", ks->started);
 	if (!ks->started)
@@ -193,15 +193,15 @@ void killseq_restore(struct killseq *ks, const struct json_t *object)
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/* More than passes over the largest /proc take. What takes longer hangs, and is given up; kills
- * don't wait for it. */
+/* Longer than passes over the largest /proc. A worker that takes longer hangs, and is given up;
+ * kills don't wait for it. */
 #define PATIENCE_MS 60000
 
-/* How long after its own deadline a suspension has to take back what it did. */
+/* Time for a suspension to undo its changes after its own deadline. */
 #define TAKE_BACK_MS 5000
 
-/* Signals to some that wait for a resumption; the caller has its answer and may request
- * again. */
+/* Signals to some members that are held until a resumption; the caller has its reply and may
+ * request again. */
 #define HELD_MAX 1024
 
 /* ---- what the worker does ------------------------------------------------------------------ */
@@ -232,7 +232,7 @@ static int signal_task(struct requests *rq, uint32_t rank)
 		: -ESRCH;
 }
 
-/* -ESRCH: none of them was there. Any other failure is returned when all have been tried. */
+/* -ESRCH: none of them exists. Any other failure is returned when all have been tried. */
 static int signal_tasks(struct requests *rq)
 {
 	const struct request_target *target = &rq->now->target;
@@ -320,7 +320,7 @@ static bool is_to_hold(const struct requests *rq, int signal)
 		BIT(signal) & (STOPPING | BIT(SIGCONT));
 }
 
-/* Whether it is held for later. */
+/* Whether it is held until a resumption. */
 static bool hold_signal(struct requests *rq, int signal)
 {
 	if (!is_to_hold(rq, signal))
@@ -388,7 +388,7 @@ static void requests_finish(struct requests *rq, int r, const struct err *err)
 	if (!request)
 		return; /* overtaken by a kill */
 	if (request->kind == REQUEST_SUSPEND && r < 0 && r != -ECANCELED && r != -ESRCH)
-		(void)!release_held(rq); /* out of memory, with which the next request fails */
+		(void)!release_held(rq); /* no memory: the next request fails with that */
 	rq->done(request, r, err, rq->userdata);
 	request_reply(request, r, err);
 	request_free(request);
@@ -423,7 +423,7 @@ static void start_next(struct requests *rq)
 		rq->begin(rq->now, rq->userdata);
 		if (!rq->now || worker_start(&rq->worker, request_carry_out, rq, limit_of(rq)) == 0)
 			continue;
-		/* No process to be had: the agent waits for this one itself. */
+		/* No process for a worker: the agent runs this one itself, and blocks. */
 		err = (struct err)ERR_INIT;
 		r = request_carry_out(rq, &err);
 		requests_finish(rq, r, &err);
@@ -438,7 +438,7 @@ int requests_init(struct requests *rq, struct ev_loop *loop)
 	return worker_init(&rq->worker, loop, rq->job, on_worker_done, rq);
 }
 
-/* All that is under way, waiting or held, out of the queue: an answer may bring the next
+/* Takes all requests, under way, pending or held, out of the queue: a reply may bring the next
  * request.
  */
 static void take_all(struct requests *rq, struct request_list *ret_list)
@@ -448,7 +448,7 @@ static void take_all(struct requests *rq, struct request_list *ret_list)
 	STAILQ_INIT(ret_list);
 	if (!rq->open)
 		return;
-	(void)!release_held(rq); /* what finds no memory goes as well */
+	(void)!release_held(rq); /* without memory they are dropped, too */
 	if (now)
 		STAILQ_INSERT_TAIL(ret_list, now, link);
 	STAILQ_CONCAT(ret_list, &rq->waiting);
@@ -476,7 +476,7 @@ void requests_clear(struct requests *rq)
 
 	if (!rq->open)
 		return;
-	/* It may be what has ended the last process, before its worker could return. */
+	/* It may have ended the last process before its worker could return. */
 	if (rq->now && rq->now->kind == REQUEST_SIGNAL && worker_wait(&rq->worker, &r, &err))
 		signalled = take_ptr(rq->now);
 	worker_clear(&rq->worker);
@@ -488,11 +488,11 @@ void requests_clear(struct requests *rq)
 	drop_all(&list, -ESRCH, "no process of the step is left");
 }
 
-/* A signal of job control is answered at once: it will be sent, and nobody knows when. */
+/* A held signal of job control is replied to at once: it will be sent at an unknown time. */
 static int hold_request_take(struct requests *rq, struct request *request)
 {
 	if (request->target.whom == REQUEST_STEP) {
-		(void)hold_signal(rq, request->signal); /* it is one of those */
+		(void)hold_signal(rq, request->signal); /* it is held, too */
 		request_reply(request, 0, NULL);
 		request_free(request);
 		return 0;
@@ -606,7 +606,7 @@ static const char *const kind_names[] = {
 	[REQUEST_RESUME] = "resume",
 };
 
-/* Who waits for the answer is saved with the call. */
+/* The reply's receiver is saved with the call. */
 static void request_save(const struct request *request, struct handover *h, json_t *one)
 {
 	const struct request_target *target = &request->target;
@@ -684,7 +684,7 @@ static int restore_all(struct requests *rq, const json_t *array)
 			r = request_restore_signal(rq, one, signal);
 		else
 			r = requests_add(rq, (enum request_kind)kind, signal);
-		rq->holding = holding; /* others stand in the queue behind what held them */
+		rq->holding = holding; /* others are queued behind the one that held them */
 	}
 	return r;
 }

@@ -27,9 +27,9 @@ struct spec_kill;
 /* ---- the kill sequence --------------------------------------------------------------------- */
 
 /* The escalation: the signals of the spec's kill sequence, one after the other, each with the
- * time it leaves the step from its delivery on: where that takes long (a walk over a large /proc),
- * a task has its time all the same. When the last one, SIGKILL, has not emptied the container
- * within the unkillable timeout, the owner is notified and decides. */
+ * time it leaves the step from its delivery on: even if that takes long (a walk over a large
+ * /proc), a task gets its time. If the last one, SIGKILL, has not emptied the container within
+ * the unkillable timeout, the owner is notified and decides. */
 
 struct killseq {
 	struct ev_loop *loop;
@@ -38,33 +38,33 @@ struct killseq {
 	uint64_t unkillable_timeout_ms;
 	ev_timer timer;
 	bool started;
-	bool exhausted;  /* the unkillable timeout runs, or has run out */
-	bool delivering; /* the last signal is on its way, and its time does not count yet */
+	bool exhausted;  /* the unkillable timeout is running, or has expired */
+	bool delivering; /* the last signal is being delivered, and its time does not count yet */
 	void (*send)(int signal, void *userdata);
 	void (*unkillable)(void *userdata);
 	void *userdata;
 };
 
-/* Sends the first signals at once. A second call changes nothing. */
+/* Sends the first signals at once. A second call has no effect. */
 void killseq_start(struct killseq *ks);
 
-/* The step has that signal, or can't have it: the time that it leaves begins. Does nothing where
- * the last one sent was another, or is delivered. */
+/* The signal is delivered, or can't be: its time starts. Does nothing if the last one sent was
+ * another, or is already delivered. */
 void killseq_delivered(struct killseq *ks, int signal);
 
-/* Another sequence, borrowed like the first. One that runs goes on behind its last signal in the
- * new one, whose time counts since then; or at its begin, where that signal is not in it. False:
- * the one that runs is at its end as early, and stays. */
+/* Another sequence, borrowed like the first. A running one continues after its last signal in the
+ * new one, whose time counts since then; or at the beginning, if that signal is not in it. False:
+ * the running one ends as early, and stays. */
 bool killseq_shorten(struct killseq *ks, const struct spec_kill *steps, size_t count);
 
-/* Goes to the last signal now, whatever was to come before it. Repeats it if it was sent. */
+/* Sends the last signal now, and skips all before it. Repeats it if it was sent. */
 void killseq_kill_now(struct killseq *ks);
 
 /* The container is empty, or the owner gives up. */
 void killseq_stop(struct killseq *ks);
 
-/* Where it stands, for the program that goes on with it (handover.h). restore: ks is set up as for
- * killseq_start(), with the same steps. */
+/* Its progress, for a new program (handover.h). restore: ks is set up as for killseq_start(),
+ * with the same steps. */
 void killseq_save(const struct killseq *ks, struct handover *h, struct json_t *object);
 void killseq_restore(struct killseq *ks, const struct json_t *object);
 
@@ -76,10 +76,10 @@ enum request_kind {
 	REQUEST_RESUME,
 };
 
-/* Whom a signal goes to. */
+/* The receivers of a signal. */
 enum request_whom {
 	REQUEST_STEP,    /* all members */
-	REQUEST_TASKS,   /* those of some tasks */
+	REQUEST_TASKS,   /* the members of some tasks */
 	REQUEST_PROCESS, /* one member */
 };
 
@@ -92,8 +92,8 @@ struct request_target {
 	uint64_t start_ticks; /* 0: any */
 };
 
-/* Called once, with what done gets; -ECANCELED: a kill has overtaken it; -ESRCH: no
- * member is left. */
+/* Called once, with the arguments of done; -ECANCELED: a kill has overtaken it; -ESRCH: no member
+ * is left. */
 struct request_answer {
 	void (*fn)(int r, const struct err *err, void *userdata); /* NULL: nobody waits */
 	void *userdata;
@@ -114,64 +114,65 @@ struct requests {
 	struct proctrack *pt;
 	stepd_step_rec_t *job;
 	uint64_t suspend_timeout_ms;
-	/* Just before it is carried out, and after; r as of proctrack.h, or of worker_done_fn. */
+	/* Called just before it is carried out, and after; r as of proctrack.h, or of
+	 * worker_done_fn. */
 	void (*begin)(const struct request *request, void *userdata);
 	void (*done)(const struct request *request, int r, const struct err *err, void *userdata);
-	/* NULL, or: they rest, and the one that was under way has come to its end, by done or
-	 * overtaken by a kill. */
+	/* NULL, or: called when they are paused and the one under way is done or was overtaken by
+	 * a kill. */
 	void (*rested)(void *userdata);
 	void *userdata;
 
 	struct worker worker;
 	bool open; /* between requests_init() and requests_clear() */
 	struct request_list waiting;
-	struct request *now;               /* under way */
-	bool resting;                      /* none is begun: requests_rest() */
-	bool holding;                      /* a suspension was requested, and no resumption since */
-	uint64_t held;                     /* signals to all members, 1 << (n - 1) */
-	struct request_list held_requests; /* signals to some */
+	struct request *now; /* under way */
+	bool resting;        /* paused: requests_rest() */
+	bool holding;        /* a suspension was requested, without a resumption since */
+	uint64_t held;       /* pending signals to all members, 1 << (n - 1) */
+	struct request_list held_requests; /* pending signals to some */
 	unsigned held_count;
 };
 
 /* The first five are set, and stay the caller's. */
 int requests_init(struct requests *rq, struct ev_loop *loop) _must_check_;
 
-/* Drops all; a signal that is under way is waited for, a second at most, and answered with what
- * became of it. Nothing can be requested any more. */
+/* Drops all requests; waits for a signal under way, a second at most, and replies with its
+ * outcome. No request is accepted any more. */
 void requests_clear(struct requests *rq);
 
-/* -ENOMEM. -ESRCH after requests_clear(). done may come before this returns, where no worker can be
- * had. */
+/* -ENOMEM. -ESRCH after requests_clear(). done may be called before this returns, if no worker
+ * can be started. */
 int requests_add(struct requests *rq, enum request_kind kind, int signal) _must_check_;
 
-/* A signal to some, or whose caller waits for it; the target is copied. A held one is answered at
- * once. On failure nothing is answered; -EAGAIN: too many are held. */
+/* A signal to some members, or whose caller waits for it; the target is copied. A held one is
+ * replied to at once. On failure answer is not called; -EAGAIN: too many are held. */
 int requests_add_signal(struct requests *rq, int signal, const struct request_target *target,
 	const struct request_answer *answer) _must_check_;
 
-/* Takes back a suspension that is waiting, or under way: then done gets -ECANCELED when that has
- * ended, and some may stand until REQUEST_RESUME. */
+/* Cancels a suspension that is pending or under way: done gets -ECANCELED when it has ended, and
+ * some members may stay stopped until REQUEST_RESUME. */
 void requests_withdraw_suspend(struct requests *rq);
 
-/* SIGKILL, now: 0 or -errno. done is not called for what was under way or waiting; who waits for an
- * answer gets it. */
+/* SIGKILL, now: 0 or -errno. done is not called for requests under way or pending; callers that
+ * wait get their reply. */
 int requests_kill(struct requests *rq) _must_check_;
 
-/* While they rest none is begun, and requests wait; a kill does not. The one under way comes to its
- * end, with done. */
+/* While paused none is begun: requests wait, except a kill. The one under way is finished, with
+ * done. */
 void requests_rest(struct requests *rq, bool rest);
 
 /* Whether one is under way. */
 bool requests_is_busy(const struct requests *rq);
 
-/* Whose answer goes to that userdata: its number among those that wait, -1 if it
- * is none of them; and the other way round, in the new program. False: there is none. */
+/* The position of the pending request whose answer has that userdata, or -1; and in the new
+ * program the userdata set by that position. False: there is none. */
 int64_t requests_number_of(const struct requests *rq, const void *userdata);
 bool requests_set_answer(
 	struct requests *rq, int64_t number, const struct request_answer *answer) _must_check_;
 
-/* At a re-exec (handover.h): those that wait. restore:
- * after requests_init(); they rest, and begin with requests_rest(). */
+/* At a re-exec (handover.h): the pending ones. restore: after requests_init(); they stay paused
+ * until requests_rest(). */
 void requests_save(const struct requests *rq, struct handover *h, struct json_t *object);
 int requests_restore(struct requests *rq, const struct json_t *object) _must_check_;
 

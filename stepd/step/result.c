@@ -118,7 +118,7 @@ int agent_unpack_tasks(struct agent *a, const struct state_doc *s)
 
 /* ---- the service manager ------------------------------------------------------------------- */
 
-/* What the ending takes beside its waits: streams, removal, the result on the disk. */
+/* The ending's time beside its waits: streams, removal, the result on the disk. */
 #define ENDING_SLACK_MS 10000u
 
 static int send_to_journal(const struct log *log, enum log_level level, const char *text)
@@ -207,7 +207,7 @@ void service_notify_end(const struct agent *a)
 
 /* ---- the supervisor ------------------------------------------------------------------------ */
 
-/* A supervisor writes nothing: what it should write all the same is read and dropped. */
+/* A supervisor writes nothing: any bytes from it are read and dropped. */
 static void supervisor_line_on_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct supervisor_line *line = w->data;
@@ -245,7 +245,7 @@ void supervisor_line_pause(struct supervisor_line *line, bool pause)
 		ev_io_start(line->loop, &line->io);
 }
 
-/* A supervisor that is gone is no error. 0 or -errno. */
+/* A supervisor that is gone is not an error. 0 or -errno. */
 static int supervisor_line_write(const struct supervisor_line *line, const char *text)
 {
 	int r = line->fd < 0 ? 0 : report_write(line->fd, text);
@@ -265,13 +265,13 @@ void supervisor_line_close(struct supervisor_line *line)
 #define RESULT_VERSION  1
 #define RESULT_SIZE_MAX (64u << 20)
 
-/* Bytes that a result takes at most, as long as no tasks join the step: every number as long as it
- * can be, and texts with some characters that JSON escapes. */
+/* The largest size of a result, as long as no tasks join the step: every number at its longest,
+ * and texts with some characters that JSON escapes. */
 #define RESULT_STEP_SIZE 8192u
 #define RESULT_TASK_SIZE 2560u
 
-/* Of more tasks than some 400 the rest is not reserved: one user's step must not hold the runtime
- * file system of all. */
+/* Beyond some 400 tasks no more is reserved: one user's step must not fill the runtime file
+ * system of all. */
 #define RESERVE_MAX (1u << 20)
 
 const char *const agent_state_names[AGENT_STATE_MAX] = {
@@ -357,7 +357,7 @@ static void watch_ready(struct agent *a)
 	ev_io_start(a->loop, &a->ready.io);
 }
 
-/* Takes the document over: its text and a newline; NULL: no memory. */
+/* Takes the reference; returns the document's text and a newline; NULL: no memory. */
 static char *make_text(json_t *doc, size_t flags)
 {
 	json_auto_t *owned = doc;
@@ -440,7 +440,7 @@ void result_publish_state(struct agent *a, const char *state)
 	frontend_state_changed(a);
 }
 
-/* given_up: the step has ended without those that could not be killed. */
+/* given_up: the step has ended, but for the processes that could not be killed. */
 static json_t *pack_task(const struct task *task, const stepd_usage_t *usage, bool given_up)
 {
 	char outcome[TASK_TEXT_SIZE];
@@ -539,7 +539,7 @@ int result_check_files(const struct agent *a, struct err *err)
 	return 0;
 }
 
-/* First of all, so that who tidies up reads no more than the first bytes. */
+/* The first member, so that a cleaner reads only the first bytes. */
 static json_t *put_keep_until(json_t *result, uint64_t until_usec)
 {
 	json_auto_t *doc = json_pack("{s:I}", RESULT_KEEP_UNTIL, (json_int_t)until_usec);

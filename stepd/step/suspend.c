@@ -20,7 +20,7 @@
 #include "stepd/step/ending.h"
 #include "stepd/step/result.h"
 
-/* So many signals that are ignored are reported: who sends them can send any number. */
+/* The number of ignored signals that are logged: their sender can send any number. */
 #define IGNORED_LOGGED_MAX 16
 
 /* ---- reports ------------------------------------------------------------------------------- */
@@ -31,7 +31,8 @@ const char *suspend_state_name(const struct agent *a)
 							      : agent_state_names[a->state];
 }
 
-/* To all who requested it: why it can't be, or NULL. Those who did by a signal read the state. */
+/* Replies to all who requested it: with the reason of a failure, or NULL. Requests by signal get
+ * no reply; the state shows the outcome. */
 static void suspend_answer(struct agent *a, enum request_kind kind, const char *why)
 {
 	result_publish_state(a, suspend_state_name(a));
@@ -78,9 +79,9 @@ static int open_terminal(void)
 	return open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* The shell takes the terminal when it learns of the stop, which may be late, or never where others
- * continue the agent at once. Given away now, it shows later whether an fg was there. The leader's
- * group is there as long as it lives; SIGTTOU is blocked (process.h). */
+/* The shell takes the terminal when it notices the stop, which may be late, or never if the agent
+ * is continued at once. Given to the shell now, the terminal shows later whether an fg came. The
+ * leader's group exists as long as the leader; SIGTTOU is blocked (process.h). */
 static bool give_terminal(void)
 {
 	_cleanup_close_ int fd = open_terminal();
@@ -95,7 +96,7 @@ static void take_terminal_back(void)
 	_cleanup_close_ int fd = open_terminal();
 
 	if (fd >= 0 && tcgetpgrp(fd) == getsid(0))
-		(void)tcsetpgrp(fd, getpgrp()); /* it is a courtesy */
+		(void)tcsetpgrp(fd, getpgrp()); /* best effort */
 }
 
 static bool has_terminal_again(const struct suspend *s)
@@ -105,20 +106,20 @@ static bool has_terminal_again(const struct suspend *s)
 	return fd >= 0 && tcgetpgrp(fd) == getpgrp();
 }
 
-/* Stops here, until a SIGCONT; false where no shell could continue it (an orphaned process group):
- * by the default action of SIGTSTP, unlike SIGSTOP's, the kernel doesn't stop it then. */
+/* Stops here, until a SIGCONT; false if no shell could continue it (an orphaned process group):
+ * then the default action of SIGTSTP, unlike SIGSTOP's, does not stop it. */
 static bool stand_still(const sigset_t *stop)
 {
 	sigset_t pending;
 
-	(void)sigprocmask(SIG_UNBLOCK, stop, NULL); /* here it stands */
+	(void)sigprocmask(SIG_UNBLOCK, stop, NULL); /* stopped here */
 	(void)sigprocmask(SIG_BLOCK, stop, NULL);
 	(void)sigpending(&pending);
-	return sigismember(&pending, SIGCONT); /* it is read like any other */
+	return sigismember(&pending, SIGCONT); /* it is read like any other signal */
 }
 
-/* raise() drops a SIGCONT that is pending. An fg gives the terminal before it sends that: so if it
- * was dropped here the terminal is ours, and if it comes later it undoes the stop. */
+/* raise() drops a pending SIGCONT. An fg gives the terminal before it sends SIGCONT: if that was
+ * dropped here, the terminal is ours; if it comes later, it undoes the stop. */
 static void stop_agent(struct agent *a)
 {
 	const struct timespec now = {0};
@@ -139,7 +140,7 @@ static void stop_agent(struct agent *a)
 	}
 	if (stand_still(&stop))
 		return;
-	/* Otherwise nobody would resume the step either. */
+	/* Otherwise nothing would resume the step. */
 	log_warning(a->log,
 		"there is no shell with job control that could continue the step: it "
 		"goes on");
@@ -148,7 +149,7 @@ static void stop_agent(struct agent *a)
 	suspend_resume(a);
 }
 
-/* The owner of the process that leads this session: of a shell on the agent's terminal. */
+/* The owner of this session's leader: of a shell on the agent's terminal. */
 static bool leads_session(uid_t uid)
 {
 	char path[32];
@@ -158,25 +159,25 @@ static bool leads_session(uid_t uid)
 	return stat(path, &st) == 0 && st.st_uid == uid;
 }
 
-/* With any other code, as of sigqueue(3), the uid is what the sender wrote there. */
+/* With any other code, as of sigqueue(3), the sender chose the uid. */
 static bool names_sender(const struct signalfd_siginfo *info)
 {
 	return info->ssi_code == SI_USER || info->ssi_code == SI_TKILL;
 }
 
-/* Of all other signals the kernel has checked that their sender may signal the agent. */
+/* For all other signals the kernel has checked that the sender may signal the agent. */
 static bool may_continue(const struct signalfd_siginfo *info)
 {
 	uid_t uid = info->ssi_uid;
 
-	if (info->ssi_code > 0) /* the kernel's own */
+	if (info->ssi_code > 0) /* sent by the kernel */
 		return true;
 	if (!names_sender(info))
 		return false;
 	return uid == 0 || uid == getuid() || uid == geteuid() || leads_session(uid);
 }
 
-/* It has continued the agent all the same, if that stood. */
+/* It has continued the agent anyway, if that was stopped. */
 static void ignore_continue(struct agent *a, const struct signalfd_siginfo *info)
 {
 	struct suspend *s = &a->suspend;
@@ -230,7 +231,7 @@ void suspend_thaw(struct agent *a)
 
 /* ---- what is done by hand ------------------------------------------------------------------ */
 
-/* remedy: "", or what else than a resumption is needed. */
+/* remedy: "", or what is needed besides a resumption. */
 static void begin_frozen(struct agent *a, const char *remedy)
 {
 	begin_standing(a);
@@ -275,7 +276,7 @@ void suspend_check(struct agent *a)
 	} else {
 		end_thawed(a);
 		s->resuming = true;
-		add(a, REQUEST_RESUME); /* what is held for then is sent */
+		add(a, REQUEST_RESUME); /* held signals are sent */
 	}
 	result_publish_state(a, suspend_state_name(a));
 }
@@ -294,7 +295,7 @@ void suspend_request(struct agent *a)
 	if (!s->wanted) {
 		s->wanted = true;
 		s->resuming = false;
-		/* One that takes over has to know of what may be half done. */
+		/* An adopter must know about a request that may be half done. */
 		result_publish_state(a, suspend_state_name(a));
 		add(a, REQUEST_SUSPEND);
 		failpoint("suspending");
@@ -334,7 +335,7 @@ void suspend_end(struct agent *a)
 {
 	end_standing(a);
 	requests_clear(&a->requests);
-	/* There is nothing to resume, whoever requests it while the streams still flow. */
+	/* While output is still written there is nothing to resume. */
 	a->suspend.wanted = a->suspend.resuming = a->suspend.stop_self = false;
 	frontend_suspended(a, true, -ESRCH, "no process of the step is left");
 	frontend_suspended(a, false, -ESRCH, "no process of the step is left");
@@ -357,7 +358,7 @@ void suspend_done(struct agent *a, int r, const struct err *err)
 	struct suspend *s = &a->suspend;
 
 	if (!s->wanted)
-		return;              /* taken back meanwhile: a resumption follows */
+		return;              /* cancelled meanwhile: a resumption follows */
 	if (r == 0 || r == -ESRCH) { /* no member: an extern step before the first */
 		failpoint("standing");
 		begin_standing(a);
@@ -371,7 +372,7 @@ void suspend_done(struct agent *a, int r, const struct err *err)
 	s->wanted = s->stop_self = false;
 	s->to_check = s->stands; /* as an adopted one, or by hand, before */
 	log_error(a->log, "%s; it runs on", err->text);
-	if (worker_is_lost(r)) /* which took nothing back */
+	if (worker_is_lost(r)) /* which undid nothing */
 		add(a, REQUEST_RESUME);
 	suspend_answer(a, REQUEST_SUSPEND, err->text);
 }
@@ -416,19 +417,19 @@ void suspend_adopt(struct agent *a, bool suspended, bool suspending, uint64_t si
 		return;
 	}
 	begin_standing(a);
-	if (since_ns) /* else an older agent has not recorded it */
+	if (since_ns) /* missing: an older agent did not record it */
 		s->since_ns = since_ns;
 	s->wanted = found;
-	if (!found) /* nobody knows since when */
+	if (!found) /* the time is unknown */
 		end_thawed(a);
 }
 
 void suspend_adopted(struct agent *a, bool suspending)
 {
 	if (a->suspend.wanted)
-		add(a, REQUEST_SUSPEND); /* it may have been about to go on */
+		add(a, REQUEST_SUSPEND); /* it may have been about to continue */
 	else if (!a->suspend.stands && (suspending || proctrack_can_freeze(a->pt)))
-		add(a, REQUEST_RESUME); /* a signal freezes for a moment, too */
+		add(a, REQUEST_RESUME); /* sending a signal freezes for a moment, too */
 }
 
 /* ---- re-exec ------------------------------------------------------------------------------- */

@@ -78,7 +78,7 @@ void channel_pause(struct channel *channel, bool pause);
 /* No line will follow: the other end sees the end once all is written. */
 void channel_finish(struct channel *channel);
 
-/* NULL is fine; returns NULL. */
+/* NULL is allowed; returns NULL. */
 struct channel *channel_free(struct channel *channel);
 DEFINE_CLEANUP(struct channel *, channel_free);
 

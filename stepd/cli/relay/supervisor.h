@@ -52,7 +52,7 @@ void supervisor_terminate(struct supervisor *supervisor, bool now);
 /* Stops or continues the step, as the agent does at the terminal's signal. */
 void supervisor_suspend(struct supervisor *supervisor, bool on);
 
-/* NULL is fine; returns NULL. An agent that still runs notices that its supervisor is gone. */
+/* NULL is allowed; returns NULL. An agent that still runs notices that its supervisor is gone. */
 struct supervisor *supervisor_free(struct supervisor *supervisor);
 
 #endif
