@@ -31,8 +31,8 @@ struct layout_request {
 	uint32_t nodes;
 	uint32_t ntasks;          /* 0: as many as the nodes can have */
 	uint32_t tasks_per_node;  /* at most; 0: no limit */
-	const uint32_t *counts;   /* nodes of them, in place of tasks_per_node: as many as a node
-				     has; NULL: not given */
+	const uint32_t *counts;   /* by node, instead of tasks_per_node: tasks that a node
+				     can have; NULL: not given */
 	const uint32_t *on_nodes; /* ntasks of them, with LAYOUT_ARBITRARY: each rank's node */
 };
 

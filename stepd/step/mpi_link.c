@@ -66,8 +66,8 @@ static char *singletons_warning(const struct agent *a)
 
 #define START_TIMEOUT_MS 30000
 #define END_TIMEOUT_SEC  3. /* once its link is closed */
-#define OVER_TIMEOUT_SEC                                                                           \
-	10. /* once it knows that the step is over, unless another node needs it \ */
+/* From the notice that the step is over, unless another node needs the service. */
+#define OVER_TIMEOUT_SEC 10.
 #define MESSAGES_A_TURN  16
 #define LINK_TURN_NS     2000000u
 #define MESSAGES_AT_END  4096  /* more than its socket holds */
