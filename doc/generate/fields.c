@@ -271,10 +271,10 @@ static void put_type(FILE *out, const json_t *frame, const struct spec_field *f)
 	if (is_bool(f)) {
 		fputs("true or false", out);
 	} else if (f->choices) {
-		fputs("word: ", out);
+		fputs("name: ", out);
 		put_names(out, f->choices, ~0u, " or ");
 	} else if (f->modes) {
-		fputs("word or object", out);
+		fputs("name or object", out);
 	} else if (!number) {
 		fputs(form_title(frame, f->form), out);
 	} else {

@@ -150,7 +150,7 @@ static const struct cli_option serve_rows[] = {
 	{.name = "trace", .arg = "FILE", .take = cli_take_text, .offset = AT(agent.trace_file),
 	 .doc = "write the phases of the launch there, as Chrome's trace JSON"},
 	{.name = "usage", .take = cli_take_flag, .offset = AT(agent.usage_table),
-	 .doc = "print at the end what the step and its tasks have used"},
+	 .doc = "print the usage of the step and its tasks at the end"},
 	LAST_ROWS,
 };
 

@@ -126,10 +126,10 @@ static const struct spec_field step_fields[] = {
 		.phase = SPEC_PHASE_KIND,
 		.offset = STEP(kind),
 		.choices = spec_kind_names,
-		.doc = "The kind of step. A `normal` step runs tasks in parallel. A `batch` "
-		       "step runs one task, the script that the document holds; it gets no MPI "
-		       "hooks. An `extern` step runs no program: it holds the processes that "
-		       "others add to its container, until it is ended.",
+		.doc = "The kind of step. A `normal` step runs tasks in parallel. A `batch` step "
+		       "runs one task, the script that the document holds; it gets no MPI hooks. An "
+		       "`extern` step runs no program: it holds the processes that are added to its "
+		       "container, until it is ended.",
 		.unset = "`normal`"},
 	{.name = "job",
 		.parse = spec_row_u32,
@@ -193,29 +193,27 @@ static const struct spec_field step_fields[] = {
 		.parse = spec_row_ranks,
 		.kinds = NORMAL,
 		.form = "ranks",
-		.doc = "The ranks of this node's tasks in the order of their local ids, such "
-		       "as `[4, 5, 9]` or `\"4-5,9\"`. Each is below `ntasks` and stands once; "
-		       "at most 65536. Not together with `first_rank`."},
+		.doc = "The ranks of this node's tasks in the order of their local ids, such as "
+		       "`[4, 5, 9]` or `\"4-5,9\"`. Each is below `ntasks` and occurs once; at most "
+		       "65536. Not together with `first_rank`."},
 	{.name = "argv",
 		.parse = spec_row_argv,
 		.offset = STEP(argv),
 		.kinds = WITH_TASKS,
 		.form = "argv",
-		.doc = "The program and its arguments. A program without a slash is searched "
-		       "for in the `$PATH` of the task's environment; it is never given to a "
-		       "shell. Of a batch step: the arguments of the script. A normal step may "
-		       "leave it out if each of its tasks on this node has a program in "
-		       "`tasks`."},
+		.doc = "The program and its arguments. A program without a slash is searched for in "
+		       "the `$PATH` of the task's environment; it is never given to a shell. In a "
+		       "batch step: the arguments of the script. A normal step may omit it if each "
+		       "of its tasks on this node has a program in `tasks`."},
 	{.name = "env",
 		.parse = spec_row_env,
 		.offset = STEP(env),
 		.form = "env",
-		.doc = "The environment of the tasks, by names of variables. The kernel "
-		       "executes no program with more than 6 MiB of them, or with more than a "
-		       "quarter of the limit of the stack; a document with more than the first "
-		       "is refused. Nothing comes from the agent's environment. The agent adds "
-		       "the variables that stepd(8) lists, and `$PATH` and `$TMPDIR` if they "
-		       "are not here.",
+		.doc = "The environment of the tasks, by names of variables. The kernel executes no "
+		       "program with more than 6 MiB of them, or with more than a quarter of the "
+		       "limit of the stack; a document with more than the first is refused. Nothing "
+		       "is taken from the agent's environment. The agent adds the variables that "
+		       "stepd(8) lists, and `$PATH` and `$TMPDIR` if they are not here.",
 		.unset = "empty"},
 	{.name = "cwd",
 		.parse = spec_row_text,
@@ -243,13 +241,12 @@ static const struct spec_field step_fields[] = {
 		.phase = SPEC_PHASE_RANKS,
 		.kinds = NORMAL,
 		.form = "tasks",
-		.doc = "What differs for some ranks; see [ENTRY OF TASKS]."},
+		.doc = "Differences for some ranks; see [ENTRY OF TASKS]."},
 	{.name = "uid",
 		.parse = spec_row_account,
 		.offset = STEP(user),
 		.form = "account",
-		.doc = "The user of the tasks. Another user than the agent's can be named by "
-		       "root only.",
+		.doc = "The user of the tasks. Only root can name a user other than the agent's.",
 		.unset = "the agent's user, with the agent's group and groups"},
 	{.name = "gid",
 		.parse = spec_row_account,
@@ -297,58 +294,57 @@ static const struct spec_field step_fields[] = {
 		.least = -1000,
 		.most = 1000,
 		.doc = "How readily the kernel kills a task when memory is short, proc(5).",
-		.unset = "what the agent was started with"},
+		.unset = "the value that the agent was started with"},
 	{.name = "no_new_privs",
 		.parse = spec_row_bool,
 		.offset = STEP(no_new_privs),
-		.doc = "Whether no program of the tasks gains rights by being executed, "
-		       "set-user-ID programs for one.",
+		.doc = "Whether no program of the tasks gains privileges by its execution, for "
+		       "example as a set-user-ID program.",
 		.unset = "false"},
 	{.name = "limits",
 		.parse = spec_row_limits,
 		.offset = STEP(limits),
 		.form = "limits",
-		.doc = "What the whole step may use on this node; see [LIMITS OF USE].",
+		.doc = "Limits of the whole step on this node; see [LIMITS OF USE].",
 		.unset = "nothing is limited"},
 	{.name = "task_limits",
 		.parse = spec_row_limits,
 		.offset = STEP(task_limits),
 		.kinds = WITH_TASKS,
 		.form = "limits",
-		.doc = "What each task may use, with all that it starts; see [LIMITS OF USE].",
+		.doc = "Limits of each task, with all processes that it starts; see [LIMITS OF USE].",
 		.unset = "nothing is limited"},
 	{.name = "limits_mode",
 		.parse = spec_row_choice,
 		.offset = STEP(limits_mode),
 		.choices = limits_mode_names,
-		.doc = "What a limit that can't be set here causes: `strict`, an error before "
-		       "anything starts; `best-effort`, a warning for each, and the step runs "
-		       "with the others.",
+		.doc = "The effect of a limit that can't be set here: `strict`, an error before "
+		       "anything starts; `best-effort`, a warning for each, and the step runs with "
+		       "the others.",
 		.unset = "`strict`"},
 	{.name = "cpu_bind",
 		.parse = spec_row_cpu_bind,
 		.offset = STEP(cpu_bind),
 		.kinds = WITH_TASKS,
 		.form = "cpu_bind",
-		.doc = "Which CPUs the tasks are bound to, by the names of srun(1) "
-		       "`--cpu-bind`; see stepd-binding(7).",
+		.doc = "The CPUs that the tasks are bound to, by the names of srun(1) `--cpu-bind`; "
+		       "see stepd-binding(7).",
 		.unset = "none, and no variable describes it to the tasks"},
 	{.name = "mem_bind",
 		.parse = spec_row_mem_bind,
 		.offset = STEP(mem_bind),
 		.kinds = WITH_TASKS,
 		.form = "mem_bind",
-		.doc = "Which NUMA nodes the tasks' memory is bound to, by the names of "
-		       "srun(1) `--mem-bind`; see stepd-binding(7).",
+		.doc = "The NUMA nodes that the tasks' memory is bound to, by the names of srun(1) "
+		       "`--mem-bind`; see stepd-binding(7).",
 		.unset = "none"},
 	{.name = "distribution",
 		.parse = spec_row_distribution,
 		.kinds = WITH_TASKS,
 		.form = "distribution",
-		.doc = "How a `cpu_bind` that is computed distributes tasks over sockets: "
-		       "`block`, `cyclic` or `plane=N`. A distribution over nodes may stand "
-		       "before it, as in `block:cyclic`; it only goes into the tasks' "
-		       "environment.",
+		.doc = "How a computed `cpu_bind` distributes tasks over sockets: `block`, `cyclic` "
+		       "or `plane=N`. A distribution over nodes may precede it, as in "
+		       "`block:cyclic`; it only appears in the tasks' environment.",
 		.unset = "`block`"},
 	{.name = "cpus_per_task",
 		.parse = spec_row_u32,
@@ -356,7 +352,7 @@ static const struct spec_field step_fields[] = {
 		.least = 1,
 		.most = SPEC_CPUS_MAX,
 		.kinds = WITH_TASKS,
-		.doc = "How many CPUs a `cpu_bind` that is computed takes for each task.",
+		.doc = "The number of CPUs that a computed `cpu_bind` chooses for each task.",
 		.unset = "1"},
 	{.name = "topology",
 		.parse = spec_row_text,
@@ -364,9 +360,9 @@ static const struct spec_field step_fields[] = {
 		.problem = path_problem,
 		.kinds = WITH_TASKS,
 		.form = "path",
-		.doc = "A regular file of hwloc's XML that describes the machine. It is read "
-		       "as the tasks' user, who must be able to read it, where `cpu_bind` or "
-		       "`mem_bind` need it.",
+		.doc = "A regular file of hwloc's XML that describes the machine. It is read as the "
+		       "tasks' user, who must be able to read it, if `cpu_bind` or `mem_bind` needs "
+		       "it.",
 		.unset = "hwloc probes the machine"},
 	{.name = "stdin",
 		.parse = spec_row_stream,
@@ -375,7 +371,7 @@ static const struct spec_field step_fields[] = {
 		.kinds = WITH_TASKS,
 		.modes = MODE(INHERIT) | MODE(NONE) | MODE(ALL) | MODE(RANK) | MODE(FILE) |
 			MODE(TOOL),
-		.doc = "Where the tasks read; see [STREAM].",
+		.doc = "The tasks' standard input; see [STREAM].",
 		.unset = "`none`"},
 	{.name = "stdout",
 		.parse = spec_row_stream,
@@ -383,7 +379,7 @@ static const struct spec_field step_fields[] = {
 		.offset = STEP(out),
 		.kinds = WITH_TASKS,
 		.modes = MODE(INHERIT) | MODE(NONE) | MODE(RANK) | MODE(FILE),
-		.doc = "Where the tasks write; see [STREAM].",
+		.doc = "The tasks' standard output; see [STREAM].",
 		.unset = "`inherit`"},
 	{.name = "stderr",
 		.parse = spec_row_stream,
@@ -391,7 +387,7 @@ static const struct spec_field step_fields[] = {
 		.offset = STEP(err),
 		.kinds = WITH_TASKS,
 		.modes = MODE(INHERIT) | MODE(NONE) | MODE(RANK) | MODE(FILE) | MODE(STDOUT),
-		.doc = "Where the tasks write errors; see [STREAM].",
+		.doc = "The tasks' standard error; see [STREAM].",
 		.unset = "`inherit`"},
 	{.name = "label",
 		.parse = spec_row_bool,
@@ -403,9 +399,8 @@ static const struct spec_field step_fields[] = {
 		.parse = spec_row_bool,
 		.offset = STEP(forward),
 		.kinds = WITH_TASKS,
-		.doc = "Whether the tasks' output passes through the agent as it is, so that "
-		       "PMIx tools can have a copy of it; mpi_pmix(7). With `label` it does so "
-		       "anyway.",
+		.doc = "Whether the tasks' output passes through the agent unchanged, so that PMIx "
+		       "tools can have a copy of it; mpi_pmix(7). With `label` it does so anyway.",
 		.unset = "false"},
 	{.name = "proctrack",
 		.parse = spec_row_text,
@@ -420,8 +415,8 @@ static const struct spec_field step_fields[] = {
 		.offset = STEP(mpi),
 		.problem = mpi_problem,
 		.form = "mpi",
-		.doc = "The plugin that serves the tasks' MPI, with or without `mpi/`. Batch "
-		       "and extern steps can have `none` only.",
+		.doc = "The plugin that serves the tasks' MPI, with or without `mpi/`. Batch and "
+		       "extern steps can only have `none`.",
 		.unset = "`mpi_default` of stepd.conf(5), else `none`"},
 	{.name = "pmi",
 		.parse = spec_row_object,
@@ -434,15 +429,15 @@ static const struct spec_field step_fields[] = {
 		.table = SPEC_TABLE_WIRE,
 		.kinds = NORMAL,
 		.form = "wire",
-		.doc = "How the MPI services of the step's nodes reach each other; see [WIRE]. "
-		       "A step on one node needs none of it."},
+		.doc = "How the MPI services of the step's nodes reach each other; see [WIRE]. A "
+		       "step on one node does not need it."},
 	{.name = "cgroup_root",
 		.parse = spec_row_text,
 		.offset = STEP(cgroup_root),
 		.problem = path_problem,
 		.form = "path",
-		.doc = "The directory of a cgroup2 file system below which proctrack/cgroup "
-		       "makes its groups.",
+		.doc = "The directory of a cgroup2 file system below which proctrack/cgroup creates "
+		       "its groups.",
 		.unset = "found as proctrack(7) describes"},
 	{.name = "scope",
 		.parse = spec_row_choice,
@@ -450,27 +445,27 @@ static const struct spec_field step_fields[] = {
 		.choices = spec_scope_names,
 		.doc = "Whether the step gets a transient scope of systemd, stepd-systemd(7): "
 		       "`auto`, where systemd is the init and no group is delegated to the agent, "
-		       "and the step runs without one that can't be had; `yes`, always, or the "
-		       "step does not start; `no`, never. With `cgroup_root` there is none.",
+		       "and if it can't be created the step runs without it; `yes`, always, or the "
+		       "step does not start; `no`, never. With `cgroup_root` there is no scope.",
 		.unset = "`auto`"},
 	{.name = "session",
 		.parse = spec_row_choice,
 		.offset = STEP(session),
 		.choices = session_names,
 		.kinds = WITH_TASKS,
-		.doc = "In which session tasks run: `task`, each leads a session and a process "
-		       "group of its own; `agent`, that of the agent, in one process group for "
-		       "all tasks of the step on this node; `auto`, `agent` where the agent "
-		       "has a controlling terminal and the tasks run as its own user, or where "
-		       "the tracker needs the common group (proctrack/pgid, and a site's "
-		       "plugin that does not declare otherwise), else `task`. `task` with such "
-		       "a tracker is an error. See SESSIONS AND TERMINALS in stepd(8).",
+		.doc = "The session of the tasks: `task`, each leads a session and a process group "
+		       "of its own; `agent`, that of the agent, in one process group for all tasks "
+		       "of the step on this node; `auto`, `agent` if the agent has a controlling "
+		       "terminal and the tasks run as its own user, or if the tracker needs the "
+		       "common group (proctrack/pgid, and a site's plugin that does not declare "
+		       "otherwise), else `task`. `task` with such a tracker is an error. See "
+		       "SESSIONS AND TERMINALS in stepd(8).",
 		.unset = "`auto`"},
 	{.name = "hold",
 		.parse = spec_row_bool,
 		.offset = STEP(hold),
-		.doc = "Whether no task is executed before all tasks are in the container. "
-		       "Only proctrack/cgroup can do without; others hold in any case.",
+		.doc = "Whether no task is executed before all tasks are in the container. Only "
+		       "proctrack/cgroup can do without; other trackers always hold.",
 		.unset = "true"},
 	{.name = "time_limit_ms",
 		.parse = spec_row_u64,
@@ -490,9 +485,9 @@ static const struct spec_field step_fields[] = {
 		.parse = spec_row_u64,
 		.offset = STEP(time_limit_signal_ms),
 		.most = TIME_MS_MAX,
-		.doc = "With `time_limit_signal` only: how long before the limit it is sent. "
-		       "Where the limit is nearer than that from the beginning, it is sent "
-		       "when the tasks are released.",
+		.doc = "With `time_limit_signal` only: the time before the limit at which it is "
+		       "sent. If the limit is nearer than that from the beginning, it is sent when "
+		       "the tasks are released.",
 		.unset = "60000"},
 	{.name = "time_limit_signal_to",
 		.parse = spec_row_choice,
@@ -506,10 +501,9 @@ static const struct spec_field step_fields[] = {
 		.offset = STEP(kill_on_bad_exit),
 		.given = STEP(kill_on_bad_exit_given),
 		.kinds = WITH_TASKS,
-		.doc = "Whether the step is ended when a task fails: ends by a signal or with "
-		       "another status than 0. Where it is not given, a task that dies between "
-		       "MPI_Init and MPI_Finalize ends the step, and no other one; see THE "
-		       "DEATH OF A RANK in mpi(7).",
+		.doc = "Whether the step is ended when a task fails: ends by a signal or with a "
+		       "status other than 0. If it is not given, only a task that dies between "
+		       "MPI_Init and MPI_Finalize ends the step; see THE DEATH OF A RANK in mpi(7).",
 		.unset = "as stepd.conf(5) has it"},
 	{.name = "kill_on_bad_exit_grace_ms",
 		.parse = spec_row_u64,
@@ -521,9 +515,9 @@ static const struct spec_field step_fields[] = {
 	{.name = "oom_kill_step",
 		.parse = spec_row_bool,
 		.offset = STEP(oom_kill_step),
-		.doc = "Whether the step is ended when the kernel kills one of its processes "
-		       "for want of memory, as far as the tracker can tell; see OUT OF MEMORY "
-		       "in stepd(8).",
+		.doc = "Whether the step is ended when the kernel kills one of its processes for "
+		       "lack of memory, as far as the tracker reports it; see OUT OF MEMORY in "
+		       "stepd(8).",
 		.unset = "false"},
 	{.name = "wait_ms",
 		.parse = spec_row_u64,
@@ -543,23 +537,22 @@ static const struct spec_field step_fields[] = {
 		.offset = STEP(background),
 		.choices = background_names,
 		.kinds = WITH_TASKS,
-		.doc = "Whether processes that are left in the container when the last task "
-		       "has ended are killed or waited for.",
+		.doc = "Whether processes that remain in the container when the last task has ended "
+		       "are killed or awaited.",
 		.unset = "`kill`"},
 	{.name = "unkillable_timeout_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(unkillable_timeout_ms),
 		.most = TIME_MS_MAX,
-		.doc = "How long after KILL the agent waits for processes to go before it "
-		       "gives the step up.",
+		.doc = "The time after KILL for which the agent waits for the processes' end before "
+		       "it gives the step up.",
 		.unset = "60000"},
 	{.name = "suspend_timeout_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(suspend_timeout_ms),
 		.most = 3600000, /* an hour */
-		.doc = "How long the step's processes have to stand still when it is "
-		       "suspended; if some still run then, all are resumed and the suspension "
-		       "has failed.",
+		.doc = "The time in which the step's processes must stop when it is suspended; if "
+		       "some still run then, all are resumed and the suspension fails.",
 		.unset = "10000"},
 };
 
@@ -600,20 +593,20 @@ static const struct spec_field node_fields[] = {
 	{.name = "ranks",
 		.parse = spec_row_node_ranks,
 		.form = "node_ranks",
-		.doc = "The ranks of each node's tasks, in the order of their local ids, such "
-		       "as `[\"0-3,8\", \"4-7\"]`: `count` of them, each rank of the step "
-		       "once; an empty text is a node without tasks. `ntasks`, "
-		       "`tasks_per_node` and the document's `ranks` follow from it where they "
-		       "are not given, and must agree with it where they are. MPI plugins "
-		       "learn from it which node each rank is on; without it they know it of a "
-		       "step on one node, and where `tasks_per_node` is given and each node's "
-		       "ranks follow those of the node before. For normal steps only.",
+		.doc = "The ranks of each node's tasks, in the order of their local ids, such as "
+		       "`[\"0-3,8\", \"4-7\"]`: `count` of them, each rank of the step once; an "
+		       "empty text stands for a node without tasks. `ntasks`, `tasks_per_node` and "
+		       "the document's `ranks` are derived from it if they are not given, and must "
+		       "agree with it if they are. MPI plugins learn from it the node of each rank; "
+		       "without it they know this for a step on one node, and if `tasks_per_node` "
+		       "is given and each node's ranks follow those of the node before. For normal "
+		       "steps only.",
 		.unset = "unknown"},
 	{.name = "tasks_per_node",
 		.parse = spec_row_tasks_per_node,
 		.form = "tasks_per_node",
-		.doc = "How many tasks each node has, 0 to 65536: `count` of them. Their sum "
-		       "is `ntasks`, and this node's is not 0. For normal steps only.",
+		.doc = "The number of tasks of each node, 0 to 65536: `count` of them. Their sum is "
+		       "`ntasks`, and this node's is not 0. For normal steps only.",
 		.unset = "unknown"},
 };
 
@@ -625,9 +618,9 @@ static const struct spec_field task_fields[] = {
 	{.name = "ranks",
 		.parse = spec_row_task_ranks,
 		.form = "ranks",
-		.doc = "The ranks that the entry is for, such as `\"0-3,8\"`. An entry has "
-		       "either `rank` or `ranks`, and no rank has two entries. Ranks of other "
-		       "nodes are passed over, so that all nodes may get the same array."},
+		.doc = "The ranks that the entry is for, such as `\"0-3,8\"`. An entry has either "
+		       "`rank` or `ranks`, and a rank has one entry at most. Ranks of other nodes "
+		       "are ignored, so that all nodes may get the same array."},
 	{.name = "argv",
 		.parse = spec_row_argv,
 		.offset = TASK(argv),
@@ -643,8 +636,8 @@ static const struct spec_field task_fields[] = {
 		.parse = spec_row_env,
 		.offset = TASK(env),
 		.form = "env",
-		.doc = "Variables that are added to the step's environment, or replace one of "
-		       "it. Those that the agent sets must not be given."},
+		.doc = "Variables that are added to the step's environment, or replace those of the "
+		       "same name. Those that the agent sets must not be given."},
 };
 
 static const struct spec_field stream_fields[] = {
@@ -655,33 +648,33 @@ static const struct spec_field stream_fields[] = {
 		.offset = offsetof(struct spec_stream, mode),
 		.doc = "`inherit`: the agent's own stream, shared. `none`: `/dev/null`. `all` "
 		       "(stdin only): each task of this node reads all of the agent's standard "
-		       "input. `rank`: one task has the agent's stream, the others "
-		       "`/dev/null`. `file`: a file. `stdout` (stderr only): wherever standard "
-		       "output goes. `tool` (stdin only): each task has a pipe, which a PMIx "
-		       "tool fills and ends; mpi_pmix(7)."},
+		       "input. `rank`: one task has the agent's stream, the others `/dev/null`. "
+		       "`file`: a file. `stdout` (stderr only): the destination of standard output. "
+		       "`tool` (stdin only): each task has a pipe, which a PMIx tool fills and "
+		       "ends; mpi_pmix(7)."},
 	{.name = "rank",
 		.parse = spec_row_u32,
 		.offset = offsetof(struct spec_stream, rank),
 		.most = SPEC_NTASKS_MAX - 1,
-		.doc = "With mode `rank`, and needed there: the rank that has the stream, "
-		       "below `ntasks`. It may be another node's."},
+		.doc = "With mode `rank`, and required there: the rank that has the stream, below "
+		       "`ntasks`. It may be another node's."},
 	{.name = "path",
 		.parse = spec_row_text,
 		.offset = offsetof(struct spec_stream, pattern),
 		.most = PATH_MAX - 1,
 		.form = "text",
-		.doc = "With mode `file`, and needed there: its name, with the patterns that "
-		       "stepd(8) describes. It is opened as the tasks' user. A relative name "
-		       "is below the task's directory, or below the step's directory for an "
-		       "output file that all tasks share, which is one without `%t`. A "
-		       "stream's own name, such as `/dev/stdout` for `stdout`, means the "
-		       "agent's own as `inherit` does, and `/dev/stdout` for `stderr` the same "
-		       "as mode `stdout`. Other links of `/proc` to what a process has open, "
-		       "as below `/dev/fd`, are not followed, and no file of `/proc` is opened."},
+		.doc = "With mode `file`, and required there: its name, with the patterns that "
+		       "stepd(8) describes. It is opened as the tasks' user. A relative name is "
+		       "below the task's directory, or below the step's directory for an output "
+		       "file that all tasks share, which is one without `%t`. A stream's own name, "
+		       "such as `/dev/stdout` for `stdout`, means the agent's own as `inherit` "
+		       "does, and `/dev/stdout` for `stderr` the same as mode `stdout`. Other links "
+		       "of `/proc` to open files of a process, as below `/dev/fd`, are not "
+		       "followed, and no file of `/proc` is opened."},
 	{.name = "append",
 		.parse = spec_row_bool,
 		.offset = offsetof(struct spec_stream, append),
-		.doc = "With mode `file`, not for stdin: whether what is in the file stays.",
+		.doc = "With mode `file`, not for stdin: whether the contents of the file are retained.",
 		.unset = "false, the file is emptied"},
 };
 
@@ -696,7 +689,7 @@ static const struct spec_field rlimit_fields[] = {
 		.parse = spec_row_limit,
 		.offset = offsetof(struct rlimit, rlim_max),
 		.form = "limit",
-		.doc = "How far the tasks may raise it.",
+		.doc = "The bound up to which the tasks may raise it.",
 		.unset = "the same as `soft`"},
 };
 
@@ -707,12 +700,12 @@ static const struct spec_field kill_fields[] = {
 		.offset = offsetof(struct spec_kill, signal),
 		.form = "signal",
 		.doc = "A signal by its name, with or without `SIG` and in any case, or by its "
-		       "number; `RTMIN+1` is fine."},
+		       "number; also `RTMIN+1`."},
 	{.name = "wait_ms",
 		.parse = spec_row_u64,
 		.offset = offsetof(struct spec_kill, wait_ms),
 		.most = TIME_MS_MAX,
-		.doc = "How long the step has to end before the next entry. Not for the last "
+		.doc = "The time that the step has to end before the next entry. Not for the last "
 		       "entry: after KILL `unkillable_timeout_ms` counts.",
 		.unset = "0"},
 };

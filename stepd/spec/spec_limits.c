@@ -286,8 +286,7 @@ const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT] = {
 		.offset = NUMBER(MEMORY_MAX),
 		.least = MEMORY_MIN,
 		.most = BYTES_MAX,
-		.doc = "Memory. Processes that need more, where none can be reclaimed, are "
-		       "killed."},
+		.doc = "Memory. Processes that need more are killed, if none can be reclaimed."},
 	[STEPD_LIMIT_MEMORY_HIGH] = {.name = "memory_high_bytes",
 		.parse = spec_row_limit_size,
 		.offset = NUMBER(MEMORY_HIGH),
@@ -298,7 +297,7 @@ const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT] = {
 		.parse = spec_row_limit_size,
 		.offset = NUMBER(MEMORY_SWAP_MAX),
 		.most = BYTES_MAX,
-		.doc = "Swap space, beside the memory."},
+		.doc = "Swap space, in addition to the memory."},
 	[STEPD_LIMIT_MEMORY_OOM_GROUP] = {.name = "memory_oom_group",
 		.parse = spec_row_limit_bool,
 		.offset = NUMBER(MEMORY_OOM_GROUP),
@@ -319,8 +318,8 @@ const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT] = {
 		.offset = NUMBER(CPU_WEIGHT),
 		.least = 1,
 		.most = 10000,
-		.doc = "Share of the CPU time among those who want it. `max` is the kernel's "
-		       "default, 100."},
+		.doc = "Share of the CPU time among the competitors. `max` is the kernel's default, "
+		       "100."},
 	[STEPD_LIMIT_CPUSET_CPUS] = {.name = "cpuset_cpus",
 		.parse = spec_row_limit_list,
 		.offset = offsetof(struct limits, cpuset_cpus),
@@ -332,18 +331,18 @@ const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT] = {
 		.offset = offsetof(struct limits, cpuset_mems),
 		.most = SPEC_NUMA_NODES_MAX - 1,
 		.form = "list",
-		.doc = "The NUMA nodes to have memory of, such as `\"0-1\"`."},
+		.doc = "The NUMA nodes to get memory from, such as `\"0-1\"`."},
 	[STEPD_LIMIT_IO_MAX] = {.name = "io_max",
 		.parse = spec_row_limit_io,
 		.form = "io_max",
-		.doc = "How much and how often disks are read and written: 1 to 256 entries, "
-		       "each disk in one; see [ENTRY OF IO_MAX]. Other disks are not limited."},
+		.doc = "Rates of reading and writing disks: 1 to 256 entries, one for each disk; "
+		       "see [ENTRY OF IO_MAX]. Other disks are not limited."},
 	[STEPD_LIMIT_DEVICES] = {.name = "devices",
 		.parse = spec_row_limit_devices,
 		.form = "devices",
-		.doc = "The devices that may be opened beside those that always may: at most "
-		       "256 entries; see [ENTRY OF DEVICES]. With an empty array no others may "
-		       "be."},
+		.doc = "The devices that may be opened in addition to the default ones: at most 256 "
+		       "entries; see [ENTRY OF DEVICES]. With an empty array only the default ones "
+		       "may be opened."},
 };
 
 #define RATE(member_) offsetof(struct limits_io, limit.member_)
@@ -356,7 +355,7 @@ const struct spec_field spec_io_fields[SPEC_IO_FIELDS] = {
 		.most = DEVICE_NAME_MAX,
 		.problem = disk_problem,
 		.form = "disk",
-		.doc = "The disk, whole and no partition: `\"/dev/sda\"` or `\"8:0\"`."},
+		.doc = "The disk, not a partition: `\"/dev/sda\"` or `\"8:0\"`."},
 	{.name = "read_bytes_per_sec",
 		.parse = spec_row_limit_size,
 		.offset = RATE(read_bytes_per_sec),
@@ -402,7 +401,7 @@ const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS] = {
 		.parse = spec_row_limit_access,
 		.offset = offsetof(struct limits_device, access),
 		.form = "access",
-		.doc = "What may be done, one or more of the letters `r` (read), `w` (write) "
+		.doc = "The permitted access, one or more of the letters `r` (read), `w` (write) "
 		       "and `m` (make a node).",
 		.unset = "`\"rwm\"`"},
 };

@@ -95,16 +95,16 @@ const struct spec_field spec_pmi_fields[SPEC_PMI_FIELDS] = {
 		.parse = spec_row_bool,
 		.offset = STEP(pmi.tcp),
 		.doc = "Whether tasks reach their PMI server over TCP, by `$PMI_PORT` and "
-		       "`$PMI_ID`, in place of a descriptor that they inherit.",
+		       "`$PMI_ID`, instead of an inherited descriptor.",
 		.unset = "false"},
 	{.name = "memory_bytes",
 		.parse = spec_row_u64,
 		.offset = STEP(pmi.memory_bytes),
 		.most = SPEC_PMI_MEMORY_MAX,
-		.doc = "How far the node's MPI service process, which holds what ranks put, "
-		       "may grow beyond what it begins with. It is a limit of writable private "
-		       "memory (`RLIMIT_DATA`). A rank whose data exceeds it gets an error. 0 "
-		       "is no limit.",
+		.doc = "How far the node's MPI service process, which holds the data that ranks "
+		       "put, may grow beyond its initial size. It is a limit of writable private "
+		       "memory (`RLIMIT_DATA`). A rank whose data exceeds it gets an error. 0 is no "
+		       "limit.",
 		.unset = "`pmi_memory` of stepd.conf(5), else a quarter of the machine's memory"},
 };
 
@@ -112,17 +112,17 @@ const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS] = {
 	{.name = "addresses",
 		.parse = spec_row_addresses,
 		.form = "addresses",
-		.doc = "Where each node listens, as `HOST:PORT` or `[IPV6]:PORT`: as many as "
-		       "`node.count`, in the order of the nodes' ids.",
+		.doc = "The address at which each node listens, as `HOST:PORT` or `[IPV6]:PORT`: as "
+		       "many as `node.count`, in the order of the nodes' ids.",
 		.unset = "unknown; the step then has no collective operations across nodes"},
 	{.name = "listen_fd",
 		.parse = spec_row_u32,
 		.offset = STEP(wire.listen_number),
 		.least = 3,
 		.most = FD_MAX,
-		.doc = "A descriptor that the agent inherits: the TCP socket that listens at "
-		       "this node's address. It is for the agent that starts the step; one "
-		       "that takes the step over does not need it.",
+		.doc = "A descriptor that the agent inherits: the TCP socket that listens at this "
+		       "node's address. It is for the agent that starts the step; an adopter does "
+		       "not need it.",
 		.unset = "none"},
 	{.name = "auth",
 		.parse = spec_row_text,
@@ -130,28 +130,29 @@ const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS] = {
 		.problem = auth_problem,
 		.form = "auth",
 		.doc = "How the nodes authenticate each other: `secret`, by the secret of "
-		       "`secret_fd`; `munge`, by munge(7); or `none`, for a network where "
-		       "nobody else is. With the first two everything that passes between them "
-		       "is encrypted and authenticated by AES-256-GCM, under a key of each "
-		       "connection's own; with `none` it is neither.",
-		.unset = "`secret` where `secret_fd` is given, else `wire_auth` of "
-			 "stepd.conf(5), else `munge`"},
+		       "`secret_fd`; `munge`, by munge(7); or `none`, for a network without other "
+		       "users. With the first two everything that passes between them is encrypted "
+		       "and authenticated by AES-256-GCM, under a key of each connection's own; "
+		       "with `none` it is neither.",
+		.unset =
+			"`secret` if `secret_fd` is given, else `wire_auth` of stepd.conf(5), else "
+			"`munge`"},
 	{.name = "secret_fd",
 		.parse = spec_row_u32,
 		.offset = STEP(wire.secret_number),
 		.least = 3,
 		.most = FD_MAX,
-		.doc = "A descriptor that the agent inherits and reads to its end when it "
-		       "starts: 16 to 4096 bytes that the step's nodes share and nobody else "
-		       "knows. The secret is stored nowhere.",
+		.doc = "A descriptor that the agent inherits and reads to its end when it starts: "
+		       "16 to 4096 bytes that only the step's nodes know. The secret is stored "
+		       "nowhere.",
 		.unset = "none"},
 	{.name = "fanout",
 		.parse = spec_row_u32,
 		.offset = STEP(wire.fanout),
 		.least = 2,
 		.most = 1024,
-		.doc = "How many nodes are connected to one above them in the tree of nodes; "
-		       "the same on all nodes.",
+		.doc = "The number of nodes connected to each node above in the tree of nodes; the "
+		       "same on all nodes.",
 		.unset = "`wire_fanout` of stepd.conf(5), else 16"},
 	{.name = "ifname",
 		.parse = spec_row_text,
@@ -165,7 +166,7 @@ const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS] = {
 		.offset = STEP(wire.connect_timeout_ms),
 		.least = 1,
 		.most = TIME_MS_MAX,
-		.doc = "How long the other nodes may take until they are connected.",
+		.doc = "The time in which the other nodes must be connected.",
 		.unset = "60000"},
 };
 

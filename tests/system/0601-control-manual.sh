@@ -46,7 +46,7 @@ is "$(echo "$shares" | wc -l)" 3 "the source has shares of connections for three
 set -- $shares
 has "the owner has $2," "the manual has the owner's share of connections"
 has "group have $5 each" "the manual has an operator's share of connections"
-has "everybody may has $8, and all those together have $9;" "the manual has the shares of connections of a stranger and of all strangers"
+has "access of everybody has $8, and all those together have $9;" "the manual has the shares of connections of a stranger and of all strangers"
 
 # Who may call a method is the first word of the comment above it; no such word: the agent's user.
 methods_of() { # WORD

@@ -173,10 +173,9 @@ const struct ctl_exit_row ctl_exits[CTL_EXIT_MAX] = {
 	[CTL_USAGE] = {"usage", "wrong usage"},
 	[CTL_PERMISSION] = {"permission", "permission denied"},
 	[CTL_AGENT_GONE] = {"agent_gone", "the step's agent has died"},
-	[CTL_TIMED_OUT] = {"timed_out", "no reply in time, or processes that did not stop"},
+	[CTL_TIMED_OUT] = {"timed_out", "no reply in time, or processes did not stop"},
 	[CTL_WRONG_STATE] = {"wrong_state", "the step is in another state"},
-	[CTL_NOT_SUPPORTED] = {"not_supported",
-		"not supported by this tracker, machine, step or agent"},
+	[CTL_NOT_SUPPORTED] = {"not_supported", "not supported by tracker, machine, step or agent"},
 	[CTL_FAILED] = {"failed", "another failure: see the message"},
 	[CTL_OUTPUT] = {"output", "standard output could not be written"},
 };

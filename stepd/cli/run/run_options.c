@@ -387,7 +387,7 @@ static const struct cli_option rows[] = {
 	         "and its arguments. `%t` is replaced by the rank, `%o` by its index among the "
 	         "line's ranks. Arguments on the command line follow those of each line."},
 	{.name = "batch", .arg = "SCRIPTFILE", .take = cli_take_text, .offset = BUILD(batch_file), .path = "script",
-	 .doc = "run this script as a batch step; what follows the options are its arguments",
+	 .doc = "run this script as a batch step; the arguments after the options are the script's",
 	 .more = "The agent takes a copy of the script; see [FILES]."},
 	{.name = "extern", .take = run_take_word, .value = "extern", .path = "kind",
 	 .doc = "no program: hold the processes that are added until the step is ended"},
@@ -428,10 +428,10 @@ static const struct cli_option rows[] = {
 	 .name = "chdir", .letter = 'D', .arg = "DIR", .take = run_take_path, .path = "cwd",
 	 .doc = "working directory (the current one)"},
 	{.name = "export", .arg = "ALL|NONE|NAME[=VALUE],...", .take = cli_take_text, .offset = BUILD(export), .path = "env",
-	 .doc = "which of the caller's variables the tasks get (ALL)",
-	 .more = "`ALL` is all of it, `NONE` nothing; else the variables that are named. With "
-	         "`ALL` in a list, all of it and what is set beside it. Single quotes hold a value "
-	         "with a comma together."},
+	 .doc = "the caller's variables that the tasks get (ALL)",
+	 .more = "`ALL` is all of them, `NONE` none; otherwise the named variables. With "
+		"`ALL` in a list, all of them and the listed settings. Single quotes protect "
+		"a comma in a value."},
 	{.name = "uid", .arg = "USER", .take = run_take_text, .path = "uid",
 	 .doc = "user, name or number",
 	 .more = "Needs root unless it is one's own."},
@@ -471,13 +471,13 @@ static const struct cli_option rows[] = {
 	 .more = "The error comes before anything starts; warnings are one for each limit."},
 	LIMIT("mem", "SIZE", run_take_limit_mem, "memory_max_bytes",
 	 "memory, in MiB or with K, M, G or T behind it; processes that need more are killed",
-	 "0 is no limit, as srun(1) has it."),
+	 "0 is no limit, as in srun(1)."),
 	LIMIT("mem-high", "SIZE", run_take_limit_mem, "memory_high_bytes",
 	 "memory above which allocations are slowed down",
 	 "Memory is reclaimed then, too."),
 	LIMIT("mem-swap", "SIZE", run_take_limit_mem, "memory_swap_max_bytes",
 	 "swap space",
-	 "It counts beside the memory; 0 is none."),
+	 "It is counted separately from memory; 0 is none."),
 	{.name = "oom-group", .arg = "yes|no", .arg_optional = true, .take = run_take_limit_bool, .path = "limits.memory_oom_group",
 	 .doc = "an OOM kill takes all processes at once; yes if the value is left out"},
 	{.name = "task-oom-group", .arg = "yes|no", .arg_optional = true, .take = run_take_limit_bool, .path = "task_limits.memory_oom_group",
@@ -489,34 +489,36 @@ static const struct cli_option rows[] = {
 	 "CPU time each second, in CPUs such as 1.5",
 	 NULL),
 	LIMIT("cpu-weight", "N", run_take_limit, "cpu_weight",
-	 "share of the CPU time where others want it, too, 1 to 10000 (100)",
+	 "share of the CPU time under contention, 1 to 10000 (100)",
 	 NULL),
 	LIMIT("cpuset", "LIST", run_take_text, "cpuset_cpus",
 	 "CPUs to run on, such as 0-3,8",
 	 NULL),
 	LIMIT("cpuset-mems", "LIST", run_take_text, "cpuset_mems",
-	 "NUMA nodes to have memory of",
+	 "NUMA nodes to get memory from",
 	 NULL),
 	LIMIT("io-max", "DISK,rbps|wbps|riops|wiops=N,...", run_take_limit_io, "io_max",
 	 "bytes or operations a second on a disk, such as /dev/sda,rbps=10M; may be repeated",
 	 "The rates are `rbps` and `wbps` (bytes a second read and written), `riops` and "
 	 "`wiops` (how often a second)."),
 	LIMIT("device", "DEVICE[:rwm]|default", run_take_limit_device, "devices",
-	 "a device that may be opened, such as /dev/nvidia0 or 'c 195:*', beside the default ones; no others then; may be repeated",
+	 "a device that may be opened, such as /dev/nvidia0 or 'c 195:*', besides the "
+		"default ones; no others then; may be repeated",
 	 "Default devices are those that stepd-limits(7) lists; `default` is these alone."),
 
 	{.heading = "Input and output",
 	 .name = "input", .letter = 'i', .arg = "all|none|tool|RANK|FILE", .take = run_take_stream, .path = "stdin",
-	 .doc = "where tasks read; FILE may hold patterns such as %t; tool: what a PMIx tool sends (all)",
+	 .doc = "the tasks' standard input; FILE may hold patterns such as %t; tool: from a "
+		"PMIx tool (all)",
 	 .more = "`all`: each task reads all of the agent's standard input. `none`: nothing. A "
 	         "rank: only that task reads it. See mpi_pmix(7) for `tool`. Default: `all`, for a "
 	         "batch step `none`."},
 	{.name = "output", .letter = 'o', .arg = "all|none|RANK|FILE", .take = run_take_stream, .path = "stdout",
-	 .doc = "where tasks write (all)",
+	 .doc = "the tasks' standard output (all)",
 	 .more = "`all`: all tasks to the agent's standard output. `none`: nowhere. A rank: only "
 	         "that task there."},
 	{.name = "error", .letter = 'e', .arg = "all|none|RANK|FILE", .take = run_take_stream, .path = "stderr",
-	 .doc = "where tasks write errors (as --output)",
+	 .doc = "the tasks' standard error (as --output)",
 	 .more = "Default: with `--output` other than `all`, the same as that; else the agent's "
 	         "standard error."},
 	{.name = "open-mode", .arg = "append|truncate", .take = run_take_open_mode,
@@ -525,8 +527,7 @@ static const struct cli_option rows[] = {
 	 .doc = "begin each line of output with its task's rank"},
 	{.name = "forward", .take = run_take_true, .path = "forward",
 	 .doc = "let output pass through the agent, so that PMIx tools can have a copy of it",
-	 .more = "See mpi_pmix(7). Tasks then write to pipes, and what they write comes out as it "
-	         "is."},
+	 .more = "See mpi_pmix(7). Tasks then write to pipes, and their output is unchanged."},
 
 	{.heading = "End of the step",
 	 .name = "time", .letter = 't', .arg = "TIME", .take = run_take_time, .path = "time_limit_ms",
@@ -535,21 +536,22 @@ static const struct cli_option rows[] = {
 	{.name = "time-limit", .arg = "DURATION", .take = run_take_duration, .path = "time_limit_ms",
 	 .doc = "the same as 90, 30s, 250ms, 5m, 2h"},
 	{.name = "signal", .arg = "[B:|R:]SIGNAL[@SECONDS]", .take = run_take_signal, .path = "time_limit_signal",
-	 .doc = "send this signal so long before the time limit; B: to the tasks' first processes alone (60 seconds)",
-	 .more = "The limit is that of `--time` or `--time-limit`; where it is nearer than that "
-	         "when the tasks begin, the signal is sent at once. All processes of the step get "
-	         "it; with `B:` only the first one of each task, such as the shell of a batch "
-	         "script; `R:` changes nothing here. It is sent once, also where the agent is "
-	         "replaced, or the step adopted; while the step is suspended this time does not "
-	         "run, as the limit does not."},
+	 .doc = "send this signal this long before the time limit; B: to the tasks' first "
+		"processes alone (60 seconds)",
+	 .more = "The limit is that of `--time` or `--time-limit`; if it is nearer than that "
+		"when the tasks start, the signal is sent at once. All processes of the step "
+		"get it; with `B:` only the first one of each task, such as the shell of a "
+		"batch script; `R:` changes nothing here. It is sent once, even if the agent "
+		"is upgraded or the step adopted; while the step is suspended neither this "
+		"time nor the limit runs."},
 	{.name = "wait", .letter = 'W', .arg = "SECONDS", .take = run_take_wait, .path = "wait_ms",
 	 .doc = "end the step this long after its first task's end; 0 is never"},
 	{.name = "kill-on-bad-exit", .letter = 'K', .arg = "0|1|GRACE", .arg_optional = true, .take = run_take_bad_exit, .path = "kill_on_bad_exit",
 	 .doc = "end the step when a task fails, after a grace time such as 5s if one is given; 0: never (when one dies between MPI_Init and MPI_Finalize)",
-	 .more = "The short form has its value behind it without a sign: `-K5s`. With `-K0` the "
-	         "others run on in any case; see THE DEATH OF A RANK in mpi(7). Default: when one "
-	         "dies between MPI_Init and MPI_Finalize, unless stepd.conf(5) has another "
-	         "default."},
+	 .more = "The short form is followed directly by its value: `-K5s`. With `-K0` the "
+		"others continue in any case; see THE DEATH OF A RANK in mpi(7). Default: "
+		"when one dies between MPI_Init and MPI_Finalize, unless stepd.conf(5) has "
+		"another default."},
 	{.name = "no-kill", .take = run_take_no_kill, .path = "kill_on_bad_exit",
 	 .doc = "the same as --kill-on-bad-exit=0",
 	 .more = "Unlike srun's it does not concern nodes that are lost."},
@@ -560,7 +562,7 @@ static const struct cli_option rows[] = {
 	 .doc = "how the step is ended (CONT,TERM:30s,KILL)",
 	 .more = "The last signal is KILL."},
 	{.name = "unkillable-timeout", .arg = "DURATION", .take = run_take_duration, .path = "unkillable_timeout_ms",
-	 .doc = "how long after KILL to wait for processes to go (60s)"},
+	 .doc = "how long after KILL to wait for processes to end (60s)"},
 	{.name = "suspend-timeout", .arg = "DURATION", .take = run_take_duration, .path = "suspend_timeout_ms",
 	 .doc = "how long processes may take to stop when the step is suspended (10s)",
 	 .more = "See [SUSPENDING A STEP]."},
@@ -572,9 +574,10 @@ static const struct cli_option rows[] = {
 	 .doc = "plugin that tracks the processes: auto, cgroup, cray_aries, linuxproc, pgid (auto)",
 	 .more = "A site's own plugin is named likewise."},
 	{.name = "mpi", .arg = "NAME", .take = run_take_mpi, .path = "mpi",
-	 .doc = "plugin that serves the tasks' MPI; list shows those that are installed (stepd.conf's mpi_default, else none)",
-	 .more = "The list has what each offers here. Default: `mpi_default` of stepd.conf(5), "
-	         "else `none`."},
+	 .doc = "plugin that serves the tasks' MPI; list shows the installed ones "
+		"(stepd.conf's mpi_default, else none)",
+	 .more = "The list describes what each offers here. Default: `mpi_default` of "
+		"stepd.conf(5), else `none`."},
 	{.name = "pmi-timeout", .arg = "DURATION", .take = run_take_duration, .path = "pmi.timeout_ms",
 	 .doc = "deadline of a fence and of other waits of a rank for another; 0 is none (5m)",
 	 .more = "Default: `pmi_timeout` of stepd.conf(5), else 5m."},
@@ -585,15 +588,15 @@ static const struct cli_option rows[] = {
 	 .doc = "how far the MPI service process may grow, as 4G; 0 is no limit (a quarter of the machine's memory)",
 	 .more = "Default: `pmi_memory` of stepd.conf(5), else a quarter of the machine's memory."},
 	{.name = "wire-addresses", .arg = "HOST:PORT,...", .take = run_take_list, .path = "wire.addresses",
-	 .doc = "where each node of the step listens for the others",
-	 .more = "An IPv6 address stands in brackets."},
+	 .doc = "addresses at which the step's nodes listen for each other",
+	 .more = "An IPv6 address is written in brackets."},
 	{.name = "wire-listen-fd", .arg = "FD", .take = run_take_number, .path = "wire.listen_fd",
 	 .doc = "the listening socket of this node's address, inherited"},
 	{.name = "wire-auth", .arg = "secret|munge|none", .take = run_take_text, .path = "wire.auth",
 	 .doc = "how nodes authenticate each other (secret if there is one, else munge)",
 	 .more = "See stepd-spec(5)."},
 	{.name = "wire-secret-fd", .arg = "FD", .take = run_take_number, .path = "wire.secret_fd",
-	 .doc = "where to read the secret of the step's nodes, inherited"},
+	 .doc = "descriptor with the secret of the step's nodes, inherited"},
 	{.name = "wire-fanout", .arg = "N", .take = run_take_number, .path = "wire.fanout",
 	 .doc = "fanout of the tree of nodes (16)"},
 	{.name = "wire-ifname", .arg = "NAME", .take = run_take_text, .path = "wire.ifname",
@@ -608,43 +611,44 @@ static const struct cli_option rows[] = {
 	 .more = "See stepd-systemd(7)."},
 	{.name = "session", .arg = "auto|task|agent", .take = run_take_text, .path = "session",
 	 .doc = "each task leads a session of its own, or all run in the agent's (auto: the agent's where that is a terminal's, else task)",
-	 .more = "See [SESSIONS AND TERMINALS]. Default: `auto`, the agent's where it has a "
-	         "terminal and the tasks are of its own user, else one for each task."},
+	 .more = "See [SESSIONS AND TERMINALS]. Default: `auto`, the agent's if it has a "
+		"terminal and the tasks are of its own user, else one for each task."},
 	{.name = "no-hold", .take = run_take_false, .path = "hold",
 	 .doc = "start each task when it has been forked, not when all are in the container"},
 	{.name = "plugin-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(plugin_dir),
 	 .doc = "load plugins from here"},
 	{.name = "runtime-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(runtime_dir),
-	 .doc = "where the step's state is stored"},
+	 .doc = "directory of the step's state"},
 	{.name = "trace", .arg = "FILE", .take = run_take_own_text, .offset = OWN(trace),
 	 .doc = "write the launch's phases with their times, for a browser's trace viewer",
 	 .more = "See [THE TRACE]. The file is treated as that of `--result`."},
 	{.name = "result", .arg = "FILE", .take = run_take_own_text, .offset = OWN(result),
-	 .doc = "write how the step ended, as JSON",
-	 .more = "See [THE RESULT]. `-` is standard output. A regular file is replaced whole, and "
-	         "is on the disk before the agent ends; a device or a pipe is written to, and its "
-	         "reader has two seconds to read some. A file that can't be written is refused "
-	         "before the step is started."},
+	 .doc = "write the step's outcome, as JSON",
+	 .more = "See [THE RESULT]. `-` is standard output. A regular file is replaced "
+		"atomically, and is on the disk before the agent ends; a device or a pipe is "
+		"written to, and its reader has two seconds to read some. A file that can't "
+		"be written is refused before the step is started."},
 	{.name = "keep-result", .arg = "DURATION", .take = run_take_keep_result,
 	 .doc = "how long result.json stays in the step's directory (0)",
 	 .more = "See [FILES]."},
 	{.name = "config", .arg = "FILE", .take = run_take_config, .offset = OWN(config),
 	 .doc = "the site's configuration, stepd.conf(5)"},
 	{.name = "usage", .take = run_take_own_flag, .offset = OWN(usage),
-	 .doc = "print at the end what the step and its tasks have used",
-	 .more = "It goes to standard error; see [USAGE]. Nothing is printed of a step that could "
-	         "not be started."},
+	 .doc = "print the usage of the step and its tasks at the end",
+	 .more = "It goes to standard error; see [USAGE]. Nothing is printed for a step that "
+		"could not be started."},
 	{.name = "sample", .arg = "INTERVAL", .arg_second = "FILE", .take = run_take_sample, .take_second = run_take_own_text, .offset = OWN(sample),
-	 .doc = "write what the step uses there, over time: CSV, or lines of JSON if FILE ends in .json",
+	 .doc = "write the step's usage to this file, over time: CSV, or lines of JSON if "
+		"FILE ends in .json",
 	 .more = "See [THE SAMPLES]. The interval is a duration from 100 milliseconds to a day."},
 	{.name = "verbose", .letter = 'v', .take = run_take_verbose,
 	 .doc = "log more; may be repeated",
-	 .more = "The first one adds what is done to the step, and which processes ended."},
+	 .more = "The first one adds actions on the step and the ends of processes."},
 	{.name = "quiet", .letter = 'q', .take = run_take_quiet,
 	 .doc = "log less; may be repeated",
 	 .more = "The first one leaves errors only."},
 	{.name = "print-spec", .take = run_take_own_flag, .offset = OWN(print_spec),
-	 .doc = "run nothing, print the step spec that the options make"},
+	 .doc = "print the step spec that the options make, and run nothing"},
 	{.name = "help", .letter = 'h', .take = run_take_own_flag, .offset = OWN(help),
 	 .doc = "show this"},
 };
