@@ -110,7 +110,7 @@ static int take_quiet(const struct cli_option *o, const char *arg, void *into, s
 #define AT(member_) offsetof(struct serve, member_)
 
 /* clang-format off */
-/* What serve and adopt have in common. An older launcher gives --keeper-fd. */
+/* The options that serve and adopt share. Older launchers pass --keeper-fd. */
 #define END_ROWS                                                                                   \
 	{.name = "supervisor-fd", .arg = "N", .take = take_socket,                                 \
 	 .offset = AT(agent.supervisor_fd),                                                        \
@@ -264,7 +264,7 @@ static int adopt(struct serve *s, int *ret_code, struct err *err)
 	(void)snprintf(s->log.ident, sizeof(s->log.ident), "stepd %s", s->adopt);
 	service_use_journal(&s->log);
 	if (!s->site.keep_result_given)
-		s->agent.keep_result_ms = AGENT_KEEP_AS_BEFORE;
+		s->agent.keep_result_ms = AGENT_RESULT_TIME_INHERITED;
 	return agent_adopt(s->adopt, &s->agent, ret_code, err);
 }
 

@@ -156,7 +156,7 @@ static void successor_fill_options(const struct agent_options *given, struct suc
 	}
 	if (!o->plugin_dir)
 		o->plugin_dir = h->state.plugin_dir;
-	if (o->keep_result_ms == AGENT_KEEP_AS_BEFORE)
+	if (o->keep_result_ms == AGENT_RESULT_TIME_INHERITED)
 		o->keep_result_ms = h->state.keep_result_ms;
 	o->usage_table = o->usage_table || h->state.usage_table;
 }
@@ -638,7 +638,7 @@ int adopt_settle(const char *step, const struct clean_options *options)
 	const struct agent_options agent = {.plugin_dir = options->plugin_dir,
 		.runtime_dir = options->runtime_dir,
 		.remains_only = true,
-		.keep_result_ms = AGENT_KEEP_AS_BEFORE,
+		.keep_result_ms = AGENT_RESULT_TIME_INHERITED,
 		.operator_gid = (gid_t)-1,
 		.ready_fd = -1,
 		.supervisor_fd = -1,

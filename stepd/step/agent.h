@@ -21,7 +21,7 @@ struct log;
 struct spec;
 
 /* keep_result_ms of an adopter: the dead agent's value. */
-#define AGENT_KEEP_AS_BEFORE UINT64_MAX
+#define AGENT_RESULT_TIME_INHERITED UINT64_MAX
 
 struct agent_options {
 	const char *plugin_dir;  /* NULL: plugin_dir_find()'s choice */

@@ -448,8 +448,7 @@ static void report_reexec(struct agent *a, const char *before)
 	struct event event = EVENT_INIT(EVENT_REEXEC);
 	char text[128];
 
-	(void)snprintf(
-		text, sizeof(text), "%.48s in the place of %.48s", a->options->version, before);
+	(void)snprintf(text, sizeof(text), "%.48s replaces %.48s", a->options->version, before);
 	event.text = text;
 	events_add(a->events, &event);
 }
@@ -467,7 +466,7 @@ static int reexec_take_over(struct agent *a, const struct spec *spec, const stru
 		return r;
 	reopen_socket(a, h);
 	report_reexec(a, before);
-	log_info(log, "goes on as version %s in the place of %s", a->options->version, before);
+	log_info(log, "continues as version %s, which replaces %s", a->options->version, before);
 	log_debug(log, "the change of programs took %llu us",
 		(unsigned long long)((clock_now_ns() - requested_ns) / 1000));
 	ending_go_on(a);

@@ -43,7 +43,7 @@ start_step() {
 }
 
 upgrades() {
-	grep -c 'goes on as version' "$tmpdir/err"
+	grep -c 'continues as version' "$tmpdir/err"
 }
 
 request_upgrade() {

@@ -215,7 +215,7 @@ def main():
         tasks += len(r.tasks)
         lost += r.lost
         kills += r.adopted
-        upgrades += r.text.count("goes on as version")
+        upgrades += r.text.count("continues as version")
         connections += r.follower.connections
         if r.wrong:
             bad += 1

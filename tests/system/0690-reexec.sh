@@ -22,7 +22,7 @@ for b in $(backends); do
 		start_step $t -n 3 -- sh -c "$until_gone; exit \$SLURM_PROCID"
 		pids=$(leaders)
 		ok "$b: a step's agent executes the new program" upgrade
-		like "$(cat "$tmpdir/err")" 'goes on as version 99\.1 in the place of [0-9]' \
+		like "$(cat "$tmpdir/err")" 'continues as version 99\.1, which replaces [0-9]' \
 			"$b: an upgraded agent reports both versions"
 		is "$(readlink "/proc/$agent/exe")" "$stepd" "$b: the agent's executable is the new program"
 		is "$(cat "/proc/$agent/comm")" stepd "$b: an upgraded agent keeps its name"

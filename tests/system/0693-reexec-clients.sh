@@ -63,7 +63,7 @@ is "$(json_get "$tmpdir/states" '" ".join(a["parameters"]["state"] for a in docs
 is "$(json_get "$tmpdir/events" '[a["parameters"]["event"]["sequence"] for a in docs] == list(range(1, len(docs) + 1))')" \
 	true "Events have each event once over an upgrade"
 like "$(json_get "$tmpdir/events" '[e["text"] for e in (a["parameters"]["event"] for a in docs) if e["kind"] == "reexec"][0]')" \
-	'^99.1 in the place of ' "Events have the upgrade"
+	'^99.1 replaces ' "Events have the upgrade"
 ok "Usage sends replies every interval over an upgrade" usages $((before + 3))
 
 # Another way to end than the step's own is remembered.

@@ -14,7 +14,7 @@ ln -s "$top_builddir/stepd/cli/plugins" "$bin/plugins"
 cp "$stepd" "$bin/stepd"
 next=$top_builddir/tests/lib/stepd-next
 upgraded() {
-	[ "$(grep -c 'goes on as version' "$tmpdir/err")" -ge "$1" ]
+	[ "$(grep -c 'continues as version' "$tmpdir/err")" -ge "$1" ]
 }
 upgrade() { # COUNT: all agents
 	cp "$next" "$bin/new" && mv -f "$bin/new" "$bin/stepd"

@@ -22,7 +22,7 @@ END
 begin --forward --input tool -n 1
 pulls kept out all ends=1
 "$stepctl" reexec "$job.0" >/dev/null 2>&1
-ok "an agent is upgraded while a tool pulls" patiently grep -q 'goes on as version' "$tmpdir/err"
+ok "an agent is upgraded while a tool pulls" patiently grep -q 'continues as version' "$tmpdir/err"
 go go0
 ok "a tool gets what is written after an upgrade" patiently grep -q two "$tmpdir/kept/0.out"
 echo "three" >"$tmpdir/data"

@@ -193,7 +193,7 @@ struct find {
 
 static int find_no_memory(struct find *f)
 {
-	return err_set(&f->ctl->err, -ENOMEM, "look up so many processes");
+	return err_set(&f->ctl->err, -ENOMEM, "search for the processes");
 }
 
 /* Reports that a step could not be searched. */
