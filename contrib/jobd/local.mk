@@ -16,7 +16,9 @@ libjobd_la_SOURCES = \
 	contrib/jobd/preempt/host.c contrib/jobd/preempt/host.h \
 	contrib/jobd/run/agent.c contrib/jobd/run/call.c contrib/jobd/run/recover.c \
 	contrib/jobd/run/run.c contrib/jobd/run/run.h contrib/jobd/run/run_impl.h \
+	contrib/jobd/run/machine.c contrib/jobd/run/machine.h \
 	contrib/jobd/run/spec.c \
+	contrib/jobd/select/holdings.c contrib/jobd/select/holdings.h \
 	contrib/jobd/select/host.c contrib/jobd/select/host.h contrib/jobd/select/resources.c \
 	contrib/jobd/sim/sim.c contrib/jobd/sim/sim.h \
 	contrib/jobd/store/engine_store.c contrib/jobd/store/engine_store.h \

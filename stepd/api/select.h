@@ -111,8 +111,15 @@ typedef struct part_record {
 
 /* ---- quality of service -------------------------------------------------------------------- */
 
+/* Of a QOS: its jobs are above what their partition allows, or need a reservation. */
+#define QOS_FLAG_PART_MIN_NODE   0x01u
+#define QOS_FLAG_PART_MAX_NODE   0x02u
+#define QOS_FLAG_PART_TIME_LIMIT 0x04u
+#define QOS_FLAG_REQ_RESV        0x10u
+
 typedef struct qos_record {
-	uint32_t id; /* its number */
+	uint32_t id;    /* its number */
+	uint32_t flags; /* QOS_FLAG_... */
 	char *name;
 	uint32_t priority;
 	bitstr_t *preempt_bitstr;     /* by number: those whose jobs it may preempt; NULL: none */

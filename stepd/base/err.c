@@ -27,6 +27,18 @@ size_t err_utf8_size(const char *text)
 	return size;
 }
 
+bool err_is_utf8(const char *text)
+{
+	size_t size;
+
+	for (; *text; text += size) {
+		size = err_utf8_size(text);
+		if (size == 0)
+			return false;
+	}
+	return true;
+}
+
 /* The size of a character that may be printed as it is; 0: a control character (also of the C1
  * set, which terminals obey), or not UTF-8. */
 static size_t printable_size(const char *text)

@@ -53,6 +53,7 @@ void err_list_clear(struct err_list *list);
 
 /* The bytes of the UTF-8 character that text begins with (RFC 3629); 0: it is not UTF-8. */
 size_t err_utf8_size(const char *text);
+bool err_is_utf8(const char *text); /* all of it */
 
 /* Copies src with the same \xNN, for texts that are printed but not errors. Cuts at size. */
 void err_printable(char *dst, size_t size, const char *src);

@@ -87,7 +87,7 @@ void cluster_make(
 	if (!dir ||
 		select_open(dir, c->conf->select_type, log ? log : &to_stderr, &c->select, &e) <
 			0 ||
-		select_begin(c->select, NULL, &e) < 0)
+		select_begin(c->select, NULL, NULL, &e) < 0)
 		errx(99, "%s", e.text);
 	plugin = c->select;
 }

@@ -99,7 +99,7 @@ static int store_node(const node_record_t *node, void *userdata, struct err *err
 	struct rig *rig = userdata;
 
 	return store_write(
-		rig, rig->store.nodes, node->name, have(node_to_json(rig->e, node)), err);
+		rig, rig->store.nodes, node->name, have(node_to_stored_json(rig->e, node)), err);
 }
 
 static int store_reservation(const char *name, const json_t *json, void *userdata, struct err *err)

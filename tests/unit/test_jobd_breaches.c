@@ -272,7 +272,7 @@ static void test_nodeinfo(void **state)
 		c.nodes[i].select_nodeinfo = NULL;
 	}
 	assert_int_equal(setenv("BROKEN_SELECT", "nodeinfo", 1), 0);
-	assert_int_equal(select_begin(c.select, NULL, &err), -EPROTO);
+	assert_int_equal(select_begin(c.select, NULL, NULL, &err), -EPROTO);
 	assert_non_null(strstr(logged, "select_p_select_nodeinfo_alloc(): it returns NULL"));
 	cluster_clear(&c);
 }

@@ -256,9 +256,9 @@ static void test_left_out(void **state)
 				     "NodeName=DEFAULT Gres=gpu:2 TmpDisk=5\n"
 				     "NodeName=n1 NodeAddr=10.0.0.1 Gres=gpu:1\n"
 				     "PartitionName=p Nodes=n1 AllowAccounts=a QOS=x\n",
-		"QOSName=q Flags=DenyOnLimit\n");
+		"QOSName=q Flags=DenyOnLimit Description=a\nQOSName=r Flags=denyonlimit\n");
 	static const char *const names[] = {"SlurmctldHost", "ProctrackType", "DownNodes", "Gres",
-		"TmpDisk", "NodeAddr", "AllowAccounts", "QOS", "Flags"};
+		"TmpDisk", "NodeAddr", "AllowAccounts", "QOS", "DenyOnLimit", "Description"};
 	size_t i;
 
 	(void)state;
@@ -444,11 +444,16 @@ static void test_qos(void **state)
 		"QOSName=low Priority=10 PreemptMode=cluster\n"
 		"QOSName=high Priority=100 Preempt=low,MID, GraceTime=8 PreemptMode=requeue "
 		"PreemptExemptTime=1:00\n"
-		"QOSName=mid Priority=20 Preempt=low Flags=x Description=\"a b\"\n");
+		"QOSName=mid Priority=20 Preempt=low Description=\"a b\" "
+		"Flags=PartitionTimeLimit,partitionMAXnodes,NoReserve\n"
+		"QOSName=last Flags=PartitionMinNodes,RequiresReservation\n");
 	const struct conf_qos *q = conf->qos;
 
 	(void)state;
-	assert_int_equal(conf->qos_count, 3);
+	assert_int_equal(conf->qos_count, 4);
+	assert_int_equal(q[0].flags, 0);
+	assert_int_equal(q[2].flags, QOS_FLAG_PART_TIME_LIMIT | QOS_FLAG_PART_MAX_NODE);
+	assert_int_equal(q[3].flags, QOS_FLAG_PART_MIN_NODE | QOS_FLAG_REQ_RESV);
 	assert_int_equal(q[0].priority, 10);
 	assert_int_equal(q[0].preempt_mode, NO_VAL16);
 	assert_int_equal(q[0].exempt_time_s, CONF_NONE);
@@ -474,7 +479,9 @@ static void test_wrong_qos(void **state)
 	refuses(SMALL, "QOSName=a Priority=-1\n", "qos.conf:1: Priority=-1: must be from 0 to ");
 	refuses(SMALL, "QOSName=a PreemptMode=kill\n",
 		"qos.conf:1: PreemptMode=kill: must be OFF, CANCEL, REQUEUE, SUSPEND or GANG");
-	refuses(SMALL, "QOSName=a Preempt=b\n", "slurm.conf: QOS a: Preempt=b: there is no such");
+	refuses(SMALL, "QOSName=a Preempt=b\n", "qos.conf:1: QOS a: Preempt=b: there is no such");
+	refuses(SMALL, "QOSName=a Flags=NoReserve,x\n",
+		"qos.conf:1: Flags=x: must be PartitionMin");
 }
 
 /* ---- lines -------------------------------------------------------------------------------------
@@ -674,11 +681,15 @@ static void test_whole(void **state)
 	refuses("NodeName=a\n", NULL, "slurm.conf: there is no NodeName line, or no Part");
 	refuses("PartitionName=a\n", NULL, "slurm.conf: there is no NodeName line");
 	refuses("NodeName=a[1-3]\nNodeName=a2\nPartitionName=p\n", NULL,
-		"slurm.conf: node a2 is there twice");
+		"slurm.conf:2: node a2 is there twice");
+	refuses("PartitionName=p\nNodeName=b,a\nNodeName=a\nNodeName=c\n", NULL,
+		"slurm.conf:3: node a is there twice");
 	refuses("NodeName=a\nPartitionName=p Nodes=a,b\n", NULL,
-		"slurm.conf: partition p: there is no node 'b'");
+		"slurm.conf:2: partition p: there is no node 'b'");
 	refuses("NodeName=a\nPartitionName=p Nodes=a[\n", NULL,
-		"slurm.conf: partition p: Nodes=a[: must be a list of nodes");
+		"slurm.conf:2: partition p: Nodes=a[: must be a list of nodes");
+	refuses("NodeName=a\nPartitionName=p Nodes=a MinNodes=3 MaxNodes=2\n", NULL,
+		"slurm.conf:2: MinNodes=3: must not be above MaxNodes=2");
 }
 
 static void test_no_file(void **state)
@@ -699,47 +710,57 @@ static void test_no_file(void **state)
 /* ---- which mode goes with which type ------------------------------------------------------------
  */
 
+/* The line of the last partition, behind two lines and SMALL. */
+#define OF_PART "slurm.conf:5"
+
 static void test_preemption(void **state)
 {
 	static const struct {
 		const char *lines, *part, *qos;
 		const char *wanted; /* NULL: it is fine */
+		const char *place;
 	} rows[] = {
-		{"", "", NULL, NULL},
-		{"PreemptMode=GANG", "", NULL, NULL},
-		{"PreemptMode=OFF,GANG", "", NULL, NULL},
-		{"PreemptMode=CANCEL", "", NULL, "PreemptMode has more than GANG, but"},
-		{"PreemptMode=SUSPEND,GANG", "", NULL, "PreemptMode has more than GANG, but"},
+		{"", "", NULL, NULL, NULL},
+		{"PreemptMode=GANG", "", NULL, NULL, NULL},
+		{"PreemptMode=OFF,GANG", "", NULL, NULL, NULL},
+		{"PreemptMode=CANCEL", "", NULL, "PreemptMode has more than GANG, but",
+			"slurm.conf:1"},
+		{"PreemptMode=SUSPEND,GANG", "", NULL, "PreemptMode has more than GANG, but",
+			"slurm.conf:1"},
 		{"PreemptType=preempt/partition_prio", "", NULL,
-			"PreemptType=preempt/partition_prio needs a PreemptMode"},
+			"PreemptType=preempt/partition_prio needs a PreemptMode", "slurm.conf:1"},
 		{"PreemptType=preempt/qos\nPreemptMode=GANG", "", NULL,
-			"PreemptType=preempt/qos needs a PreemptMode"},
-		{"PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE", "", NULL, NULL},
-		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL,GANG", "", NULL, NULL},
+			"PreemptType=preempt/qos needs a PreemptMode", "slurm.conf:2"},
+		{"PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE", "", NULL, NULL, NULL},
+		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL,GANG", "", NULL, NULL,
+			NULL},
 		{"PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND", "", NULL,
-			"PreemptMode=SUSPEND needs GANG"},
+			"PreemptMode=SUSPEND needs GANG", "slurm.conf:2"},
 		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL", "PreemptMode=SUSPEND",
-			NULL, "PreemptMode=SUSPEND needs GANG"},
+			NULL, "PreemptMode=SUSPEND needs GANG", OF_PART},
 		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL",
-			"PreemptMode=SUSPEND,GANG", NULL, "PreemptMode=SUSPEND needs GANG"},
+			"PreemptMode=SUSPEND,GANG", NULL, "PreemptMode=SUSPEND needs GANG",
+			OF_PART},
 		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL,GANG",
-			"PreemptMode=SUSPEND", NULL, NULL},
+			"PreemptMode=SUSPEND", NULL, NULL, NULL},
 		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL", "PreemptMode=OFF", NULL,
-			NULL},
+			NULL, NULL},
 		{"PreemptType=preempt/qos\nPreemptMode=CANCEL", "PreemptMode=OFF", NULL,
-			"partition q: PreemptMode needs PreemptType=preempt/partition_prio"},
+			"partition q: PreemptMode needs PreemptType=preempt/partition_prio",
+			OF_PART},
 		{"PreemptType=preempt/qos\nPreemptMode=CANCEL", "", "QOSName=a PreemptMode=off",
-			NULL},
+			NULL, NULL},
 		{"PreemptType=preempt/qos\nPreemptMode=CANCEL", "", "QOSName=a PreemptMode=suspend",
-			"PreemptMode=SUSPEND needs GANG"},
+			"PreemptMode=SUSPEND needs GANG", "qos.conf:1"},
 		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL", "",
 			"QOSName=a PreemptMode=off",
-			"QOS a: PreemptMode needs PreemptType=preempt/qos"},
-		{"PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG", "", NULL, NULL},
+			"QOS a: PreemptMode needs PreemptType=preempt/qos", "qos.conf:1"},
+		{"PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG", "", NULL, NULL, NULL},
 		{"PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG\nSelectType=select/cons_res",
-			"", NULL, NULL},
+			"", NULL, NULL, NULL},
 		{"PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG\nSelectType=select/linear", "",
-			NULL, "PreemptType=preempt/qos with PreemptMode=SUSPEND needs SelectType"},
+			NULL, "PreemptType=preempt/qos with PreemptMode=SUSPEND needs SelectType",
+			"slurm.conf:2"},
 	};
 	char text[1024], wanted[256];
 	size_t i;
@@ -748,7 +769,7 @@ static void test_preemption(void **state)
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		(void)snprintf(text, sizeof(text), "%s\n%sPartitionName=q %s\n", rows[i].lines,
 			SMALL, rows[i].part);
-		(void)snprintf(wanted, sizeof(wanted), "slurm.conf: %s",
+		(void)snprintf(wanted, sizeof(wanted), "%s: %s", rows[i].place ? rows[i].place : "",
 			rows[i].wanted ? rows[i].wanted : "");
 		if (rows[i].wanted)
 			refuses(text, rows[i].qos, wanted);

@@ -138,11 +138,12 @@ static void test_refusals(void **state)
 		{{.cpus_per_task = 100000}, "--cpus-per-task"},
 	};
 	struct rig rig;
-	uint32_t id = 77;
+	uint32_t id = 77, before;
 	size_t i;
 
 	(void)state;
 	rig_make(&rig, LIMITS);
+	before = rig.store.changes;
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct rig_job job = rows[i].job;
 		struct err err = ERR_INIT;
@@ -155,7 +156,7 @@ static void test_refusals(void **state)
 	}
 	assert_int_equal(id, 77);
 	assert_int_equal(engine_count_jobs(rig.e), 0);
-	assert_int_equal(rig.store.changes, 0);
+	assert_int_equal(rig.store.changes, before); /* of nodes */
 	assert_int_equal(engine_get_stats(rig.e)->submitted, 0);
 	/* the first that is accepted gets the first number all the same */
 	assert_int_equal(rig_submit(&rig, .uid = 1000)->record.job_id, 1);
@@ -219,7 +220,7 @@ static void test_reasons(void **state)
 	assert_reason(&rig,
 		rig_submit(&rig, .after = first->record.job_id, .kind = DEPENDS_AFTER_ANY),
 		"Dependency");
-	assert_ok(engine_update_nodes(rig.e, "n4", NODE_CHANGE_DRAIN, "a test", &err));
+	assert_ok(engine_update_nodes(rig.e, "n4", NODE_CHANGE_DRAIN, "a test", 0, &err));
 	rig_run(&rig, 1);
 	assert_reason(&rig, second, "ReqNodeNotAvail");
 	rig_clear(&rig);
@@ -234,7 +235,7 @@ static void test_held_back(void **state)
 	(void)state;
 	rig_make(&rig, LINE);
 	(void)rig_submit(&rig, .nodelist = "n4", .hold = true);
-	assert_ok(engine_update_nodes(rig.e, "n4", NODE_CHANGE_DRAIN, "a test", &err));
+	assert_ok(engine_update_nodes(rig.e, "n4", NODE_CHANGE_DRAIN, "a test", 0, &err));
 	assert_state(rig_submit(&rig, .nodelist = "n4"), "PD");
 	assert_state(rig_submit(&rig, .nodes = 3), "R");
 	rig_clear(&rig);
@@ -813,9 +814,10 @@ static void test_node_down(void **state)
 	again = rig_submit(&rig, .nodes = 2, .run_s = 100);
 	never = rig_submit(&rig, .nodelist = "n3", .no_requeue = true);
 	rig_run(&rig, 10);
-	assert_int_equal(engine_update_nodes(rig.e, "n1", NODE_CHANGE_DOWN, NULL, &err), -EINVAL);
-	assert_int_equal(engine_update_nodes(rig.e, "n9", NODE_CHANGE_DOWN, "x", &err), -EINVAL);
-	assert_ok(engine_update_nodes(rig.e, "n[2-3]", NODE_CHANGE_DOWN, "smoke", &err));
+	assert_int_equal(
+		engine_update_nodes(rig.e, "n1", NODE_CHANGE_DOWN, NULL, 0, &err), -EINVAL);
+	assert_int_equal(engine_update_nodes(rig.e, "n9", NODE_CHANGE_DOWN, "x", 0, &err), -EINVAL);
+	assert_ok(engine_update_nodes(rig.e, "n[2-3]", NODE_CHANGE_DOWN, "smoke", 0, &err));
 	rig_run(&rig, 10);
 	assert_state(again, "PD");
 	assert_state(never, "NF");
@@ -825,7 +827,7 @@ static void test_node_down(void **state)
 	rig_run(&rig, 131);
 	assert_state(again, "R");
 	assert_nodes(again, "n[1,4]");
-	assert_ok(engine_update_nodes(rig.e, "n[2-3]", NODE_CHANGE_RESUME, NULL, &err));
+	assert_ok(engine_update_nodes(rig.e, "n[2-3]", NODE_CHANGE_RESUME, NULL, 0, &err));
 	assert_string_equal(node_state(1), "idle");
 	assert_null(engine_get_node_reason(rig.e, &node_record_table_ptr[1]));
 	assert_nodes(rig_submit(&rig, .nodes = 2), "n[2-3]");
@@ -841,7 +843,7 @@ static void test_drain(void **state)
 	(void)state;
 	rig_make(&rig, LINE);
 	job = rig_submit(&rig, .nodelist = "n2", .run_s = 100);
-	assert_ok(engine_update_nodes(rig.e, "n2", NODE_CHANGE_DRAIN, "fan", &err));
+	assert_ok(engine_update_nodes(rig.e, "n2", NODE_CHANGE_DRAIN, "fan", 0, &err));
 	assert_state(job, "R");
 	assert_string_equal(node_state(1), "draining");
 	waiting = rig_submit(&rig, .nodelist = "n2", .run_s = 10);
@@ -849,7 +851,7 @@ static void test_drain(void **state)
 	assert_state(job, "CD");
 	assert_string_equal(node_state(1), "drained");
 	assert_reason(&rig, waiting, "ReqNodeNotAvail");
-	assert_ok(engine_update_nodes(rig.e, "n2", NODE_CHANGE_RESUME, NULL, &err));
+	assert_ok(engine_update_nodes(rig.e, "n2", NODE_CHANGE_RESUME, NULL, 0, &err));
 	rig_run(&rig, 150);
 	assert_state(waiting, "R");
 	rig_clear(&rig);
@@ -890,7 +892,7 @@ static void test_node_failed(void **state)
 	rig_restore(&rig, &again, LINE);
 	job = engine_find_job(again.e, 2);
 	assert_reason(&again, job, "launch failed requeued held");
-	assert_ok(engine_update_nodes(again.e, "n[1-3]", NODE_CHANGE_RESUME, NULL, &err));
+	assert_ok(engine_update_nodes(again.e, "n[1-3]", NODE_CHANGE_RESUME, NULL, 0, &err));
 	assert_ok(engine_release(again.e, job, false, &err));
 	rig_run(&again, 1000);
 	assert_int_equal(job->restarts, 3);
@@ -902,18 +904,42 @@ static void test_node_failed(void **state)
 	rig_clear(&again);
 }
 
-static void test_node_registered(void **state)
+/* What was given before the restart is not there any more. */
+static void test_other_memory(void **state)
 {
-	struct rig rig;
-	struct err err = ERR_INIT;
+	static const char less[] = "ClusterName=test\nSelectType=select/cons_res\n"
+				   "SelectTypeParameters=CR_Core_Memory\nKillWait=10\n"
+				   "NodeName=n[1-2,4] Sockets=2 CoresPerSocket=4 RealMemory=8000\n"
+				   "NodeName=n3 Sockets=2 CoresPerSocket=4 RealMemory=3000\n"
+				   "PartitionName=p Nodes=ALL Default=YES DefMemPerCPU=100\n";
+	struct job *large, *small, *stubborn;
+	struct rig rig, again;
 
 	(void)state;
-	rig_make(&rig, LINE);
-	assert_ok(engine_node_registered(rig.e, "n1", 4, 8000, &err));
-	assert_string_equal(node_state(0), "idle");
-	assert_ok(engine_node_registered(rig.e, "n1", 2, 3999, &err));
-	assert_string_equal(node_state(0), "drained");
-	assert_int_equal(engine_node_registered(rig.e, "x", 2, 3999, &err), -ENOENT);
+	rig_make(&rig, CORES);
+	large = rig_submit(&rig, .nodelist = "n3", .memory_mb = 3500, .run_s = 1000);
+	small = rig_submit(&rig, .nodelist = "n3", .memory_mb = 3000, .run_s = 1000);
+	stubborn = rig_submit(
+		&rig, .nodelist = "n[2-3]", .memory_mb = 1200, .run_s = 1000, .no_requeue = true);
+	rig_run(&rig, 1);
+	assert_state(large, "R");
+	assert_state(small, "R");
+	assert_state(stubborn, "R");
+	/* nodes of one configuration are compared by their names */
+	rig_restore(&rig, &again, less);
+	large = engine_find_job(again.e, 1);
+	small = engine_find_job(again.e, 2);
+	stubborn = engine_find_job(again.e, 3);
+	rig_run(&again, 2);
+	assert_state(large, "PD");
+	assert_reason(&again, large, "BeginTime");
+	assert_state(small, "R");
+	assert_state(stubborn, "R");
+	assert_string_equal(node_state(3), "mixed");
+	/* it is as it was at the last start */
+	rig_restore(&again, &rig, less);
+	rig_run(&rig, 3);
+	assert_state(engine_find_job(rig.e, 2), "R");
 	rig_clear(&rig);
 }
 
@@ -1102,7 +1128,7 @@ static void test_will_run(void **state)
 	assert_int_equal(rig.store.changes, changes);
 	assert_int_equal(rig.starts, 1);
 	assert_int_equal(engine_count_jobs(rig.e), 2);
-	assert_ok(engine_update_nodes(rig.e, "n1", NODE_CHANGE_DRAIN, "disk", &err));
+	assert_ok(engine_update_nodes(rig.e, "n1", NODE_CHANGE_DRAIN, "disk", 0, &err));
 	assert_no_start(&rig, (struct rig_job){.nodes = 4}, -EBUSY, "down, drained or reserved");
 	assert_int_equal(rig_submit(&rig, .nodes = 1)->record.job_id, 3);
 	rig_clear(&rig);
@@ -1189,6 +1215,17 @@ static void test_update_running(void **state)
 	assert_state(job, "R");
 	rig_run(&rig, 1200);
 	assert_state(job, "TO");
+	/* where it is queued again it needs what it needed before */
+	job = rig_submit(&rig, .nodes = 2, .nodelist = "n1", .script = "#!/bin/sh\n");
+	assert_nodes(job, "n[1,3]");
+	assert_true(update(&rig, job, true, &err, "nodelist", json_string("n3")) < 0);
+	assert_non_null(strstr(err.text, "script is on node n1"));
+	assert_ok(update(&rig, job, true, &err, "nodelist", json_string("n1")));
+	assert_nodes(job, "n1");
+	assert_string_equal(job->request.nodelist, "n1");
+	job = rig_submit(&rig, .nodes = 1, .script = "#!/bin/sh\n");
+	assert_ok(update(&rig, job, true, &err, "comment", json_string("c")));
+	assert_null(job->request.nodelist);
 	rig_clear(&rig);
 }
 
@@ -1216,6 +1253,31 @@ static void test_expand(void **state)
 	assert_string_equal(node_state(2), "idle");
 	assert_string_equal(node_state(3), "idle");
 	rig_clear(&rig);
+}
+
+/* Its script stays where it is, also for the next jobd. */
+static void test_batch_host(void **state)
+{
+	struct rig rig, again;
+	struct job *from, *to;
+	struct err err = ERR_INIT;
+	json_auto_t *json = NULL;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	from = rig_submit(&rig, .nodes = 2, .script = "#!/bin/sh\n");
+	to = rig_submit(&rig, .nodes = 1, .script = "#!/bin/sh\n");
+	assert_int_equal(to->batch_node, 2);
+	assert_ok(engine_expand(rig.e, from, to, &err));
+	rig_run(&rig, 1);
+	assert_nodes(to, "n[1-3]");
+	assert_int_equal(to->batch_node, 2);
+	rig_restore(&rig, &again, LINE);
+	to = engine_find_job(again.e, 2);
+	assert_int_equal(to->batch_node, 2);
+	json = job_to_json(again.e, to);
+	assert_string_equal(json_get_text(json, "batch_host", ""), "n3");
+	rig_clear(&again);
 }
 
 /* ---- the configuration -------------------------------------------------------------------------
@@ -1278,6 +1340,41 @@ static void test_reconfigure(void **state)
 	LINE "PreemptType=preempt/qos\nPreemptMode=CANCEL\n"                                       \
 	     "QOSName=low Priority=5 GraceTime=30 PreemptExemptTime=2\n"                           \
 	     "QOSName=high Priority=9 Preempt=low PreemptMode=requeue\n"
+
+static const char *reason_with(struct rig *rig, struct rig_job job)
+{
+	return job_reason_name(rig_add(rig, job)->reason);
+}
+
+/* Flags of a QOS lift the limits of partitions, or need a reservation. */
+static void test_qos_flags(void **state)
+{
+	struct rig rig;
+	struct err err = ERR_INIT;
+	uint32_t id;
+
+	(void)state;
+	rig_make(&rig,
+		"SelectType=select/linear\nNodeName=n[1-4]\n"
+		"PartitionName=p Nodes=ALL Default=YES MaxTime=10 MinNodes=2 MaxNodes=3\n"
+		"QOSName=plain\nQOSName=long Flags=PartitionTimeLimit\n"
+		"QOSName=wide Flags=PartitionMaxNodes\nQOSName=narrow Flags=PartitionMinNodes\n"
+		"QOSName=guest Flags=RequiresReservation\n");
+	assert_string_equal(reason_with(&rig, (struct rig_job){.minutes = 11, .qos = "plain"}),
+		"PartitionTimeLimit");
+	assert_string_equal(reason_with(&rig, (struct rig_job){.nodes = 4, .qos = "long"}),
+		"PartitionNodeLimit");
+	assert_string_equal(reason_with(&rig, (struct rig_job){.nodes = 1, .qos = "wide"}),
+		"PartitionNodeLimit");
+	assert_int_equal(rig_try(&rig, &(struct rig_job){.qos = "guest"}, &id, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "RequiresReservation"));
+	assert_nodes(rig_submit(&rig, .nodes = 1, .qos = "narrow", .run_s = 1), "n1");
+	rig_run(&rig, 2);
+	assert_nodes(rig_submit(&rig, .nodes = 4, .qos = "wide", .run_s = 1), "n[1-4]");
+	rig_run(&rig, 4);
+	assert_state(rig_submit(&rig, .nodes = 2, .minutes = 100, .qos = "long"), "R");
+	rig_clear(&rig);
+}
 
 static void test_qos_records(void **state)
 {
@@ -1376,8 +1473,10 @@ static void test_store(void **state)
 
 	(void)state;
 	rig_make(&rig, LINE);
+	assert_int_equal(rig.store.commits, 1); /* the nodes */
+	assert_int_equal(json_object_size(rig.store.nodes), 4);
 	job = rig_submit(&rig, .run_s = 100, .minutes = 10, .uid = 1000);
-	assert_int_equal(rig.store.commits, 1);
+	assert_int_equal(rig.store.commits, 2);
 	assert_string_equal(stored_state(&rig, "1"), "RUNNING");
 	assert_ok(engine_suspend(rig.e, job, &err));
 	rig_run(&rig, 10);
@@ -1396,7 +1495,7 @@ static void test_store(void **state)
 		"JobHeldAdmin");
 	assert_ok(engine_cancel(rig.e, job, &err));
 	assert_string_equal(stored_state(&rig, "1"), "CANCELLED");
-	assert_ok(engine_update_nodes(rig.e, "n3", NODE_CHANGE_DRAIN, "fan", &err));
+	assert_ok(engine_update_nodes(rig.e, "n3", NODE_CHANGE_DRAIN, "fan", 0, &err));
 	assert_string_equal(
 		json_get_text(json_object_get(rig.store.nodes, "n3"), "reason", ""), "fan");
 	rig_clear(&rig);
@@ -2029,7 +2128,7 @@ int main(void)
 		cmocka_unit_test(test_node_down),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_node_failed),
-		cmocka_unit_test(test_node_registered),
+		cmocka_unit_test(test_other_memory),
 		cmocka_unit_test(test_reservation),
 		cmocka_unit_test(test_reservation_refused),
 		cmocka_unit_test(test_backfill),
@@ -2038,6 +2137,8 @@ int main(void)
 		cmocka_unit_test(test_update_pending),
 		cmocka_unit_test(test_update_running),
 		cmocka_unit_test(test_expand),
+		cmocka_unit_test(test_batch_host),
+		cmocka_unit_test(test_qos_flags),
 		cmocka_unit_test(test_reconfigure),
 		cmocka_unit_test(test_qos_records),
 		cmocka_unit_test(test_command),

@@ -30,7 +30,7 @@ struct rig {
 	struct run_job run_job;
 	job_resources_t resources;
 	node_record_t nodes[NODES_MAX];
-	struct agent agents[NODES_MAX];
+	struct agent agents[NODES_MAX], *list[NODES_MAX];
 	uint16_t cpus[NODES_MAX];
 	uint64_t memory[NODES_MAX];
 	uint32_t machine[CPUS_MAX];
@@ -51,8 +51,10 @@ static void rig_init(struct rig *g, uint32_t nodes, uint32_t cores, uint32_t thr
 	g->resources.nhosts = nodes;
 	g->resources.cpus = g->cpus;
 	g->resources.core_bitmap = bit_alloc((bitoff_t)nodes * cores);
-	g->run_job = (struct run_job){
-		.run = &g->run, .job = &g->job, .agents = g->agents, .count = nodes};
+	g->resources.node_bitmap = bit_alloc((bitoff_t)nodes);
+	bit_set_all(g->resources.node_bitmap);
+	g->run_job =
+		(struct run_job){.run = &g->run, .job = &g->job, .agents = g->list, .count = nodes};
 	g->job.runner_data = &g->run_job;
 	for (i = 0; i < nodes; i++) {
 		g->nodes[i].name = (char *)names[i];
@@ -60,8 +62,9 @@ static void rig_init(struct rig *g, uint32_t nodes, uint32_t cores, uint32_t thr
 		g->nodes[i].tot_cores = (uint16_t)cores;
 		g->nodes[i].threads = (uint16_t)threads;
 		g->nodes[i].core_offset = i * cores;
-		g->agents[i] = (struct agent){
-			.job = &g->run_job, .node = &g->nodes[i], .index = i, .batch = i == 0};
+		g->agents[i] =
+			(struct agent){.job = &g->run_job, .node = &g->nodes[i], .batch = i == 0};
+		g->list[i] = &g->agents[i];
 	}
 	node_record_table_ptr = g->nodes;
 	node_record_count = (int)nodes;
@@ -74,6 +77,7 @@ static void rig_init(struct rig *g, uint32_t nodes, uint32_t cores, uint32_t thr
 static void rig_clear(struct rig *g)
 {
 	bit_free(g->resources.core_bitmap);
+	bit_free(g->resources.node_bitmap);
 	node_record_table_ptr = NULL;
 	node_record_count = 0;
 	slurm_conf.select_type_param = 0;

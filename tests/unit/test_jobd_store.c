@@ -1036,10 +1036,28 @@ json_t *job_to_stored_json(const struct engine *e, const struct job *job)
 	return json_pack("{s:i, s:s}", "job_id", (int)job->record.job_id, "state", "PENDING");
 }
 
-json_t *node_to_json(const struct engine *e, const node_record_t *node)
+json_t *node_to_stored_json(const struct engine *e, const node_record_t *node)
 {
 	assert_ptr_equal(e, &engine);
 	return json_pack("{s:s}", "name", node->name);
+}
+
+/* What it has: a job, a node and a reservation. */
+static struct job known = {.record.job_id = 21};
+static node_record_t the_node = {.name = (char[]){"n8"}};
+node_record_t *node_record_table_ptr = &the_node;
+int node_record_count = 1;
+
+struct job *engine_find_job(struct engine *e, uint32_t job_id)
+{
+	assert_ptr_equal(e, &engine);
+	return job_id == 21 ? &known : NULL;
+}
+
+json_t *engine_reservations_to_json(const struct engine *e)
+{
+	assert_ptr_equal(e, &engine);
+	return json_pack("[{s:s}]", "name", "kept");
 }
 
 static void check_request(struct store *s, size_t i, const char *name, const char *script)
@@ -1058,7 +1076,7 @@ static void test_functions_of_the_engine(void **state)
 	const struct ground *g = *state;
 	const struct engine_store *functions = &engine_store_functions;
 	struct store *s = open_store(g->dir);
-	struct engine_store_data data = {.store = s, .engine = (const struct engine *)&engine};
+	struct engine_store_data data = {.store = s, .engine = (struct engine *)&engine};
 	node_record_t node = {.name = (char[]){"n7"}};
 	json_auto_t *all = json_array(), *reservation = json_pack("{s:s}", "name", "r");
 	_cleanup_free_ char *found = NULL;
@@ -1099,6 +1117,78 @@ static void test_functions_of_the_engine(void **state)
 	s = store_close(s);
 }
 
+static bool has_job(struct store *s, int id)
+{
+	json_auto_t *all = get_jobs(s);
+	const json_t *job;
+	size_t i;
+
+	json_array_foreach (all, i, job) {
+		if (json_get_int(job, "job_id", 0) == id)
+			return true;
+	}
+	return false;
+}
+
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	child_check(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+	limit.rlim_cur = bytes == RLIM_INFINITY ? limit.rlim_max : bytes;
+	child_check(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+/* All four kinds of change fail, and are there once there is space again: as they are then. */
+static void on_a_disk_with_space_again(const struct ground *g)
+{
+	const struct engine_store *functions = &engine_store_functions;
+	json_auto_t *reservation = json_pack("{s:s}", "name", "kept"), *all = json_array();
+	static struct job forgotten = {.record.job_id = 22};
+	struct store *s = open_store(g->dir);
+	struct engine_store_data data = {.store = s, .engine = (struct engine *)&engine};
+	_cleanup_free_ char *found = NULL;
+	struct err err = ERR_INIT;
+
+	request_init(&known.request);
+	request_init(&forgotten.request);
+	child_check(functions->job_changed(&forgotten, &data, NULL) == 0);
+	child_check(functions->reservation_changed("gone", reservation, &data, NULL) == 0);
+	child_check(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+	limit_files(1);
+	child_check(functions->job_changed(&known, &data, NULL) < 0);
+	child_check(functions->job_forgotten(22, &data, NULL) < 0);
+	child_check(functions->node_changed(&the_node, &data, NULL) < 0);
+	child_check(functions->reservation_changed("kept", reservation, &data, NULL) < 0);
+	child_check(functions->reservation_changed("gone", NULL, &data, NULL) < 0);
+	/* what is in a transaction has not happened */
+	child_check(functions->begin(&data, NULL) == 0);
+	known.record.job_id = 5;
+	(void)functions->job_changed(&known, &data, NULL); /* the commit fails, if not this */
+	child_check(functions->commit(&data, NULL) < 0);
+	functions->rollback(&data);
+	known.record.job_id = 21;
+	child_check(engine_store_retry(&data, &err) < 0 && err.code < 0);
+	limit_files(RLIM_INFINITY);
+	child_check(engine_store_retry(&data, &err) == 0);
+	child_check(data.unsaved_jobs_count == 0);
+	child_check(engine_store_retry(&data, &err) == 0);
+	engine_store_clear(&data);
+	s = store_close(s);
+	s = open_store(g->dir);
+	child_check(has_job(s, 21) && !has_job(s, 22) && !has_job(s, 5));
+	child_check(store_each_node(s, add_document, all, NULL) == 0);
+	child_check(store_each_reservation(s, add_document, all, NULL) == 0);
+	found = json_dumps(all, JSON_COMPACT);
+	child_check(found && strcmp(found, "[{\"name\":\"n8\"},{\"name\":\"kept\"}]") == 0);
+	s = store_close(s);
+}
+
+static void test_changes_are_written_later(void **state)
+{
+	in_child(on_a_disk_with_space_again, *state);
+}
+
 #define GROUNDED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -1126,6 +1216,7 @@ int main(void)
 		GROUNDED(test_the_file_is_checked),
 		GROUNDED(test_what_a_user_owns_is_refused),
 		GROUNDED(test_functions_of_the_engine),
+		GROUNDED(test_changes_are_written_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

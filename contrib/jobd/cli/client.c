@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "contrib/jobd/engine/request.h"
 #include "stepd/base/json.h"
 #include "stepd/client/client.h"
 
@@ -101,14 +102,15 @@ static int connect_default(struct jobd_client *client, struct err *err)
 	_cleanup_free_ char *own = own_socket();
 	int r = connect_to(client, JOBD_SOCKET_DEFAULT, err);
 
-	if (r != -ENOENT || !own)
+	if ((r != -ENOENT && r != -ECONNREFUSED) || !own)
 		return r;
 	r = connect_to(client, own, err);
-	return r == -ENOENT ? err_set_text(err, r,
-				      "jobd listens neither at '%s' nor at '%s': start it, or name "
-				      "its socket in $JOBD_SOCKET",
-				      JOBD_SOCKET_DEFAULT, own)
-			    : r;
+	return r == -ENOENT || r == -ECONNREFUSED
+		? err_set_text(err, r,
+			  "jobd listens neither at '%s' nor at '%s': start it, or name "
+			  "its socket in $JOBD_SOCKET",
+			  JOBD_SOCKET_DEFAULT, own)
+		: r;
 }
 
 int jobd_connect(struct jobd_client **ret_client, struct err *err)
@@ -171,11 +173,20 @@ int jobd_send_take(
 	json_auto_t *call =
 		json_pack("{s:s+, s:o}", "method", INTERFACE, method, "parameters", parameters);
 	char *text = json_dumps(call, JSON_COMPACT);
+	size_t size;
 	int r;
 
 	if (!text)
 		return err_set(err, -ENOMEM, "call %s of jobd", method);
-	stream_put_take(&client->stream, text, strlen(text) + 1);
+	size = strlen(text) + 1;
+	if (size > REQUEST_CALL_MAX) {
+		free(text);
+		return err_set_text(err, -E2BIG,
+			"call %s of jobd: with script, arguments and environment it has %zu MiB, "
+			"and jobd takes %u: pass on less, as by --export=NONE",
+			method, size >> 20, REQUEST_CALL_MAX >> 20);
+	}
+	stream_put_take(&client->stream, text, size);
 	r = stream_flush(&client->stream, stream_deadline(JOBD_TIMEOUT_MS));
 	/* a peer that takes no more may have sent the reason, which is read */
 	return r < 0 && r != -ECONNRESET

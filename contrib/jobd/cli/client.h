@@ -15,7 +15,7 @@
 
 struct jobd_client;
 
-/* To $JOBD_SOCKET; else to the default one, and where that is missing to this user's own,
+/* To $JOBD_SOCKET; else to the default one, and where nobody listens there to this user's own,
  * $XDG_RUNTIME_DIR/jobd/socket. -EPERM: what listens there is neither root's nor this user's. */
 int jobd_connect(struct jobd_client **ret_client, struct err *err) _must_check_;
 

@@ -191,14 +191,14 @@ static int count_columns(const char *text)
 	return n;
 }
 
-static void print_cell(const struct format_item *item, int width, const char *text, FILE *out)
+void text_print(const char *text, int width, bool right, FILE *out)
 {
 	const int size = count_columns(text);
 	int left = width && size > width ? width : size;
 	bool shown;
 	size_t bytes;
 
-	if (item->right && size < width)
+	if (right && size < width)
 		(void)fprintf(out, "%*s", width - size, "");
 	for (; left > 0; left--, text += bytes) {
 		bytes = next_character(text, &shown);
@@ -207,8 +207,18 @@ static void print_cell(const struct format_item *item, int width, const char *te
 		else
 			(void)fputc('?', out);
 	}
-	if (!item->right && size < width)
+	if (!right && size < width)
 		(void)fprintf(out, "%*s", width - size, "");
+}
+
+size_t text_cut(const char *text, size_t size, int columns)
+{
+	size_t at = 0;
+	bool shown;
+
+	for (; at < size && columns > 0; columns--)
+		at += next_character(text + at, &shown);
+	return at;
 }
 
 /* The width of each item, of which some depend on their cells. */
@@ -253,7 +263,7 @@ static int print_row(const struct format *format, const int *widths, const void 
 		text = row ? item->column->cell(item->column, row) : strdup(item->column->title);
 		if (!text)
 			return -ENOMEM;
-		print_cell(item, widths[i], text, out);
+		text_print(text, widths[i], item->right, out);
 	}
 	(void)fputc('\n', out);
 	return 0;

@@ -85,6 +85,12 @@ int rows_sort(const struct column_table *table, const char *keys, column_number_
 /* free(); NULL: no memory. */
 char *text_printf(const char *fmt, ...) _printf_(1, 2);
 
+/* Cut or filled to width columns, 0: as it is. What could move a cursor is shown as '?'. */
+void text_print(const char *text, int width, bool right, FILE *out);
+
+/* Bytes of the first columns of text, which has size of them. */
+size_t text_cut(const char *text, size_t size, int columns);
+
 /* A cell with the column's `missing`. */
 char *column_constant(const struct column *column, const void *row);
 

@@ -71,11 +71,14 @@ int jobctl_parse(const char *name, const char *usage, const struct cli_option *r
 int jobctl_print_json_take(json_t *json, struct err *err)
 {
 	json_auto_t *own = json;
+	_cleanup_free_ char *text = NULL;
 
 	if (!own)
 		return err_set(err, -ENOMEM, "print the reply");
-	if (json_dumpf(own, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF)
-		return err_set(err, -EIO, "print the reply");
+	text = json_dumps(own, JSON_INDENT(2));
+	if (!text)
+		return err_set(err, -ENOMEM, "print the reply");
+	(void)puts(text); /* finish() reports a failure */
 	return 0;
 }
 

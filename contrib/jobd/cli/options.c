@@ -220,6 +220,8 @@ static const struct row rows[] = {
 	{BOTH, {.name = "share", .take = take_oversubscribe, .doc = "the older name of it"}},
 	{BOTH, {.name = "reservation", .arg = "NAME", .take = take_text, .offset = JOB(reservation),
 	 .doc = "run in this reservation"}},
+	{BOTH, {.name = "network", .arg = "TEXT", .take = take_text, .offset = JOB(network),
+	 .doc = "for a select plugin of the site"}},
 
 	{BOTH, {.heading = "Which queue, and when",
 	 .name = "partition", .letter = 'p', .arg = "NAME", .take = take_text, .offset = JOB(partition),
@@ -300,7 +302,6 @@ static const struct row rows[] = {
 	{BOTH, {.name = "mail-user", .arg = "USER", .take = take_ignored, .doc = "jobd sends no mail"}},
 	{BOTH, {.name = "mcs-label", .arg = "L", .take = take_ignored, .doc = NOT_ACCOUNTED}},
 	{BOTH, {.name = "mem-bind", .arg = "B", .take = take_ignored, .doc = NOT_DONE}},
-	{BOTH, {.name = "network", .arg = "N", .take = take_ignored, .doc = NOT_DONE}},
 	{BOTH, {.name = "nice", .arg = "N", .arg_optional = true, .take = take_ignored,
 	 .doc = "a job's priority is its partition's and its age"}},
 	{BOTH, {.name = "no-kill", .letter = 'k', .arg = "off", .arg_optional = true, .take = take_ignored,

@@ -391,7 +391,8 @@ static const char *reason_of(const json_t *job)
 	if (strcmp(reason, "None") != 0)
 		return reason;
 	if (has_state(job, "FAILED"))
-		return "NonZeroExitCode";
+		return json_object_get(job, "state_description") ? "JobLaunchFailure"
+								 : "NonZeroExitCode";
 	if (has_state(job, "TIMEOUT"))
 		return "TimeLimit";
 	return has_state(job, "OUT_OF_MEMORY") ? "OutOfMemory" : reason;
@@ -474,7 +475,7 @@ static const struct column columns[] = {
 	NUMBER('Q', "PriorityLong", "PRIORITY", "priority", "0"),
 	OWN('r', "Reason", "REASON", cell_reason, NULL, NULL, NULL),
 	OWN('R', "ReasonList", "NODELIST(REASON)", cell_nodes_or_reason, NULL, NULL, NULL),
-	NONE('s', "SelectJobInfo", "", ""),
+	TEXT('s', "SelectJobInfo", "SELECT_JOBINFO", "select_data", ""),
 	OWN('S', "StartTime", "START_TIME", cell_time, number_start, "start_time", "N/A"),
 	OWN('t', "StateCompact", "ST", cell_state_code, NULL, NULL, NULL),
 	OWN('T', "State", "STATE", cell_state, NULL, NULL, NULL),

@@ -85,6 +85,17 @@ static void print_allocation(const json_t *job)
 			(long long)json_get_int(node, "memory_mb", 0));
 }
 
+/* Where there is one. It may be a user's. */
+static void print_text(const char *name, const char *text)
+{
+	char shown[ERR_TEXT_SIZE];
+
+	if (!text)
+		return;
+	err_printable(shown, sizeof(shown), text);
+	(void)printf("   %s=%s\n", name, shown);
+}
+
 static int print_job(json_t *job, int64_t now, bool details, struct err *err)
 {
 	json_auto_t *alone = json_pack("[O]", job);
@@ -100,8 +111,11 @@ static int print_job(json_t *job, int64_t now, bool details, struct err *err)
 	if (!alone)
 		return err_set(err, -ENOMEM, "print a job");
 	r = queue_print(&view, alone, (time_t)now, stdout, err);
-	if (r == 0 && json_get_text(job, "select_jobinfo", NULL))
-		(void)printf("   SelectJobInfo=%s\n", json_get_text(job, "select_jobinfo", ""));
+	if (r == 0) {
+		print_text("StateDesc", json_get_text(job, "state_description", NULL));
+		print_text("Network", json_get_text(job, "network", NULL));
+		print_text("SelectJobInfo", json_get_text(job, "select_jobinfo", NULL));
+	}
 	if (r == 0 && details)
 		print_allocation(job);
 	(void)putchar('\n');

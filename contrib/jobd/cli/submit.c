@@ -114,7 +114,36 @@ static int set_work_dir(struct job_request *request, struct err *err)
 	return request->work_dir ? 0 : err_set(err, -ENOMEM, "name the working directory");
 }
 
-/* SLURM_SUBMIT_DIR and SLURM_SUBMIT_HOST, which only this side knows. */
+/* What a job can't get: its step's document is text of names and values. */
+static bool is_passable(const char *entry)
+{
+	const char *equals = strchr(entry, '=');
+
+	return equals && equals != entry && err_is_utf8(entry);
+}
+
+static int drop_variables(struct strv *env, struct strv *notes)
+{
+	char shown[80];
+	size_t i, n = 0;
+	int r = 0;
+
+	for (i = 0; i < env->n; i++) {
+		if (is_passable(env->v[i])) {
+			env->v[n++] = env->v[i];
+			continue;
+		}
+		err_printable(shown, sizeof(shown), env->v[i]);
+		r |= strv_addf(
+			notes, "the variable '%s' is no NAME=VALUE in UTF-8, ignoring", shown);
+		free(env->v[i]);
+	}
+	env->n = n;
+	env->v[n] = NULL;
+	return r;
+}
+
+/* SLURM_SUBMIT_DIR and SLURM_SUBMIT_HOST are what only this side knows. */
 static int set_env(struct options *options, struct err *err)
 {
 	_cleanup_strv_ struct strv env = {0};
@@ -129,7 +158,9 @@ static int set_env(struct options *options, struct err *err)
 		n++;
 	env = (struct strv){.v = exported, .n = n, .capacity = n + 1};
 	(void)gethostname(host, sizeof(host) - 1); /* without it, it is "" */
-	r = strv_env_set(&env, "SLURM_SUBMIT_HOST", host);
+	r = drop_variables(&env, &options->notes);
+	if (r == 0)
+		r = strv_env_set(&env, "SLURM_SUBMIT_HOST", host);
 	if (r == 0 && here)
 		r = strv_env_set(&env, "SLURM_SUBMIT_DIR", here);
 	if (r < 0)
@@ -582,12 +613,13 @@ int jobctl_alloc(const char *name, int argc, char **argv, struct err *err)
 		return print_help(name, OPTIONS_SALLOC);
 	if (options.version)
 		return printf("jobd (stepd) %s\n", PACKAGE_VERSION) < 0;
-	print_notes(name, &options);
 	r = complete(&options, options.no_shell ? "no-shell" : "interactive", err);
 	if (r == 0)
 		r = set_command(&options, err);
-	if (r == 0)
-		r = jobd_connect(&client, err);
+	if (r < 0)
+		return r;
+	print_notes(name, &options);
+	r = jobd_connect(&client, err);
 	if (r == 0)
 		r = call_submit(client, &options, &reply, err);
 	if (r < 0)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "contrib/jobd/cli/columns.h"
 #include "contrib/jobd/cli/jobctl.h"
 #include "contrib/jobd/cli/node_table.h"
 #include "contrib/jobd/cli/queue_table.h"
@@ -206,8 +207,9 @@ static void print_node(const struct top_node *node, const json_t *json, int widt
 	const size_t most = width > FIXED_WIDTH ? (size_t)(width - FIXED_WIDTH) : 1;
 	const size_t shown = node->count < most ? node->count : most;
 
-	(void)fprintf(out, "%-*.*s %-5s %4lld/%-4lld  %.*s\n", NAME_WIDTH, NAME_WIDTH, node->name,
-		node_state(json, false), (long long)json_get_int(json, "alloc_cpus", 0),
+	text_print(node->name, NAME_WIDTH, false, out);
+	(void)fprintf(out, " %-5s %4lld/%-4lld  %.*s\n", node_state(json, false),
+		(long long)json_get_int(json, "alloc_cpus", 0),
 		(long long)json_get_int(json, "cpus", 0), (int)shown,
 		node->history + node->count - shown);
 }
@@ -254,8 +256,7 @@ static char *make_frame(const struct top *top, int width, int height, struct err
 	return text;
 }
 
-/* Lines that are too long, or too many, are cut. Only the names of jobs and nodes may have more
- * bytes than columns: such a line is cut early. */
+/* Lines that are too long, or too many, are cut. */
 static char *clip(const char *text, int width, int height)
 {
 	char *clipped = malloc(strlen(text) + 1), *to = clipped;
@@ -263,9 +264,7 @@ static char *clip(const char *text, int width, int height)
 
 	for (; clipped && *text && height > 0; text += size + (text[size] == '\n'), height--) {
 		size = strcspn(text, "\n");
-		left = size < (size_t)width ? size : (size_t)width;
-		while (left > 0 && left < size && ((unsigned char)text[left] & 0xc0) == 0x80)
-			left--; /* not in the middle of a character */
+		left = text_cut(text, size, width);
 		memcpy(to, text, left);
 		to += left;
 		*to++ = '\n';

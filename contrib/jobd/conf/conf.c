@@ -532,8 +532,15 @@ static int set_select_param(
 		{"CR_Least_Preempt", CR_LEAST_PREEMPT},
 	};
 
-	return parse_words("SelectTypeParameters", value, words, ARRAY_SIZE(words),
-		&((struct conf *)record)->select_type_param, err);
+	uint32_t *param = &((struct conf *)record)->select_type_param;
+	uint32_t unit;
+	int ret = parse_words("SelectTypeParameters", value, words, ARRAY_SIZE(words), param, err);
+
+	unit = *param & (CR_CPU | CR_CORE | CR_SOCKET);
+	return ret == 0 && unit & (unit - 1)
+		? bad_value("SelectTypeParameters", value,
+			  "with one of CR_CPU, CR_Core and CR_Socket at most", err)
+		: ret;
 }
 
 static bool has_word(const char *text, const char *word)
@@ -572,10 +579,19 @@ static int parse_preempt_mode(const char *value, uint16_t *ret_mode, struct err 
 	return r;
 }
 
-static int set_cluster_preempt(
-	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+static int note_place(struct reader *r, struct conf_place *ret_place);
+
+/* What goes together with what is checked at the end. */
+static int note_preemption(struct reader *r, struct conf *conf, struct err *err)
 {
-	return parse_preempt_mode(value, &((struct conf *)record)->preempt_mode, err);
+	return note_place(r, &conf->preempt_place) < 0 ? err_set(err, -ENOMEM, "read it") : 0;
+}
+
+static int set_cluster_preempt(struct reader *r, void *record, const char *value, struct err *err)
+{
+	int ret = parse_preempt_mode(value, &((struct conf *)record)->preempt_mode, err);
+
+	return ret < 0 ? ret : note_preemption(r, record, err);
 }
 
 static int set_part_preempt(
@@ -590,6 +606,41 @@ static int set_qos_preempt_mode(
 	if (strcasecmp(value, "cluster") == 0)
 		return 0;
 	return parse_preempt_mode(value, &((struct conf_qos *)record)->preempt_mode, err);
+}
+
+static int leave_out(struct reader *r, const char *key);
+
+/* "A,B"; words that jobd has no use for are named like keys. */
+static int set_qos_flags(struct reader *r, void *record, const char *value, struct err *err)
+{
+	static const struct word words[] = {
+		{"PartitionMinNodes", QOS_FLAG_PART_MIN_NODE},
+		{"PartitionMaxNodes", QOS_FLAG_PART_MAX_NODE},
+		{"PartitionTimeLimit", QOS_FLAG_PART_TIME_LIMIT},
+		{"RequiresReservation", QOS_FLAG_REQ_RESV},
+		{"DenyOnLimit", 0},
+		{"EnforceUsageThreshold", 0},
+		{"NoDecay", 0},
+		{"NoReserve", 0},
+		{"OverPartQOS", 0},
+		{"Relative", 0},
+		{"UsageFactorSafe", 0},
+	};
+	struct conf_qos *qos = record;
+	const struct word *word;
+	size_t size;
+
+	for (;; value += size + 1) {
+		size = strcspn(value, ",");
+		word = find_word(words, ARRAY_SIZE(words), value, size);
+		if (!word)
+			return unknown_word("Flags", value, size, words, ARRAY_SIZE(words), err);
+		qos->flags |= word->value;
+		if (!word->value && leave_out(r, word->name) < 0)
+			return err_set(err, -ENOMEM, "read it");
+		if (value[size] == '\0')
+			return 0;
+	}
 }
 
 /* "select/linear": the name becomes a part of a file's. */
@@ -612,11 +663,12 @@ static int set_select_type(
 		&((struct conf *)record)->select_type, "SelectType", "select", value, err);
 }
 
-static int set_preempt_type(
-	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+static int set_preempt_type(struct reader *r, void *record, const char *value, struct err *err)
 {
-	return set_plugin(
+	int ret = set_plugin(
 		&((struct conf *)record)->preempt_type, "PreemptType", "preempt", value, err);
+
+	return ret < 0 ? ret : note_preemption(r, record, err);
 }
 
 static int set_priority_type(
@@ -708,8 +760,6 @@ static const struct {
 	{"preempt_strict_order", SCHEDULER(preempt_strict_order)},
 	{"preempt_youngest_first", SCHEDULER(preempt_youngest_first)},
 };
-
-static int leave_out(struct reader *r, const char *key);
 
 /* "name=value" or "name". There are too many of them to know all names. */
 static int set_scheduler_param(
@@ -1023,6 +1073,7 @@ static const struct key part_keys[] = {
 };
 
 static const struct key qos_keys[] = {
+	{.name = "Flags", .type = TYPE_OWN, .set = set_qos_flags},
 	{.name = "GraceTime", .type = TYPE_U32, .offset = QOS(grace_time_s)},
 	{.name = "Preempt", .type = TYPE_TEXT, .offset = QOS(preempts_text)},
 	{.name = "PreemptExemptTime", .type = TYPE_SECONDS, .offset = QOS(exempt_time_s)},
@@ -1038,6 +1089,7 @@ struct reader {
 	struct conf_node node; /* what NodeName=DEFAULT has set */
 	struct conf_part part;
 	size_t nodes_capacity;
+	const struct conf_line *line; /* that is being read */
 };
 
 /* A kind of line: what its other keys are. */
@@ -1066,6 +1118,30 @@ static int leave_out(struct reader *r, const char *key)
 	return is_listed((const char *const *)left_out->v, left_out->n, key)
 		? 0
 		: strv_add(left_out, key);
+}
+
+/* Lines of a file come one after the other: the last one is most often it. */
+static int note_place(struct reader *r, struct conf_place *ret_place)
+{
+	const struct conf_line *line = r->line;
+	struct strv *files = &r->conf->files;
+	int i;
+
+	if (files->n == 0 || strcmp(files->v[files->n - 1], line->file) != 0) {
+		i = strv_index((const char *const *)files->v, files->n, line->file);
+		if (i < 0 && strv_add(files, line->file) < 0)
+			return -ENOMEM;
+		*ret_place = (struct conf_place){
+			.file = (uint32_t)(i < 0 ? files->n - 1 : (size_t)i), .line = line->number};
+		return 0;
+	}
+	*ret_place = (struct conf_place){.file = (uint32_t)files->n - 1, .line = line->number};
+	return 0;
+}
+
+static int prefix_place(const struct conf *conf, const struct conf_place *place, struct err *err)
+{
+	return err_prefix(err, "%s:%u", conf->files.v[place->file], place->line);
 }
 
 static int take_pair(struct reader *r, const struct line_kind *kind, void *record,
@@ -1195,7 +1271,9 @@ static int take_node(struct reader *r, const struct conf_line *line, struct err 
 		return take_pairs(r, &kind, &r->node, line, 1, err);
 	if (node_copy(&r->node, NULL, &node) < 0)
 		return err_set(err, -ENOMEM, "read it");
-	ret = take_pairs(r, &kind, &node, line, 1, err);
+	ret = note_place(r, &node.place) < 0 ? err_set(err, -ENOMEM, "read it") : 0;
+	if (ret == 0)
+		ret = take_pairs(r, &kind, &node, line, 1, err);
 	if (ret == 0 && node.state != NODE_STATE_UNKNOWN) { /* FUTURE: not there yet */
 		ret = hostlist_each(names, CONF_NODES_MAX - r->conf->nodes_count, add_node, &add);
 		if (ret == -E2BIG)
@@ -1253,7 +1331,8 @@ static int take_part(struct reader *r, const struct conf_line *line, struct err 
 		part_keys, ARRAY_SIZE(part_keys), other_part_keys, ARRAY_SIZE(other_part_keys)};
 	const char *name = line->pairs[0].value;
 	struct conf *conf = r->conf;
-	struct conf_part *grown;
+	struct conf_part *grown, *part;
+	int ret;
 
 	if (strcasecmp(name, "DEFAULT") == 0)
 		return take_pairs(r, &kind, &r->part, line, 1, err);
@@ -1268,7 +1347,14 @@ static int take_part(struct reader *r, const struct conf_line *line, struct err 
 	conf->parts = grown;
 	if (part_copy(&r->part, name, &grown[conf->parts_count]) < 0)
 		return err_set(err, -ENOMEM, "read it");
-	return take_pairs(r, &kind, &grown[conf->parts_count++], line, 1, err);
+	part = &grown[conf->parts_count++];
+	if (note_place(r, &part->place) < 0)
+		return err_set(err, -ENOMEM, "read it");
+	ret = take_pairs(r, &kind, part, line, 1, err);
+	if (ret == 0 && part->min_nodes > part->max_nodes)
+		return err_set_text(err, -EINVAL, "MinNodes=%u: must not be above MaxNodes=%u",
+			part->min_nodes, part->max_nodes);
+	return ret;
 }
 
 /* ---- QOS ----------------------------------------------------------------------------------------
@@ -1287,7 +1373,7 @@ int conf_find_qos(const struct conf *conf, const char *name)
 
 static int take_qos_line(const struct conf_line *line, void *userdata, struct err *err)
 {
-	static const char *const others[] = {"Flags", "Description"};
+	static const char *const others[] = {"Description"};
 	static const struct line_kind kind = {
 		qos_keys, ARRAY_SIZE(qos_keys), others, ARRAY_SIZE(others)};
 	struct reader *r = userdata;
@@ -1295,6 +1381,7 @@ static int take_qos_line(const struct conf_line *line, void *userdata, struct er
 	struct conf_qos *qos;
 	int ret = 0;
 
+	r->line = line;
 	if (strcasecmp(line->pairs[0].key, "QOSName") != 0 ||
 		conf_find_qos(conf, line->pairs[0].value) >= 0)
 		return err_set_text(err, -EINVAL,
@@ -1307,8 +1394,12 @@ static int take_qos_line(const struct conf_line *line, void *userdata, struct er
 	qos += conf->qos_count;
 	*qos = (struct conf_qos){.preempt_mode = NO_VAL16, .exempt_time_s = CONF_NONE};
 	qos->name = copy_text(line->pairs[0].value, &ret);
-	if (ret < 0)
+	if (ret == 0)
+		ret = note_place(r, &qos->place);
+	if (ret < 0) {
+		free(qos->name);
 		return err_set(err, ret, "read it");
+	}
 	conf->qos_count++;
 	return take_pairs(r, &kind, qos, line, 1, err);
 }
@@ -1326,9 +1417,11 @@ static int find_preempted_qos(struct conf *conf, struct conf_qos *qos, struct er
 		if (!*one)
 			continue;
 		i = conf_find_qos(conf, one);
-		if (i < 0)
-			return err_set_text(err, -EINVAL,
-				"QOS %s: Preempt=%s: there is no such QOS", qos->name, one);
+		if (i < 0) {
+			(void)err_set_text(err, -EINVAL, "QOS %s: Preempt=%s: there is no such QOS",
+				qos->name, one);
+			return prefix_place(conf, &qos->place, err);
+		}
 		bit_set(qos->preempts, i);
 	}
 	return 0;
@@ -1346,6 +1439,7 @@ static int take_line(const struct conf_line *line, void *userdata, struct err *e
 	struct reader *r = userdata;
 	const char *key = line->pairs[0].key;
 
+	r->line = line;
 	if (strcasecmp(key, "NodeName") == 0)
 		return take_node(r, line, err);
 	if (strcasecmp(key, "PartitionName") == 0)
@@ -1359,6 +1453,15 @@ struct node_name {
 	const char *name;
 	size_t index;
 };
+
+/* Of two of a name the one that was configured first comes first. */
+static int compare_entries(const void *a, const void *b)
+{
+	const struct node_name *x = a, *y = b;
+	int r = strcmp(x->name, y->name);
+
+	return r ? r : (x->index > y->index) - (x->index < y->index);
+}
 
 static int compare_names(const void *a, const void *b)
 {
@@ -1380,11 +1483,12 @@ static int make_name_table(const struct conf *conf, struct name_table *table, st
 		return err_set(err, -ENOMEM, "read the nodes");
 	for (i = 0; i < table->n; i++)
 		table->v[i] = (struct node_name){.name = conf->nodes[i].name, .index = i};
-	qsort(table->v, table->n, sizeof(*table->v), compare_names);
+	qsort(table->v, table->n, sizeof(*table->v), compare_entries);
 	for (i = 1; i < table->n; i++) {
-		if (strcmp(table->v[i - 1].name, table->v[i].name) == 0)
-			return err_set_text(
-				err, -EEXIST, "node %s is there twice", table->v[i].name);
+		if (strcmp(table->v[i - 1].name, table->v[i].name) != 0)
+			continue;
+		(void)err_set_text(err, -EEXIST, "node %s is there twice", table->v[i].name);
+		return prefix_place(conf, &conf->nodes[table->v[i].index].place, err);
 	}
 	return 0;
 }
@@ -1423,11 +1527,11 @@ static int find_part_nodes(const struct conf *conf, const struct name_table *tab
 		return 0;
 	}
 	r = hostlist_each(part->nodes_text, CONF_NODES_MAX, set_node, &set);
-	return r < 0 && !(err && err->code)
-		? err_set_text(err, r,
-			  "partition %s: Nodes=%.200s: must be a list of nodes, n[1-4]", part->name,
-			  part->nodes_text)
-		: r;
+	if (r < 0 && !(err && err->code))
+		(void)err_set_text(err, r,
+			"partition %s: Nodes=%.200s: must be a list of nodes, n[1-4]", part->name,
+			part->nodes_text);
+	return r < 0 ? prefix_place(conf, &part->place, err) : 0;
 }
 
 static bool does_suspend(uint16_t mode)
@@ -1435,27 +1539,77 @@ static bool does_suspend(uint16_t mode)
 	return mode != NO_VAL16 && mode & PREEMPT_MODE_SUSPEND;
 }
 
+/* Where the first line is that has jobs suspended; NULL: none. */
+static const struct conf_place *find_suspension(const struct conf *conf)
+{
+	size_t i;
+
+	if (does_suspend(conf->preempt_mode))
+		return &conf->preempt_place;
+	for (i = 0; i < conf->parts_count; i++) {
+		if (does_suspend(conf->parts[i].preempt_mode))
+			return &conf->parts[i].place;
+	}
+	for (i = 0; i < conf->qos_count; i++) {
+		if (does_suspend(conf->qos[i].preempt_mode))
+			return &conf->qos[i].place;
+	}
+	return NULL;
+}
+
 /* Preemption by suspension: who resumes, and by which select plugin. */
 static int check_suspension(const struct conf *conf, struct err *err)
 {
-	bool suspends = does_suspend(conf->preempt_mode);
-	size_t i;
+	const struct conf_place *place = find_suspension(conf);
 
-	for (i = 0; i < conf->parts_count; i++)
-		suspends |= does_suspend(conf->parts[i].preempt_mode);
-	for (i = 0; i < conf->qos_count; i++)
-		suspends |= does_suspend(conf->qos[i].preempt_mode);
-	if (suspends && !(conf->preempt_mode & PREEMPT_MODE_GANG))
-		return err_set_text(err, -EINVAL,
+	if (!place)
+		return 0;
+	if (!(conf->preempt_mode & PREEMPT_MODE_GANG)) {
+		(void)err_set_text(err, -EINVAL,
 			"PreemptMode=SUSPEND needs GANG in the cluster's PreemptMode: nobody would "
 			"resume what is suspended");
-	if (suspends && strcmp(conf->preempt_type, "qos") == 0 &&
-		strcmp(conf->select_type, "cons_res") != 0 &&
-		strcmp(conf->select_type, "cons_tres") != 0)
-		return err_set_text(err, -EINVAL,
+		return prefix_place(conf, place, err);
+	}
+	if (strcmp(conf->preempt_type, "qos") == 0 && strcmp(conf->select_type, "cons_res") != 0 &&
+		strcmp(conf->select_type, "cons_tres") != 0) {
+		(void)err_set_text(err, -EINVAL,
 			"PreemptType=preempt/qos with PreemptMode=SUSPEND needs "
 			"SelectType=select/cons_res or select/cons_tres, not select/%s",
 			conf->select_type);
+		return prefix_place(conf, place, err);
+	}
+	return 0;
+}
+
+static int check_part_modes(const struct conf *conf, struct err *err)
+{
+	size_t i;
+
+	for (i = 0; strcmp(conf->preempt_type, "qos") == 0 && i < conf->parts_count; i++) {
+		if (conf->parts[i].preempt_mode == NO_VAL16)
+			continue;
+		(void)err_set_text(err, -EINVAL,
+			"partition %s: PreemptMode needs PreemptType=preempt/partition_prio: with "
+			"preempt/qos set that of a QOS",
+			conf->parts[i].name);
+		return prefix_place(conf, &conf->parts[i].place, err);
+	}
+	return 0;
+}
+
+static int check_qos_modes(const struct conf *conf, struct err *err)
+{
+	size_t i;
+
+	for (i = 0; strcmp(conf->preempt_type, "partition_prio") == 0 && i < conf->qos_count; i++) {
+		if (conf->qos[i].preempt_mode == NO_VAL16)
+			continue;
+		(void)err_set_text(err, -EINVAL,
+			"QOS %s: PreemptMode needs PreemptType=preempt/qos: with "
+			"preempt/partition_prio set that of a partition",
+			conf->qos[i].name);
+		return prefix_place(conf, &conf->qos[i].place, err);
+	}
 	return 0;
 }
 
@@ -1463,46 +1617,35 @@ static int check_suspension(const struct conf *conf, struct err *err)
 static int check_preemption(const struct conf *conf, struct err *err)
 {
 	bool none = strcmp(conf->preempt_type, "none") == 0;
-	bool by_part = strcmp(conf->preempt_type, "partition_prio") == 0;
-	bool by_qos = strcmp(conf->preempt_type, "qos") == 0;
 	uint16_t how = conf->preempt_mode & (uint16_t)~PREEMPT_MODE_GANG;
-	size_t i;
+	int r;
 
 	if (none && how != PREEMPT_MODE_OFF)
-		return err_set_text(err, -EINVAL,
+		(void)err_set_text(err, -EINVAL,
 			"PreemptMode has more than GANG, but PreemptType is preempt/none: set "
 			"PreemptType to preempt/partition_prio or preempt/qos");
-	if (!none && how == PREEMPT_MODE_OFF)
-		return err_set_text(err, -EINVAL,
+	else if (!none && how == PREEMPT_MODE_OFF)
+		(void)err_set_text(err, -EINVAL,
 			"PreemptType=preempt/%s needs a PreemptMode of CANCEL, REQUEUE or "
 			"SUSPEND,GANG for the cluster",
 			conf->preempt_type);
-	for (i = 0; by_qos && i < conf->parts_count; i++) {
-		if (conf->parts[i].preempt_mode != NO_VAL16)
-			return err_set_text(err, -EINVAL,
-				"partition %s: PreemptMode needs PreemptType=preempt/partition_prio: "
-				"with preempt/qos set that of a QOS",
-				conf->parts[i].name);
-	}
-	for (i = 0; by_part && i < conf->qos_count; i++) {
-		if (conf->qos[i].preempt_mode != NO_VAL16)
-			return err_set_text(err, -EINVAL,
-				"QOS %s: PreemptMode needs PreemptType=preempt/qos: with "
-				"preempt/partition_prio set that of a partition",
-				conf->qos[i].name);
-	}
-	return check_suspension(conf, err);
+	if (none != (how == PREEMPT_MODE_OFF))
+		return prefix_place(conf, &conf->preempt_place, err);
+	r = check_part_modes(conf, err);
+	if (r == 0)
+		r = check_qos_modes(conf, err);
+	return r == 0 ? check_suspension(conf, err) : r;
 }
 
-static int finish(struct conf *conf, struct err *err)
+static int finish(struct conf *conf, const char *file, struct err *err)
 {
 	struct name_table table = {.v = NULL};
 	size_t i;
 	int r;
 
 	if (conf->nodes_count == 0 || conf->parts_count == 0)
-		return err_set_text(
-			err, -EINVAL, "there is no NodeName line, or no PartitionName line");
+		return err_set_text(err, -EINVAL,
+			"%s: there is no NodeName line, or no PartitionName line", file);
 	r = make_name_table(conf, &table, err);
 	for (i = 0; r == 0 && i < conf->parts_count; i++)
 		r = find_part_nodes(conf, &table, &conf->parts[i], err);
@@ -1551,8 +1694,7 @@ static int read_files(struct reader *r, const char *file, const char *qos_file,
 		ret = read_lines(qos_file, take_qos_line, r, err);
 	if (ret < 0)
 		return ret;
-	ret = finish(r->conf, err);
-	return ret < 0 ? err_prefix(err, "%s", file) : 0;
+	return finish(r->conf, file, err);
 }
 
 static int read_conf(const char *file, const char *qos_file, read_lines_fn read_lines,
@@ -1817,6 +1959,7 @@ struct conf *conf_free(struct conf *conf)
 	free(conf->preempt_type);
 	free(conf->state_save_location);
 	strv_clear(&conf->left_out);
+	strv_clear(&conf->files);
 	free(conf);
 	return NULL;
 }

@@ -22,9 +22,15 @@
 #define CONF_NONE      NO_VAL /* not given */
 #define CONF_NODES_MAX 1000000u
 
+/* Where a line begins; file: an index of conf.files. */
+struct conf_place {
+	uint32_t file, line;
+};
+
 /* A line's nodes each have their own record. */
 struct conf_node {
 	char *name;
+	struct conf_place place;
 	uint16_t cpus, sockets, cores_per_socket, threads_per_core;
 	uint64_t real_memory, mem_spec_limit;
 	uint32_t weight;
@@ -35,6 +41,7 @@ struct conf_node {
 
 struct conf_part {
 	char *name;
+	struct conf_place place;
 	char *nodes_text; /* as it was written; NULL: none */
 	bitstr_t *nodes;
 	bool is_default, is_up, is_drained, is_hidden, is_root_only;
@@ -57,6 +64,8 @@ struct conf_qos {
 	uint16_t preempt_mode; /* NO_VAL16: the cluster's */
 	uint32_t grace_time_s;
 	uint32_t exempt_time_s; /* CONF_NONE: the cluster's */
+	uint32_t flags;         /* QOS_FLAG_... */
+	struct conf_place place;
 };
 
 /* SchedulerParameters. */
@@ -80,6 +89,7 @@ struct conf {
 	uint32_t select_type_param;
 	char *preempt_type; /* "none" */
 	uint16_t preempt_mode;
+	struct conf_place preempt_place; /* of the last of these two */
 	uint32_t preempt_exempt_time_s;
 	bool job_requeue;
 	uint32_t sched_time_slice_s, kill_wait_s;
@@ -97,6 +107,7 @@ struct conf {
 	struct conf_qos *qos;
 	size_t qos_count;
 	struct strv left_out; /* keys, each once, as they were written first */
+	struct strv files;    /* that were read, each once */
 };
 
 /* qos_file may be NULL: there is no QOS. *ret_conf is released by conf_free(). */

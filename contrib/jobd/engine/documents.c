@@ -105,6 +105,7 @@ static void put_state(json_t *json, const struct engine *e, const struct job *jo
 	put_text(json, "job_state", job_state_name(job_base_state(job)));
 	(void)json_object_set_new(json, "state_flags", flags);
 	put_text(json, "state_reason", job_reason_name(engine_get_reason(e, job)));
+	put_text(json, "state_description", job->description);
 }
 
 static void put_times(json_t *json, const struct engine *e, const struct job *job)
@@ -268,6 +269,38 @@ static void put_command(json_t *json, const struct job_request *q)
 			json, "command", json_stringn(buffer_bytes(&b), buffer_size(&b)));
 }
 
+/* By its whole path; its patterns are replaced where it runs. */
+static void put_file(json_t *json, const char *name, const char *dir, const char *file)
+{
+	_cleanup_free_ char *path = NULL;
+
+	if (file[0] == '/' || !dir || asprintf(&path, "%s/%s", dir, file) < 0) {
+		path = NULL;
+		put_text(json, name, file);
+		return;
+	}
+	put_text(json, name, path);
+}
+
+static void put_files(json_t *json, const struct job *job)
+{
+	const struct job_request *q = &job->request;
+	const job_record_t *r = &job->record;
+	const char *out = q->stdout_file, *error = q->stderr_file;
+	char own[64];
+
+	if (r->array_task_id == NO_VAL)
+		(void)snprintf(own, sizeof(own), "slurm-%u.out", r->job_id);
+	else
+		(void)snprintf(
+			own, sizeof(own), "slurm-%u_%u.out", r->array_job_id, r->array_task_id);
+	out = out && *out ? out : own;
+	put_file(json, "standard_output", q->work_dir, out);
+	put_file(json, "standard_error", q->work_dir, error && *error ? error : out);
+	if (q->stdin_file && *q->stdin_file)
+		put_file(json, "standard_input", q->work_dir, q->stdin_file);
+}
+
 static void put_texts(json_t *json, const struct job *job)
 {
 	const struct job_request *q = &job->request;
@@ -277,11 +310,11 @@ static void put_texts(json_t *json, const struct job *job)
 	put_text(json, "qos", q->qos);
 	put_text(json, "resv_name", q->reservation);
 	put_text(json, "comment", q->comment);
+	put_text(json, "network", q->network);
 	put_text(json, "current_working_directory", q->work_dir);
 	put_command(json, q);
-	put_text(json, "standard_input", q->stdin_file);
-	put_text(json, "standard_output", q->stdout_file);
-	put_text(json, "standard_error", q->stderr_file);
+	if (q->script)
+		put_files(json, job);
 }
 
 /* NULL: nothing. Takes text over. */
@@ -310,6 +343,9 @@ json_t *job_to_json(const struct engine *e, const struct job *job)
 	put_int(json, "restart_cnt", job->restarts);
 	put_times(json, e, job);
 	put_text(json, "nodes", r->nodes);
+	if (r->node_bitmap && job->batch_node >= 0)
+		put_text(json, "batch_host", node_record_table_ptr[job->batch_node].name);
+	put_nodes(json, "leaving_nodes", job->leaving_nodes);
 	put_nodes(json, "scheduled_nodes", job->planned_nodes);
 	put_needs(json, job);
 	put_bool(json, "requeue", job->may_requeue);
@@ -319,8 +355,10 @@ json_t *job_to_json(const struct engine *e, const struct job *job)
 		put_int(json, "exit_code", job->exit_status);
 	if (r->job_resrcs)
 		(void)json_object_set_new(json, "allocated_nodes", allocated_json(r->job_resrcs));
+	put_plugin_text(json, "select_jobinfo",
+		select_jobinfo_describe(e->select, r->select_jobinfo, false));
 	put_plugin_text(
-		json, "select_jobinfo", select_jobinfo_describe(e->select, r->select_jobinfo));
+		json, "select_data", select_jobinfo_describe(e->select, r->select_jobinfo, true));
 	return json;
 }
 
@@ -430,6 +468,8 @@ json_t *node_to_json(const struct engine *e, const node_record_t *node)
 	put_text(json, "features", node->features);
 	put_text(json, "reason", extra->reason);
 	put_time(json, "reason_changed_at", extra->reason_time);
+	if (extra->reason)
+		put_int(json, "reason_set_by_user", extra->reason_uid);
 	put_text(json, "state", base_name(node->node_state));
 	(void)json_object_set_new(json, "state_flags", node_flags(e, node));
 	(void)json_object_set_new(json, "partitions", node_parts(e, node));
@@ -444,6 +484,15 @@ json_t *node_to_json(const struct engine *e, const node_record_t *node)
 	put_int(json, "alloc_memory_mb", (int64_t)memory);
 	put_int(json, "running_jobs", node->run_job_cnt);
 	put_int(json, "suspended_jobs", node->sus_job_cnt);
+	return json;
+}
+
+json_t *node_to_stored_json(const struct engine *e, const node_record_t *node)
+{
+	json_t *json = node_to_json(e, node);
+
+	if (json)
+		put_plugin_text(json, "select_state", select_nodeinfo_pack(e->select, node));
 	return json;
 }
 
@@ -624,7 +673,7 @@ static int restore_het(struct engine *e, struct job *job, const json_t *json)
 static void restore_place(struct engine *e, struct job *job)
 {
 	if (job_is_completing(job)) {
-		nodes_begin_completing(e, job);
+		nodes_begin_completing(e, job->record.node_bitmap);
 		/* its end_time is when it was told to end */
 		timer_set(
 			e, job, MS_PER_S * (uint64_t)(job->record.end_time + e->conf->kill_wait_s));
@@ -654,6 +703,23 @@ static int restore_jobinfo(struct engine *e, struct job *job, const json_t *json
 	if (!job->record.select_jobinfo)
 		job->record.select_jobinfo = select_jobinfo_new(e->select);
 	return job->record.select_jobinfo ? 0 : -ENOMEM;
+}
+
+/* The node of its script, and those that it gives up. */
+static int restore_nodes(struct job *job, const json_t *json)
+{
+	const char *host = json_get_text(json, "batch_host", NULL);
+	const char *leaving = json_get_text(json, "leaving_nodes", NULL);
+	bitstr_t *node = NULL;
+
+	job->batch_node =
+		job->record.job_resrcs ? (int)bit_ffs(job->record.job_resrcs->node_bitmap) : -1;
+	if (host && nodes_parse(host, &node) < 0)
+		return -EINVAL;
+	if (node)
+		job->batch_node = (int)bit_ffs(node);
+	bit_free(node);
+	return leaving ? nodes_parse(leaving, &job->leaving_nodes) : 0;
 }
 
 static int restore_job(struct engine *e, struct job *job, const json_t *json, struct err *err)
@@ -694,11 +760,20 @@ static int restore_job(struct engine *e, struct job *job, const json_t *json, st
 		nodes_parse(json_get_text(json, "failed_nodes", ""), &job->failed_nodes) < 0)
 		return err_set_text(err, -EINVAL,
 			"job %u: its failed nodes are no longer configured", r->job_id);
+	engine_job_describe(job, json_get_text(json, "state_description", NULL));
 	restore_times(job, json);
-	if (restore_allocation(job, json) < 0)
+	if (restore_allocation(job, json) < 0 || restore_nodes(job, json) < 0)
 		return err_set_text(
 			err, -EINVAL, "job %u: its nodes are no longer configured so", r->job_id);
 	return job_add(e, job) < 0 ? err_set(err, -ENOMEM, "restore job %u", r->job_id) : 0;
+}
+
+bool engine_is_stored_job_over(const json_t *json)
+{
+	const uint32_t state = parse_state(json);
+
+	return (state & JOB_STATE_BASE) >= JOB_COMPLETE && (state & JOB_STATE_BASE) < JOB_END &&
+		!(state & JOB_COMPLETING);
 }
 
 int engine_restore_job(struct engine *e, const json_t *json, struct err *err)
@@ -720,6 +795,10 @@ int engine_restore_job(struct engine *e, const json_t *json, struct err *err)
 	job->launched = job->record.job_resrcs && !(job->record.job_state & JOB_CONFIGURING) &&
 		!job_has_ended(job) && json_get_bool(json, "launched", true);
 	job->cleaning = job_is_completing(job) && !job->launched;
+	if (job->leaving_nodes && job->launched)
+		nodes_begin_completing(e, job->leaving_nodes);
+	else
+		FREE_NULL_BITMAP(job->leaving_nodes);
 	restore_place(e, job);
 	return 0;
 }

@@ -184,7 +184,8 @@ int engine_make_qos(const struct conf *conf, qos_record_t **ret_qos)
 			.preempt_bitstr = conf->qos[i].preempts,
 			.preempt_mode = conf->qos[i].preempt_mode,
 			.grace_time = conf->qos[i].grace_time_s,
-			.preempt_exempt_time = conf->qos[i].exempt_time_s};
+			.preempt_exempt_time = conf->qos[i].exempt_time_s,
+			.flags = conf->qos[i].flags};
 	*ret_qos = qos;
 	return 0;
 }
@@ -235,11 +236,14 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine,
 
 int engine_begin(struct engine *e, char *state_dir, struct err *err)
 {
-	int r = select_begin(e->select, state_dir, err);
+	_cleanup_free_ const char **kept = nodes_kept_states(e);
 	size_t i;
+	int r = kept ? select_begin(e->select, state_dir, kept, err)
+		     : err_set(err, -ENOMEM, "begin with %d nodes", node_record_count);
 
 	if (r < 0)
 		return r;
+	nodes_compare(e);
 	nodes_set_states(e);
 	for (i = 0; i < e->jobs_count; i++) {
 		struct job *job = e->jobs[i];
@@ -369,6 +373,8 @@ uint64_t engine_advance(struct engine *e, uint64_t now_ms)
 	uint64_t next;
 
 	engine_set_time(e, now_ms);
+	if (e->memory_unconfirmed)
+		nodes_confirm_memory(e); /* the runner has its jobs again by now */
 	reservations_expire(e);
 	while (e->timers_count && e->timers[0]->due_ms <= e->now_ms) {
 		job = e->timers[0];

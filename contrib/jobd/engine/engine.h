@@ -80,7 +80,11 @@ struct job {
 	bitstr_t *planned_nodes;
 	int exit_status;        /* as wait(2) has it; -1: none yet */
 	bitstr_t *failed_nodes; /* where it could not be started; NULL: none */
-	void *runner_data;      /* the runner's */
+	char *description; /* why its last start or run failed, for people; NULL: nothing is known
+			    */
+	int batch_node;    /* where its script is, its first node when it started; -1: never yet */
+	bitstr_t *leaving_nodes; /* that it has given up, and has processes on; NULL: none */
+	void *runner_data;       /* the runner's */
 
 	/* the engine's own */
 	select_jobinfo_t *step_info; /* the plugin's, of the step that runs; NULL: none does */
@@ -131,6 +135,12 @@ struct engine_runner {
 	 * run again by engine_job_resumed(): with r < 0 as before, everywhere. */
 	void (*suspend)(struct job *job, void *userdata);
 	void (*resume)(struct job *job, void *userdata);
+	/* It has more nodes than before, or other CPUs and memory on them. NULL: that is nothing to
+	 * the runner. */
+	void (*grow)(struct job *job, void *userdata);
+	/* It has this node no more, and its processes there are to end. True: there are some, and
+	 * engine_node_left() reports their end. NULL: there are none. */
+	bool (*leave)(struct job *job, uint32_t node, void *userdata);
 	/* The job has ended, or goes back to the queue: runner_data is released. */
 	void (*forget)(struct job *job, void *userdata);
 };
@@ -162,6 +172,7 @@ struct engine_options {
 	uint32_t next_job_id; /* as the store has it; 0: FirstJobId of conf */
 	bool no_plans; /* nobody is told when a job that waits will start: a backfill cycle ends
 			* when no job is left that could start at once */
+	uid_t uid;     /* who sets nodes aside that fail, or are configured so */
 	uint64_t now_ms;
 };
 
@@ -269,6 +280,7 @@ enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
  *	                              "OUT_OF_MEMORY"
  *	state_flags                   array of texts: "COMPLETING", "CONFIGURING"
  *	state_reason                  text: job_reason_name(), "None" for none
+ *	state_description             text: why its last start or run has failed
  *	user_id, group_id, priority, restart_cnt
  *	submit_time, eligible_time, begin_time, last_start_time
  *	start_time                    of one that waits: as planned by backfill
@@ -278,6 +290,8 @@ enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
  *	preempt_time, preemptable_time
  *	time_limit_min                its own or its partition's; -1: none
  *	nodes                         text: what it has, or had
+ *	batch_host                    text: the node of its script
+ *	leaving_nodes                 text: that it has given up, and that its processes leave
  *	scheduled_nodes               text: of backfill
  *	node_count, cpus, tasks       what it has; of one that waits, what it needs at least
  *	cpus_per_task, ntasks_per_node, min_nodes, max_nodes, minimum_cpus_per_node
@@ -287,6 +301,9 @@ enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
  *	oversubscribe                 text: "NO" (--exclusive), "YES" (-s), "OK"
  *	dependency                    text "afterok:1,singleton": what it still waits for
  *	exit_code                     as wait(2) has it, once it has ended
+ *	network                       text: as it was given, for the select plugin
+ *	select_jobinfo, select_data   texts: what the select plugin has of it, in a line, and for a
+ *	                              column of a table
  *	command                       text: the script's file and its arguments, or the command of
  *	                              an allocation; left out for --wrap and standard input
  *	current_working_directory, standard_input, standard_output, standard_error  texts
@@ -334,7 +351,10 @@ json_t *part_to_json(const struct engine *e, const part_record_t *part);
 /* What the store keeps, without the request, which never changes by itself: job_to_json(), and what
  * only engine_restore_job() reads. That wants the two together, the request as member "request". */
 json_t *job_to_stored_json(const struct engine *e, const struct job *job);
+json_t *node_to_stored_json(const struct engine *e, const node_record_t *node);
 int engine_restore_job(struct engine *e, const json_t *json, struct err *err) _must_check_;
+/* Whether a job that was kept so has ended. */
+bool engine_is_stored_job_over(const json_t *json);
 int engine_restore_node(struct engine *e, const json_t *json, struct err *err) _must_check_;
 
 /* ---- nodes and reservations ---------------------------------------------------------------------
@@ -345,15 +365,11 @@ enum node_change {
 	NODE_CHANGE_DRAIN,
 	NODE_CHANGE_RESUME,
 };
-/* nodes: "n[1-4]". reason is needed for DOWN and DRAIN. A job on a node that is down ends there:
- * NODE_FAIL, or it is queued again. */
+/* nodes: "n[1-4]". reason is needed for DOWN and DRAIN; by: who wants it. A job on a node that is
+ * down ends there: NODE_FAIL, or it is queued again. */
 int engine_update_nodes(struct engine *e, const char *nodes, enum node_change change,
-	const char *reason, struct err *err) _must_check_;
+	const char *reason, uid_t by, struct err *err) _must_check_;
 const char *engine_get_node_reason(const struct engine *e, const node_record_t *node); /* NULL */
-
-/* The node registers with other CPUs or memory than conf has. */
-int engine_node_registered(struct engine *e, const char *name, uint16_t cpus, uint64_t real_memory,
-	struct err *err) _must_check_;
 
 struct reservation_request {
 	const char *name;     /* NULL: one is made, USER_N */
@@ -400,6 +416,17 @@ void engine_job_ended(struct engine *e, struct job *job, int exit_status, bool o
 /* r: 0, or -errno: it is as before. */
 void engine_job_suspended(struct engine *e, struct job *job, int r);
 void engine_job_resumed(struct engine *e, struct job *job, int r);
+
+/* All that the job had on a node that it has given up is gone. */
+void engine_node_left(struct engine *e, struct job *job, uint32_t node);
+
+/* What became of it, for its user, until it is started again: "standard output: ...". Before the
+ * report that it is for. */
+void engine_job_describe(struct job *job, const char *text);
+
+/* The runner can't start it, for want of something of its own, such as space on its disk: no node
+ * is to blame. The job is tried again after a while. */
+void engine_job_refused(struct engine *e, struct job *job, const char *why);
 
 /* The agent of a node can't be started, or is lost: the node is drained, the job queued again, and
  * held if that happens once more. */

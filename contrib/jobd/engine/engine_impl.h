@@ -25,7 +25,13 @@ struct queue {
 struct node_extra {
 	char *reason; /* of DOWN and DRAIN; NULL: none */
 	time_t reason_time;
+	uid_t reason_uid;    /* who has given it */
 	uint32_t completing; /* jobs whose processes end here */
+	/* As the store has it: what the plugin has of the node, its CPUs and memory; 0: it has not
+	 */
+	char *kept_state;
+	uint16_t kept_cpus;
+	uint64_t kept_memory;
 };
 
 /* What the tasks of an array share; it goes with the last one. */
@@ -88,6 +94,7 @@ struct engine {
 	uint32_t most_cpus;   /* of a node */
 	bitstr_t *up_nodes;   /* neither down nor drained */
 	bitstr_t *completing_nodes; /* a job's processes end there */
+	bool memory_unconfirmed;    /* nodes have other memory than before jobd was started */
 
 	/* All jobs by id. NULL where one was forgotten; holes are closed now and then. */
 	struct job **jobs;
@@ -170,6 +177,9 @@ void job_terminate_component(struct engine *e, struct job *job, uint32_t end_sta
 /* Fills what follows from job->request: partition, details, limits. After an error the job is as
  * it was. */
 int job_apply_request(struct engine *e, struct job *job, bool by_admin, struct err *err);
+/* Its partition's limits, which a QOS may lift. */
+uint32_t job_least_nodes(const job_record_t *job);
+uint32_t job_most_nodes(const job_record_t *job);
 /* Of a job that was accepted once: nothing is refused but what is not configured any more. */
 int job_restore_request(struct engine *e, struct job *job, struct err *err);
 /* Its processes may start, now or as soon as the plugin says. */
@@ -321,10 +331,17 @@ char *nodes_text(const bitstr_t *nodes); /* "n[1-4]", free(); NULL: no memory */
 bool node_has_features(const node_record_t *node, const char *wanted);
 int features_check(const char *wanted, struct err *err);
 void nodes_set_states(struct engine *e); /* as the plugin has them */
+/* At the start: what the plugin has kept of each, for select_begin(); NULL: no memory. */
+const char **nodes_kept_states(const struct engine *e);
+/* After that: the plugin hears of those that are configured in another way than before, and the
+ * store of those that it does not have so. */
+void nodes_compare(struct engine *e);
+void nodes_confirm_memory(struct engine *e); /* of jobs that run */
 void nodes_add_job(struct engine *e, const struct job *job);
 void nodes_remove_job(struct engine *e, const struct job *job);
-void nodes_begin_completing(struct engine *e, const struct job *job);
-void nodes_end_completing(struct engine *e, const struct job *job);
+/* A job's processes on these nodes are to end, or have; from one of them to the other. */
+void nodes_begin_completing(struct engine *e, const bitstr_t *nodes);
+void nodes_end_completing(struct engine *e, const bitstr_t *nodes);
 void nodes_drain(struct engine *e, uint32_t node, const char *reason);
 
 #endif

@@ -192,9 +192,11 @@ void job_free(struct engine *e, struct job *job)
 	FREE_NULL_BITMAP(job->details.exc_node_bitmap);
 	FREE_NULL_BITMAP(job->planned_nodes);
 	FREE_NULL_BITMAP(job->failed_nodes);
+	FREE_NULL_BITMAP(job->leaving_nodes);
 	select_jobinfo_free(e->select, job->step_info);
 	select_jobinfo_free(e->select, job->record.select_jobinfo);
 	request_clear(&job->request);
+	free(job->description);
 	free(job);
 }
 
@@ -337,6 +339,7 @@ static void put_aside(struct engine *e, struct job *job, enum job_reason reason,
 static void launch(struct engine *e, struct job *job)
 {
 	struct err err = ERR_INIT;
+	int r;
 
 	job->record.job_state &= ~JOB_CONFIGURING;
 	job->launched = true;
@@ -344,10 +347,15 @@ static void launch(struct engine *e, struct job *job)
 		job->step_info = select_step_begin(e->select, &job->record);
 	job_set_limit_timer(e, job);
 	job_changed(e, job);
-	if (e->options.runner->start(job, e->options.runner_data, &err) == 0)
+	r = e->options.runner->start(job, e->options.runner_data, &err);
+	if (r == 0)
 		return;
-	log_error(e->log, "job %u: %s", job->record.job_id, err.text);
 	job->launched = false;
+	if (r == -ENOMEM) {
+		engine_job_refused(e, job, err.text);
+		return;
+	}
+	log_error(e->log, "job %u: %s", job->record.job_id, err.text);
 	engine_node_failed(e, job, (uint32_t)bit_ffs(job->record.node_bitmap), err.text);
 }
 
@@ -392,8 +400,10 @@ void job_start(struct engine *e, struct job *job)
 	job->end_state = JOB_END;
 	job->exit_status = -1;
 	job->launched = false;
+	job->batch_node = (int)bit_ffs(r->node_bitmap);
 	job->planned_start = 0;
 	job->preempt_time = 0;
+	engine_job_describe(job, NULL);
 	FREE_NULL_BITMAP(job->planned_nodes);
 	if (select_job_begin(e->select, r, &err) < 0) {
 		log_error(e->log, "job %u: %s", r->job_id, err.text);
@@ -497,7 +507,7 @@ static void wait_for_plugin(struct engine *e, struct job *job)
 		job->gang_waits = false;
 		if (!job_is_completing(job)) {
 			job->record.job_state = job->end_state | JOB_COMPLETING;
-			nodes_begin_completing(e, job);
+			nodes_begin_completing(e, job->record.node_bitmap);
 		}
 		job_changed(e, job);
 	}
@@ -516,9 +526,26 @@ void job_clean(struct engine *e, struct job *job)
 	if (r < 0)
 		drain_nodes(e, job, &err);
 	if (job_is_completing(job))
-		nodes_end_completing(e, job);
+		nodes_end_completing(e, job->record.node_bitmap);
 	job->cleaning = false;
 	job_end(e, job, job->end_state);
+}
+
+void engine_node_left(struct engine *e, struct job *job, uint32_t node)
+{
+	bitstr_t *left;
+
+	if (!job->leaving_nodes || !bit_test(job->leaving_nodes, node))
+		return;
+	left = bit_alloc(node_record_count);
+	bit_set(left, node);
+	nodes_end_completing(e, left);
+	bit_free(left);
+	bit_clear(job->leaving_nodes, node);
+	if (bit_ffs(job->leaving_nodes) < 0)
+		FREE_NULL_BITMAP(job->leaving_nodes);
+	engine_want_pass(e);
+	job_changed(e, job);
 }
 
 void engine_job_ended(struct engine *e, struct job *job, int exit_status, bool out_of_memory)
@@ -570,11 +597,34 @@ void job_terminate_component(struct engine *e, struct job *job, uint32_t end_sta
 	}
 	job->record.end_time = engine_now(e);
 	job->record.job_state = end_state | JOB_COMPLETING;
-	nodes_begin_completing(e, job);
+	nodes_begin_completing(e, job->record.node_bitmap);
 	timer_set(e, job, e->now_ms + MS_PER_S * (uint64_t)e->conf->kill_wait_s);
 	job_changed(e, job);
 	send_signal(e, job, SIGCONT);
 	send_signal(e, job, SIGTERM);
+}
+
+void engine_job_describe(struct job *job, const char *text)
+{
+	free(job->description);
+	job->description = text ? strdup(text) : NULL; /* without memory it is not known */
+}
+
+void engine_job_refused(struct engine *e, struct job *job, const char *why)
+{
+	uint32_t i;
+
+	if (job_has_ended(job) || job_is_pending(job) || job_is_completing(job))
+		return;
+	log_error(e->log, "job %u can't start now: %s", job->record.job_id, why);
+	engine_job_describe(job, why);
+	for (i = 0; i < engine_count_components(job); i++) {
+		struct job *one = engine_get_component(job, i);
+
+		if (one && !job_is_pending(one) && !job_has_ended(one))
+			one->begin_failed = true;
+	}
+	job_terminate(e, job, JOB_PENDING);
 }
 
 /* Nodes that fail one after the other may fail by this job: it is held, for somebody to look. */
@@ -594,6 +644,7 @@ void engine_node_failed(struct engine *e, struct job *job, uint32_t node, const 
 	bit_set(job->failed_nodes, node);
 	if (job_has_ended(job) || job_is_pending(job))
 		return;
+	engine_job_describe(job, why);
 	if (again && job->may_requeue && !job_is_completing(job))
 		hold_failing(het_leader(job));
 	job_terminate(e, job, het_leader(job)->may_requeue ? JOB_PENDING : JOB_NODE_FAIL);

@@ -9,6 +9,7 @@
 #include "contrib/jobd/engine/engine_impl.h"
 #include "stepd/base/err.h"
 #include "stepd/base/hostlist.h"
+#include "stepd/base/json.h"
 
 /* ---- the table ----------------------------------------------------------------------------------
  */
@@ -103,6 +104,7 @@ int nodes_make(struct engine *e, struct err *err)
 		if (is_up(node))
 			bit_set(e->up_nodes, (bitoff_t)i);
 		e->nodes[i].reason = reason ? strdup(reason) : NULL;
+		e->nodes[i].reason_uid = e->options.uid;
 	}
 	return 0;
 }
@@ -112,8 +114,10 @@ void nodes_free(struct engine *e)
 {
 	int i;
 
-	for (i = 0; e->nodes && i < node_record_count; i++)
+	for (i = 0; e->nodes && i < node_record_count; i++) {
 		free(e->nodes[i].reason);
+		free(e->nodes[i].kept_state);
+	}
 	free(e->nodes);
 	free(e->node_order);
 	bit_free(e->up_nodes);
@@ -288,22 +292,22 @@ void nodes_remove_job(struct engine *e, const struct job *job)
 	count_job(e, job, -1);
 }
 
-void nodes_begin_completing(struct engine *e, const struct job *job)
+void nodes_begin_completing(struct engine *e, const bitstr_t *nodes)
 {
 	bitoff_t i = 0;
 
-	for (; (i = bit_ffs_from_bit(job->record.node_bitmap, i)) >= 0; i++) {
+	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++) {
 		e->nodes[i].completing++;
 		bit_set(e->completing_nodes, i);
 		node_record_table_ptr[i].node_state |= NODE_STATE_COMPLETING;
 	}
 }
 
-void nodes_end_completing(struct engine *e, const struct job *job)
+void nodes_end_completing(struct engine *e, const bitstr_t *nodes)
 {
 	bitoff_t i = 0;
 
-	for (; (i = bit_ffs_from_bit(job->record.node_bitmap, i)) >= 0; i++) {
+	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++) {
 		if (--e->nodes[i].completing > 0)
 			continue;
 		bit_clear(e->completing_nodes, i);
@@ -314,7 +318,7 @@ void nodes_end_completing(struct engine *e, const struct job *job)
 /* ---- what operators do to them ------------------------------------------------------------------
  */
 
-static void node_changed(struct engine *e, node_record_t *node, const char *reason)
+static void node_changed(struct engine *e, node_record_t *node, const char *reason, uid_t by)
 {
 	const struct engine_store *store = e->options.store;
 	struct node_extra *extra = &e->nodes[node->index];
@@ -323,6 +327,7 @@ static void node_changed(struct engine *e, node_record_t *node, const char *reas
 	free(extra->reason);
 	extra->reason = reason ? strdup(reason) : NULL;
 	extra->reason_time = reason ? engine_now(e) : 0;
+	extra->reason_uid = by;
 	if (is_up(node))
 		bit_set(e->up_nodes, node->index);
 	else
@@ -341,7 +346,7 @@ void nodes_drain(struct engine *e, uint32_t i, const char *reason)
 		return;
 	log_error(e->log, "node %s is drained: %s", node->name, reason);
 	node->node_state |= NODE_STATE_DRAIN;
-	node_changed(e, node, reason);
+	node_changed(e, node, reason, e->options.uid);
 }
 
 static void fail_jobs(struct engine *e, uint32_t node)
@@ -356,8 +361,8 @@ static void fail_jobs(struct engine *e, uint32_t node)
 	}
 }
 
-static void change_node(
-	struct engine *e, node_record_t *node, enum node_change change, const char *reason)
+static void change_node(struct engine *e, node_record_t *node, enum node_change change,
+	const char *reason, uid_t by)
 {
 	switch (change) {
 	case NODE_CHANGE_DOWN:
@@ -376,11 +381,11 @@ static void change_node(
 		reason = NULL;
 		break;
 	}
-	node_changed(e, node, reason);
+	node_changed(e, node, reason, by);
 }
 
 int engine_update_nodes(struct engine *e, const char *nodes, enum node_change change,
-	const char *reason, struct err *err)
+	const char *reason, uid_t by, struct err *err)
 {
 	bitstr_t *which;
 	bitoff_t i = 0;
@@ -391,7 +396,7 @@ int engine_update_nodes(struct engine *e, const char *nodes, enum node_change ch
 	if (nodes_parse(nodes, &which) < 0)
 		return err_set_text(err, -EINVAL, "there are no nodes %.200s", nodes);
 	for (; (i = bit_ffs_from_bit(which, i)) >= 0; i++)
-		change_node(e, &node_record_table_ptr[i], change, reason);
+		change_node(e, &node_record_table_ptr[i], change, reason, by);
 	bit_free(which);
 	return 0;
 }
@@ -401,30 +406,27 @@ const char *engine_get_node_reason(const struct engine *e, const node_record_t *
 	return e->nodes[node->index].reason;
 }
 
-int engine_node_registered(
-	struct engine *e, const char *name, uint16_t cpus, uint64_t real_memory, struct err *err)
-{
-	struct node_search search = {.nodes = bit_alloc(node_record_count)};
-	int r = find_node(name, &search);
-	node_record_t *node = r == 0 ? &node_record_table_ptr[search.next - 1] : NULL;
-	char reason[128];
+/* ---- after a restart ----------------------------------------------------------------------------
+ */
 
-	bit_free(search.nodes);
-	if (!node)
-		return err_set_text(err, -ENOENT, "there is no node %.100s", name);
-	if (cpus >= node->cpus && real_memory >= node->real_memory)
-		return 0;
-	/* what jobs were promised is not there */
-	(void)snprintf(reason, sizeof(reason), "it has %u CPUs and %llu MB, fewer than configured",
-		cpus, (unsigned long long)real_memory);
-	nodes_drain(e, node->index, reason);
-	return 0;
+static void restore_extra(struct node_extra *extra, const json_t *json)
+{
+	const char *reason = json_get_text(json, "reason", NULL);
+	const char *kept = json_get_text(json, "select_state", NULL);
+
+	free(extra->reason);
+	extra->reason = reason ? strdup(reason) : NULL;
+	extra->reason_time = (time_t)json_get_int(json, "reason_changed_at", 0);
+	extra->reason_uid = (uid_t)json_get_int(json, "reason_set_by_user", 0);
+	free(extra->kept_state);
+	extra->kept_state = kept ? strdup(kept) : NULL;
+	extra->kept_cpus = (uint16_t)json_get_int(json, "cpus", 0);
+	extra->kept_memory = (uint64_t)json_get_int(json, "real_memory_mb", 0);
 }
 
 int engine_restore_node(struct engine *e, const json_t *json, struct err *err)
 {
 	const char *name = json_string_value(json_object_get(json, "name"));
-	const char *reason = json_string_value(json_object_get(json, "reason"));
 	const char *state = json_string_value(json_object_get(json, "state"));
 	json_t *flags = json_object_get(json, "state_flags"), *flag;
 	struct node_search search = {.nodes = bit_alloc(node_record_count)};
@@ -445,7 +447,80 @@ int engine_restore_node(struct engine *e, const json_t *json, struct err *err)
 		node->node_state = NODE_STATE_DOWN | (node->node_state & ~NODE_STATE_BASE);
 	if (!is_up(node))
 		bit_clear(e->up_nodes, node->index);
-	free(e->nodes[node->index].reason);
-	e->nodes[node->index].reason = reason ? strdup(reason) : NULL;
+	restore_extra(&e->nodes[node->index], json);
 	return 0;
+}
+
+const char **nodes_kept_states(const struct engine *e)
+{
+	const char **kept = calloc((size_t)node_record_count + 1, sizeof(*kept));
+	int i;
+
+	for (i = 0; kept && i < node_record_count; i++)
+		kept[i] = e->nodes[i].kept_state;
+	return kept;
+}
+
+static void store_nodes(struct engine *e, const bitstr_t *which)
+{
+	const struct engine_store *store = e->options.store;
+	void *data = e->options.store_data;
+	struct err err = ERR_INIT;
+	bitoff_t i = 0;
+	int r;
+
+	if (!store || bit_ffs(which) < 0)
+		return;
+	r = store->begin(data, &err);
+	for (; r == 0 && (i = bit_ffs_from_bit(which, i)) >= 0; i++)
+		r = store->node_changed(&node_record_table_ptr[i], data, &err);
+	if (r == 0)
+		r = store->commit(data, &err);
+	else
+		store->rollback(data);
+	if (r < 0)
+		log_error(e->log, "%s", err.text); /* the next start tries again */
+}
+
+void nodes_compare(struct engine *e)
+{
+	bitstr_t *others = bit_alloc(node_record_count);
+	int i;
+
+	for (i = 0; i < node_record_count; i++) {
+		node_record_t *node = &node_record_table_ptr[i];
+		struct node_extra *extra = &e->nodes[i];
+
+		free(extra->kept_state); /* the plugin has it */
+		extra->kept_state = NULL;
+		if (extra->kept_cpus == node->cpus && extra->kept_memory == node->real_memory)
+			continue;
+		bit_set(others, i);
+		if (extra->kept_cpus == 0)
+			continue; /* it is new */
+		log_info(e->log, "node %s: it has %u CPUs and %llu MB now, and had %u and %llu",
+			node->name, node->cpus, (unsigned long long)node->real_memory,
+			extra->kept_cpus, (unsigned long long)extra->kept_memory);
+		select_node_configured(e->select, node);
+		e->memory_unconfirmed = true;
+	}
+	store_nodes(e, others);
+	bit_free(others);
+}
+
+void nodes_confirm_memory(struct engine *e)
+{
+	size_t i;
+
+	e->memory_unconfirmed = false;
+	for (i = 0; i < e->jobs_count; i++) {
+		struct job *job = e->jobs[i];
+
+		if (!job || !job_has_nodes(job) || job_is_completing(job) ||
+			select_job_mem_confirm(e->select, &job->record))
+			continue;
+		log_error(e->log, "job %u ends: its nodes have less memory now than it was given",
+			job->record.job_id);
+		job_terminate(e, job, het_leader(job)->may_requeue ? JOB_PENDING : JOB_NODE_FAIL);
+	}
 }

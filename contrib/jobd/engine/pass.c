@@ -47,13 +47,13 @@ struct select_request job_make_request(
 	const struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores)
 {
 	const job_details_t *d = &job->details;
-	const part_record_t *part = job->record.part_ptr;
+	const uint32_t part_max = job_most_nodes(&job->record);
 	uint32_t required = d->req_node_bitmap ? (uint32_t)bit_set_count(d->req_node_bitmap) : 0;
 	struct select_request q = {.job = &job->record, .nodes = nodes, .exc_cores = exc_cores};
 
 	(void)e;
-	q.min_nodes = most(most(d->min_nodes, part->min_nodes), required);
-	q.max_nodes = d->max_nodes ? least(d->max_nodes, part->max_nodes) : part->max_nodes;
+	q.min_nodes = most(most(d->min_nodes, job_least_nodes(&job->record)), required);
+	q.max_nodes = d->max_nodes ? least(d->max_nodes, part_max) : part_max;
 	q.max_nodes = most(q.max_nodes, q.min_nodes);
 	q.req_nodes = d->max_nodes ? q.max_nodes : q.min_nodes;
 	q.req_nodes = least(q.req_nodes, (uint32_t)node_record_count);

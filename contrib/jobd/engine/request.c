@@ -46,6 +46,7 @@ static const struct row rows[] = {
 	TEXT(qos, 256),
 	TEXT(reservation, 256),
 	TEXT(comment, 8192),
+	TEXT(network, 1024),
 	ROW(min_nodes, ROW_NUMBER, 1),
 	ROW(max_nodes, ROW_NUMBER, 1),
 	ROW(ntasks, ROW_NUMBER, 1),
@@ -285,6 +286,41 @@ static json_t *text_to_json(const char *text)
 		return NULL;
 	base64_encode(text, size, coded);
 	return json_pack("{s:s}", "base64", coded);
+}
+
+static bool has_foreign(char *const *v)
+{
+	for (; v && *v; v++) {
+		if (!err_is_utf8(*v))
+			return true;
+	}
+	return false;
+}
+
+static const char *find_foreign(const struct job_request *request)
+{
+	const char *text;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (rows[i].type != ROW_TEXT || is_payload(&rows[i]))
+			continue;
+		text = *(char *const *)member(request, &rows[i]);
+		if (text && !err_is_utf8(text))
+			return rows[i].name;
+	}
+	if (has_foreign(request->argv))
+		return "argv";
+	return has_foreign(request->env) ? "env" : NULL;
+}
+
+int request_check_texts(const struct job_request *request, struct err *err)
+{
+	const char *name = find_foreign(request);
+
+	return name ? err_set_text(err, -EINVAL,
+			      "%s: must be UTF-8, as all that a job gets but its script", name)
+		    : 0;
 }
 
 static json_t *number_to_json(uint32_t n)

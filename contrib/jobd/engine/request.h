@@ -19,6 +19,8 @@
 #include "stepd/base/cleanup.h"
 #include "stepd/base/err.h"
 
+#define REQUEST_CALL_MAX (8u << 20) /* bytes of a call of jobd that has one */
+
 /* What a job waits for. */
 enum job_dependency_kind {
 	DEPENDS_AFTER,       /* the other has started */
@@ -36,6 +38,7 @@ struct job_dependency {
 /* Numbers that are not given are NO_VAL (NO_VAL64), texts NULL: request_init() makes it so. */
 struct job_request {
 	char *name, *partition, *qos, *reservation, *comment;
+	char *network; /* for the select plugin */
 	uint32_t min_nodes, max_nodes, ntasks, cpus_per_task, ntasks_per_node, min_cpus_per_node;
 	uint64_t memory_mb;      /* or'ed with MEM_PER_CPU */
 	uint32_t time_limit_min; /* INFINITE */
@@ -91,5 +94,9 @@ json_t *request_to_json(const struct job_request *request);
  * *request is made by this; after an error there is nothing to clear. */
 int request_from_json(
 	const json_t *json, struct job_request *request, struct err *err) _must_check_;
+
+/* All texts but the script, which may have any bytes, are to be UTF-8: a step's document has them
+ * as such. -EINVAL names the member. */
+int request_check_texts(const struct job_request *request, struct err *err) _must_check_;
 
 #endif

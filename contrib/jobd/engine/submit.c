@@ -113,8 +113,13 @@ static int set_memory(const struct engine *e, const part_record_t *part, job_det
 
 static int set_counts(job_details_t *d, const struct job_request *q, struct err *err)
 {
-	uint32_t cpus = given_or(q->cpus_per_task, 1), tasks;
+	uint32_t cpus = given_or(q->cpus_per_task, 1);
+	uint64_t tasks;
 
+	if (given_or(q->ntasks_per_node, 0) > UINT16_MAX ||
+		given_or(q->min_cpus_per_node, 0) > UINT16_MAX)
+		return err_set_text(err, -EINVAL,
+			"--ntasks-per-node and --mincpus must be %u at most", UINT16_MAX);
 	d->min_nodes = given_or(q->min_nodes, 1);
 	d->max_nodes = given_or(q->max_nodes, given_or(q->min_nodes, 0));
 	d->num_tasks = given_or(q->ntasks, 0);
@@ -122,7 +127,7 @@ static int set_counts(job_details_t *d, const struct job_request *q, struct err 
 	d->pn_min_cpus = (uint16_t)given_or(q->min_cpus_per_node, 0);
 	tasks = d->num_tasks ? d->num_tasks : d->min_nodes;
 	if (!d->num_tasks && d->ntasks_per_node)
-		tasks = d->min_nodes * d->ntasks_per_node;
+		tasks = (uint64_t)d->min_nodes * d->ntasks_per_node;
 	if (cpus == 0 || cpus > UINT16_MAX || d->min_nodes == 0 || tasks == 0 ||
 		tasks > (uint32_t)INT32_MAX / cpus)
 		return err_set_text(err, -EINVAL,
@@ -133,7 +138,7 @@ static int set_counts(job_details_t *d, const struct job_request *q, struct err 
 		return err_set_text(err, -EINVAL, "--nodes=%u-%u: the maximum is below the minimum",
 			d->min_nodes, d->max_nodes);
 	d->cpus_per_task = (uint16_t)cpus;
-	d->min_cpus = tasks * cpus;
+	d->min_cpus = (uint32_t)tasks * cpus;
 	d->max_cpus = NO_VAL;
 	/* a task has no parts on two nodes */
 	if (d->num_tasks && d->max_nodes > d->num_tasks && d->num_tasks >= d->min_nodes)
@@ -168,12 +173,30 @@ static uint32_t choose_time_limit(const part_record_t *part, uint32_t asked)
 	return part->default_time != NO_VAL ? part->default_time : part->max_time;
 }
 
-static enum job_reason check_limits(
-	const part_record_t *part, const job_details_t *d, uint32_t time_limit)
+static bool has_qos_flag(const job_record_t *job, uint32_t flag)
 {
-	if (time_limit > part->max_time)
+	return job->qos_ptr && job->qos_ptr->flags & flag;
+}
+
+uint32_t job_least_nodes(const job_record_t *job)
+{
+	return has_qos_flag(job, QOS_FLAG_PART_MIN_NODE) ? 1 : job->part_ptr->min_nodes;
+}
+
+uint32_t job_most_nodes(const job_record_t *job)
+{
+	return has_qos_flag(job, QOS_FLAG_PART_MAX_NODE) ? INFINITE : job->part_ptr->max_nodes;
+}
+
+static enum job_reason check_limits(const job_record_t *job)
+{
+	const job_details_t *d = job->details;
+
+	if (job->time_limit > job->part_ptr->max_time &&
+		!has_qos_flag(job, QOS_FLAG_PART_TIME_LIMIT))
 		return JOB_REASON_PART_TIME_LIMIT;
-	if (d->min_nodes > part->max_nodes || (d->max_nodes && d->max_nodes < part->min_nodes))
+	if (d->min_nodes > job_most_nodes(job) ||
+		(d->max_nodes && d->max_nodes < job_least_nodes(job)))
 		return JOB_REASON_PART_NODE_LIMIT;
 	return JOB_REASON_NONE;
 }
@@ -227,9 +250,14 @@ static int check_reservation(const struct engine *e, const struct job *job, stru
 
 static int check_qos(const struct engine *e, const struct job_request *q, struct err *err)
 {
-	if (!q->qos || conf_find_qos(e->conf, q->qos) >= 0)
-		return 0;
-	return err_set_text(err, -EINVAL, "there is no QOS %.100s", q->qos);
+	const qos_record_t *qos = engine_find_qos(e, q->qos);
+
+	if (q->qos && !qos)
+		return err_set_text(err, -EINVAL, "there is no QOS %.100s", q->qos);
+	if (qos && qos->flags & QOS_FLAG_REQ_RESV && !q->reservation)
+		return err_set_text(err, -EINVAL,
+			"QOS %s is for jobs with a --reservation (RequiresReservation)", qos->name);
+	return 0;
 }
 
 static void clear_details(job_details_t *d)
@@ -260,7 +288,7 @@ static int take_request(struct engine *e, struct job *job, part_record_t *part, 
 	job->begin_time = q->begin_time;
 	job->may_requeue = q->requeue < 0 ? e->conf->job_requeue : q->requeue;
 	job->details = details;
-	job->reason = check_limits(part, &details, job->record.time_limit);
+	job->reason = check_limits(&job->record);
 	return 0;
 }
 
@@ -325,26 +353,48 @@ static void take_job_id(struct engine *e, struct job *job)
 	} while (engine_find_job(e, job->record.job_id) || array_find(e, job->record.job_id));
 }
 
-/* One that is checked, in no table yet and without an id. task_id: NO_VAL, it is of no array. */
-static int make_job(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
-	uint32_t task_id, struct job **ret_job, struct err *err)
+/* What a job is made of. */
+struct submission {
+	const struct job_request *request;
+	uid_t uid;
+	gid_t gid;
+	uint32_t task_id;       /* NO_VAL: it is of no array */
+	const struct job *like; /* the first task of its array; NULL: itself, or it is of none */
+};
+
+static select_jobinfo_t *make_jobinfo(struct engine *e, const struct submission *s)
+{
+	select_jobinfo_t *info;
+
+	if (s->like)
+		return select_jobinfo_copy(e->select, s->like->record.select_jobinfo);
+	info = select_jobinfo_new(e->select);
+	if (info && s->request->network)
+		select_jobinfo_set_network(e->select, info, s->request->network);
+	return info;
+}
+
+/* One that is checked, in no table yet and without an id. */
+static int make_job(
+	struct engine *e, const struct submission *s, struct job **ret_job, struct err *err)
 {
 	struct job *job = calloc(1, sizeof(*job));
-	int r = job ? request_copy(request, &job->request) : -ENOMEM;
+	int r = job ? request_copy(s->request, &job->request) : -ENOMEM;
 
 	if (r < 0) {
 		free(job);
 		return err_set(err, r, "submit the job");
 	}
-	job->record.user_id = uid;
-	job->record.group_id = gid;
-	job->record.array_task_id = task_id;
+	job->record.user_id = s->uid;
+	job->record.group_id = s->gid;
+	job->record.array_task_id = s->task_id;
 	job->record.submit_time = engine_now(e);
 	job->exit_status = -1;
+	job->batch_node = -1;
 	job->end_state = JOB_END;
-	job->record.priority = choose_priority(e, request, uid);
-	job->record.select_jobinfo = select_jobinfo_new(e->select);
-	r = job->record.select_jobinfo ? job_apply_request(e, job, uid == 0, err)
+	job->record.priority = choose_priority(e, s->request, s->uid);
+	job->record.select_jobinfo = make_jobinfo(e, s);
+	r = job->record.select_jobinfo ? job_apply_request(e, job, s->uid == 0, err)
 				       : err_set(err, -ENOMEM, "submit the job");
 	if (r < 0)
 		job_free(e, job);
@@ -353,12 +403,11 @@ static int make_job(struct engine *e, const struct job_request *request, uid_t u
 	return r;
 }
 
-/* task_id: NO_VAL, it is of no array. */
-static int submit_one(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
-	uint32_t task_id, struct job **ret_job, struct err *err)
+static int submit_one(
+	struct engine *e, const struct submission *s, struct job **ret_job, struct err *err)
 {
 	struct job *job = NULL;
-	int r = make_job(e, request, uid, gid, task_id, &job, err);
+	int r = make_job(e, s, &job, err);
 
 	if (r < 0)
 		return r;
@@ -407,15 +456,18 @@ static int accept_jobs(struct engine *e, struct job *const *jobs, size_t n, stru
 static int submit_array(struct engine *e, const struct job_request *q, uid_t uid, gid_t gid,
 	struct job **jobs, const struct job_array_tasks *tasks, struct err *err)
 {
+	struct submission s = {.request = q, .uid = uid, .gid = gid};
 	size_t i, n = 0;
 	int r = 0;
 
 	for (i = 0; r == 0 && i < tasks->count; i++) {
-		/* its request is a copy, and those of the others are the same one */
-		r = submit_one(
-			e, i == 0 ? q : &jobs[0]->request, uid, gid, tasks->ids[i], &jobs[i], err);
+		s.task_id = tasks->ids[i];
+		r = submit_one(e, &s, &jobs[i], err);
 		if (r < 0)
 			break;
+		/* its request is a copy, and those of the others are the same one */
+		s.request = &jobs[0]->request;
+		s.like = jobs[0];
 		n++;
 		if (array_add(e, jobs[i], jobs[0]->record.job_id) < 0)
 			r = err_set(err, -ENOMEM, "submit the job");
@@ -432,6 +484,7 @@ static int submit_array(struct engine *e, const struct job_request *q, uid_t uid
 int engine_submit(struct engine *e, const struct job_request *q, uid_t uid, gid_t gid,
 	uint32_t *ret_job_id, struct err *err)
 {
+	const struct submission s = {.request = q, .uid = uid, .gid = gid, .task_id = NO_VAL};
 	struct job_array_tasks tasks = {.count = 1};
 	struct job **jobs;
 	int r = q->array ? job_array_parse(q->array, e->conf->max_array_size, &tasks, err) : 0;
@@ -447,7 +500,7 @@ int engine_submit(struct engine *e, const struct job_request *q, uid_t uid, gid_
 	else if (q->array)
 		r = submit_array(e, q, uid, gid, jobs, &tasks, err);
 	else
-		r = submit_one(e, q, uid, gid, NO_VAL, &jobs[0], err);
+		r = submit_one(e, &s, &jobs[0], err);
 	if (r == 0 && !q->array) {
 		r = accept_jobs(e, jobs, 1, err);
 		if (r < 0)
@@ -492,9 +545,12 @@ static int make_components(struct engine *e, const struct job_request *requests,
 	int r = 0;
 
 	for (i = 0; r == 0 && i < n; i++) {
+		const struct submission s = {
+			.request = &requests[i], .uid = uid, .gid = gid, .task_id = NO_VAL};
+
 		r = check_component(&requests[i], i, err);
 		if (r == 0)
-			r = submit_one(e, &requests[i], uid, gid, NO_VAL, &jobs[i], err);
+			r = submit_one(e, &s, &jobs[i], err);
 		if (r < 0)
 			return i > 0 ? err_prefix(err, "component %zu", i) : r;
 		*ret_made = i + 1;
@@ -550,7 +606,7 @@ static uint32_t count_cpus(const struct engine *e, const struct job *job, const 
 	uint32_t cpus = 0;
 	bitoff_t i = 0;
 
-	if (!job->details.whole_node && strcmp(e->conf->select_type, "linear") != 0)
+	if (!job->details.whole_node && select_gives_parts(e->select))
 		return job->record.num_procs;
 	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++)
 		cpus += node_record_table_ptr[i].cpus;
@@ -583,12 +639,15 @@ static int find_start(
 int engine_will_run(struct engine *e, const struct job_request *q, uid_t uid, gid_t gid,
 	struct engine_start *ret_start, struct err *err)
 {
+	struct submission s = {.request = q, .uid = uid, .gid = gid, .task_id = NO_VAL};
 	struct job_array_tasks tasks = {.count = 0};
 	struct job *job = NULL;
 	int r = q->array ? job_array_parse(q->array, e->conf->max_array_size, &tasks, err) : 0;
 
+	if (r == 0 && q->array)
+		s.task_id = tasks.ids[0];
 	if (r == 0)
-		r = make_job(e, q, uid, gid, q->array ? tasks.ids[0] : NO_VAL, &job, err);
+		r = make_job(e, &s, &job, err);
 	if (r == 0)
 		r = find_start(e, job, ret_start, err);
 	job_free(e, job);

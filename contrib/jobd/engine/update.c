@@ -56,8 +56,13 @@ static int merge_request(const struct job *job, const json_t *changes,
 	view.script = NULL;
 	view.argv = view.env = NULL;
 	json = request_to_json(&view);
-
-	if (!json || json_object_update(json, (json_t *)changes) < 0) {
+	r = json ? json_object_update(json, (json_t *)changes) : -1;
+	/* a running job gives up nodes; what it needs where it is queued again is as before */
+	if (r == 0 && !job_is_pending(job))
+		r = view.nodelist
+			? json_object_set_new(json, "nodelist", json_string(view.nodelist))
+			: (json_object_del(json, "nodelist"), 0);
+	if (r < 0) {
 		json_decref(json);
 		return err_set(err, -ENOMEM, "change job %u", job->record.job_id);
 	}
@@ -65,6 +70,11 @@ static int merge_request(const struct job *job, const json_t *changes,
 	json_decref(json);
 	if (r < 0)
 		return r;
+	r = request_check_texts(ret_request, err);
+	if (r < 0) {
+		request_clear(ret_request);
+		return r;
+	}
 	if (request_share(ret_request) < 0) {
 		request_clear(ret_request);
 		return err_set(err, -ENOMEM, "change job %u", job->record.job_id);
@@ -110,11 +120,32 @@ static int update_pending(struct engine *e, struct job *job, struct job_request 
 	return 0;
 }
 
-static int drop_nodes(struct engine *e, struct job *job, const char *text, struct err *err)
+/* Of the nodes that a job had, those that it has no more: its processes there are to end, and until
+ * then nobody else gets them. */
+static void leave_nodes(struct engine *e, struct job *job, const bitstr_t *before)
 {
-	bitstr_t *keep;
+	const struct engine_runner *runner = e->options.runner;
+	bitstr_t *left = bit_copy(before);
 	bitoff_t i = 0;
-	int r = 0;
+
+	bit_and_not(left, job->record.node_bitmap);
+	for (; (i = bit_ffs_from_bit(left, i)) >= 0; i++) {
+		if (!job->launched || !runner->leave ||
+			!runner->leave(job, (uint32_t)i, e->options.runner_data))
+			bit_clear(left, i);
+	}
+	nodes_begin_completing(e, left);
+	if (job->leaving_nodes)
+		bit_or(job->leaving_nodes, left);
+	else if (bit_ffs(left) >= 0)
+		job->leaving_nodes = bit_copy(left);
+	bit_free(left);
+}
+
+static int parse_kept_nodes(
+	const struct job *job, const char *text, bitstr_t **ret_keep, struct err *err)
+{
+	bitstr_t *keep = NULL;
 
 	if (nodes_parse(text, &keep) < 0 || !bit_super_set(keep, job->record.node_bitmap) ||
 		bit_set_count(keep) == 0) {
@@ -123,14 +154,36 @@ static int drop_nodes(struct engine *e, struct job *job, const char *text, struc
 			"nodelist=%.200s: it must be some of the job's nodes, which are %s", text,
 			job->record.nodes);
 	}
+	if (job->request.script && !bit_test(keep, job->batch_node)) {
+		bit_free(keep);
+		return err_set_text(err, -EINVAL,
+			"nodelist=%.200s: the job's script is on node %s, which it can't give up",
+			text, node_record_table_ptr[job->batch_node].name);
+	}
+	*ret_keep = keep;
+	return 0;
+}
+
+static int drop_nodes(struct engine *e, struct job *job, const char *text, struct err *err)
+{
+	bitstr_t *keep = NULL, *before;
+	bitoff_t i = 0;
+	int r = parse_kept_nodes(job, text, &keep, err);
+
+	if (r < 0)
+		return r;
+	before = bit_copy(job->record.node_bitmap);
 	nodes_remove_job(e, job);
-	bit_not(keep);
-	bit_and(keep, job->record.node_bitmap);
-	for (; r == 0 && (i = bit_ffs_from_bit(keep, i)) >= 0; i++)
-		r = select_job_resized(e->select, &job->record, &node_record_table_ptr[i], err);
-	bit_free(keep);
+	for (; r == 0 && (i = bit_ffs_from_bit(before, i)) >= 0; i++) {
+		if (!bit_test(keep, i))
+			r = select_job_resized(
+				e->select, &job->record, &node_record_table_ptr[i], err);
+	}
 	job_give(job);
 	nodes_add_job(e, job);
+	leave_nodes(e, job, before);
+	bit_free(before);
+	bit_free(keep);
 	engine_want_pass(e);
 	return r;
 }
@@ -214,6 +267,11 @@ int engine_expand(struct engine *e, struct job *from, struct job *to, struct err
 			"job %u can't be given what job %u has: both must run, of one user and in "
 			"one partition",
 			to->record.job_id, from->record.job_id);
+	if (to->leaving_nodes && bit_overlap_any(to->leaving_nodes, from->record.node_bitmap))
+		return err_set_text(err, -EBUSY,
+			"job %u can't be given what job %u has: its own processes are still ending "
+			"there; try again",
+			to->record.job_id, from->record.job_id);
 	nodes_remove_job(e, from);
 	nodes_remove_job(e, to);
 	r = select_job_expand(e->select, &from->record, &to->record, err);
@@ -227,6 +285,8 @@ int engine_expand(struct engine *e, struct job *from, struct job *to, struct err
 	nodes_add_job(e, to);
 	job_changed(e, to);
 	job_terminate(e, from, JOB_CANCELLED);
+	if (to->launched && e->options.runner->grow)
+		e->options.runner->grow(to, e->options.runner_data);
 	return 0;
 }
 
@@ -254,7 +314,8 @@ static void apply_node_states(struct engine *e, const struct conf *now)
 			    (node->state & NODE_STATE_BASE) == NODE_STATE_DOWN ? NODE_CHANGE_DOWN
 				    : node->state & NODE_STATE_DRAIN           ? NODE_CHANGE_DRAIN
 									       : NODE_CHANGE_RESUME,
-			    node->reason ? node->reason : "configured so", &err) < 0)
+			    node->reason ? node->reason : "configured so", e->options.uid,
+			    &err) < 0)
 			log_error(e->log, "%s", err.text);
 	}
 }

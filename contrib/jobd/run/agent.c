@@ -358,6 +358,19 @@ static void close_channels(struct agent *a)
 
 static void agent_adopt(struct agent *a);
 
+/* Of an agent that could not write its result, as on a full disk: it exits as its step did. */
+static bool take_exit_code(struct agent *a)
+{
+	if (a->remote || a->exit_code < 0 || a->exit_code == STATUS_FAILED)
+		return false;
+	log_warning(a->job->run->options.log,
+		"job %u: its agent on node %s has left no result in '%s': its exit status, %d, is "
+		"taken",
+		a->job->id, a->node->name, a->job->run->dir, a->exit_code);
+	a->status = a->exit_code > 128 ? a->exit_code - 128 : W_EXITCODE(a->exit_code, 0);
+	return true;
+}
+
 void agent_take_end(struct agent *a)
 {
 	struct pidref process = PIDREF_INIT;
@@ -387,6 +400,10 @@ void agent_take_end(struct agent *a)
 		run_want_work(a->job);
 		return;
 	}
+	if (had_spec && take_exit_code(a)) {
+		agent_ended(a);
+		return;
+	}
 	if (!a->lost) {
 		read_reason(a);
 		a->users_fault = is_users_fault(a->why);
@@ -398,12 +415,15 @@ void agent_take_end(struct agent *a)
 static void on_exit_fd(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct agent *a = w->data;
-	siginfo_t info;
+	siginfo_t info = {0};
 
 	assert(a);
 	ev_io_stop(loop_of(a), &a->exit_io);
+	a->exit_code = -1;
 	/* Not a child of this jobd, or taken by the loop's own handler: its result has all. */
-	(void)waitid(P_PIDFD, (id_t)a->process.fd, &info, WEXITED | WNOHANG);
+	if (waitid(P_PIDFD, (id_t)a->process.fd, &info, WEXITED | WNOHANG) == 0 &&
+		info.si_code == CLD_EXITED)
+		a->exit_code = info.si_status;
 	pidref_close(&a->process);
 	agent_take_end(a);
 }
@@ -526,14 +546,30 @@ int agent_spawn(struct agent *a, struct err *err)
 {
 	int r = make_spec(a, err);
 
+	a->lost = a->stored = a->found = false;
+	a->users_fault = r == -EINVAL;
 	if (r < 0)
 		return r;
-	a->lost = a->users_fault = a->stored = a->found = false;
 	r = agent_execute(a, false);
 	if (r < 0)
 		return err_set(err, r, "start '%s'", a->job->run->stepd);
 	a->state = AGENT_WAITS;
 	return 0;
+}
+
+static bool should_stand(const struct run_job *j)
+{
+	if (j->change != CHANGE_NONE)
+		return (j->change == CHANGE_SUSPEND) != j->taken_back;
+	return j->job && (j->job->record.job_state & JOB_STATE_BASE) == JOB_SUSPENDED;
+}
+
+void agent_settle(struct agent *a)
+{
+	if (a->leaves || (a->job->ending && !a->batch))
+		calls_add(a, CALL_TERMINATE, 0);
+	else
+		run_change_agent(a, should_stand(a->job));
 }
 
 static void agent_adopt(struct agent *a)
@@ -556,6 +592,7 @@ static void agent_adopt(struct agent *a)
 	}
 	if (agent_store(a, &err) < 0)
 		log_warning(a->job->run->options.log, "%s, ignoring", err.text);
+	agent_settle(a);
 }
 
 int agent_store(struct agent *a, struct err *err)

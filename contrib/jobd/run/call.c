@@ -156,6 +156,15 @@ static void on_reply(struct agent *a)
 	call_end(a, is_gone(r) ? -ESRCH : r, error.text);
 }
 
+/* Of SetLimits: free() it; NULL: no memory. */
+static char *limits_parameters(const struct agent *a)
+{
+	json_auto_t *doc =
+		json_pack("{s:o, s:b}", "limits", spec_make_limits(a), "best_effort", true);
+
+	return doc ? json_dumps(doc, JSON_COMPACT) : NULL;
+}
+
 static int send_call(struct agent *a, const struct call *call, struct stepd_error *error)
 {
 	static const char *const methods[] = {[CALL_SIGNAL] = "Signal",
@@ -163,7 +172,9 @@ static int send_call(struct agent *a, const struct call *call, struct stepd_erro
 		[CALL_SIGNAL_STEPS] = "ListPids",
 		[CALL_SUSPEND] = "Suspend",
 		[CALL_RESUME] = "Resume",
-		[CALL_TERMINATE] = "Terminate"};
+		[CALL_TERMINATE] = "Terminate",
+		[CALL_LIMITS] = "SetLimits"};
+	_cleanup_free_ char *limits = NULL;
 	char name[SIGNALS_NAME_SIZE], parameters[96] = "{}";
 
 	(void)signals_name(call->signal, name, sizeof(name));
@@ -175,7 +186,9 @@ static int send_call(struct agent *a, const struct call *call, struct stepd_erro
 	else if (call->kind == CALL_SIGNAL_SCRIPT)
 		(void)snprintf(parameters, sizeof(parameters),
 			"{\"signal\":\"%s\",\"leader\":true}", name);
-	return stepd_start_call(a->calls.client, methods[call->kind], parameters,
+	else if (call->kind == CALL_LIMITS && !(limits = limits_parameters(a)))
+		return -ENOMEM;
+	return stepd_start_call(a->calls.client, methods[call->kind], limits ?: parameters,
 		call->kind == CALL_SIGNAL_STEPS ? STEPD_CALL_MORE : 0, error);
 }
 
@@ -297,6 +310,20 @@ static void on_command(struct agent *a)
 		call_end(a, -EIO, "stepctl has failed there; the node's log has its reason");
 }
 
+/* On another host there is one: of memory. */
+static int limits_words(const struct agent *a, struct strv *words)
+{
+	json_auto_t *limits = spec_make_limits(a);
+	int64_t bytes = json_get_int(limits, "memory_max_bytes", 0);
+
+	if (!limits)
+		return -ENOMEM;
+	if (bytes == 0)
+		return 0;
+	return strv_add(words, "--limits=best-effort") |
+		strv_addf(words, "--mem=%lld", (long long)bytes);
+}
+
 static int command_words(const struct agent *a, const struct call *call, struct strv *words)
 {
 	static const char *const verbs[] = {[CALL_SIGNAL] = "signal",
@@ -304,7 +331,8 @@ static int command_words(const struct agent *a, const struct call *call, struct 
 		[CALL_SIGNAL_STEPS] = "signal", /* not of a launcher's, whose steps are elsewhere */
 		[CALL_SUSPEND] = "suspend",
 		[CALL_RESUME] = "resume",
-		[CALL_TERMINATE] = "terminate"};
+		[CALL_TERMINATE] = "terminate",
+		[CALL_LIMITS] = "set-limits"};
 	_cleanup_free_ char *step = agent_step_name(a);
 	char name[SIGNALS_NAME_SIZE];
 	int r = strv_add(words, a->job->run->stepctl);
@@ -315,6 +343,8 @@ static int command_words(const struct agent *a, const struct call *call, struct 
 	if (call->kind == CALL_SIGNAL || call->kind == CALL_SIGNAL_SCRIPT)
 		r |= strv_add(words, "-s") |
 			strv_add(words, signals_name(call->signal, name, sizeof(name)));
+	if (call->kind == CALL_LIMITS)
+		r |= limits_words(a, words);
 	return step ? r | strv_add(words, step) : -ENOMEM;
 }
 

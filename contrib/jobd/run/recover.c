@@ -84,7 +84,9 @@ static void recover_agent(struct agent *a, const json_t *rows)
 	if (!find_row(rows, a, &row)) {
 		/* It never got its spec; unless the store lost that, as it may when the machine
 		 * stops. */
-		if (a->job->job->last_start_time < boot_time())
+		if (a->leaves)
+			a->state = AGENT_ENDED;
+		else if (a->job->job->last_start_time < boot_time())
 			lose_agent(a);
 		return;
 	}
@@ -102,16 +104,6 @@ static void recover_agent(struct agent *a, const json_t *rows)
 	}
 }
 
-/* A suspension may have been under way. */
-static void settle_agent(struct agent *a)
-{
-	const uint32_t state = a->job->job->record.job_state;
-
-	if (a->state != AGENT_RUNNING)
-		return;
-	run_change_agent(a, (state & JOB_STATE_BASE) == JOB_SUSPENDED);
-}
-
 static int recover_job(struct run *run, struct job *job, const json_t *rows, struct err *err)
 {
 	struct run_job *j = run_job_new(run, job, err);
@@ -120,8 +112,11 @@ static int recover_job(struct run *run, struct job *job, const json_t *rows, str
 	if (!j)
 		return -ENOMEM;
 	for (i = 0; i < j->count; i++) {
-		recover_agent(&j->agents[i], rows);
-		settle_agent(&j->agents[i]);
+		recover_agent(j->agents[i], rows);
+		if (j->agents[i]->state == AGENT_RUNNING)
+			agent_settle(j->agents[i]);
+		else if (j->agents[i]->leaves && j->agents[i]->state == AGENT_NONE)
+			j->agents[i]->state = AGENT_ENDED;
 	}
 	run_want_work(j);
 	return 0;

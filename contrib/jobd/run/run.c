@@ -6,12 +6,16 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "contrib/jobd/run/run_impl.h"
 #include "stepd/base/err.h"
 #include "stepd/base/fs.h"
 #include "stepd/state/steps.h"
+
+#define SPACE_LEAST (1u << 20) /* bytes for a result, a log, and what the store writes meanwhile   \
+				*/
 
 /* ---- jobs --------------------------------------------------------------------------------------
  */
@@ -21,54 +25,101 @@ bool run_is_remote(const struct run *run, const node_record_t *node)
 	return run->options.launcher && strcmp(node->name, run->host) != 0;
 }
 
+static struct agent *agent_free(struct agent *a)
+{
+	if (a)
+		agent_clear(a);
+	free(a);
+	return NULL;
+}
+
 static void run_job_free(struct run_job *j)
 {
 	uint32_t i;
 
 	for (i = 0; i < j->count; i++)
-		agent_clear(&j->agents[i]);
+		(void)agent_free(j->agents[i]);
 	free(j->agents);
 	free(j);
 }
 
-static void agent_init(struct agent *a, struct run_job *j, uint32_t index, int node)
+/* NULL: no memory. */
+static struct agent *add_agent(struct run_job *j, bitoff_t node)
 {
+	struct agent **grown = reallocarray(j->agents, j->count + 1, sizeof(*grown));
+	struct agent *a = grown ? calloc(1, sizeof(*a)) : NULL;
+
+	if (grown)
+		j->agents = grown;
+	if (!a)
+		return NULL;
 	*a = (struct agent){.job = j,
 		.node = &node_record_table_ptr[node],
-		.index = index,
-		.batch = index == 0 && j->job->request.script,
+		.batch = j->count == 0 && j->job->request.script,
 		.process = PIDREF_INIT,
 		.ready_fd = -1,
-		.spec_fd = -1};
+		.spec_fd = -1,
+		.exit_code = -1};
 	a->remote = run_is_remote(j->run, a->node);
 	calls_init(&a->calls, a);
+	j->agents[j->count++] = a;
+	return a;
+}
+
+static struct agent *find_agent(const struct run_job *j, bitoff_t node)
+{
+	uint32_t i;
+
+	for (i = 0; i < j->count; i++) {
+		if (j->agents[i]->node->index == (uint32_t)node)
+			return j->agents[i];
+	}
+	return NULL;
+}
+
+/* For nodes that have none; that of the script, which is of the first one, comes before. */
+static int add_agents(struct run_job *j, const bitstr_t *nodes, bool leaves)
+{
+	struct agent *a;
+	bitoff_t i = 0;
+
+	for (; nodes && (i = bit_ffs_from_bit(nodes, i)) >= 0; i++) {
+		if (find_agent(j, i))
+			continue;
+		a = add_agent(j, i);
+		if (!a)
+			return -ENOMEM;
+		a->leaves = leaves;
+	}
+	return 0;
 }
 
 struct run_job *run_job_new(struct run *run, struct job *job, struct err *err)
 {
-	const job_resources_t *res = job->record.job_resrcs;
 	const struct job *first = engine_get_component(job, 0);
 	struct run_job *j = calloc(1, sizeof(*j));
-	bitoff_t node = -1;
-	uint32_t i;
+	int r = j ? 0 : -ENOMEM;
 
-	if (!j)
-		return NULL;
-	j->agents = calloc(res->nhosts, sizeof(*j->agents));
-	if (!j->agents) {
-		free(j);
-		(void)err_set(err, -ENOMEM, "start job %u", job->record.job_id);
-		return NULL;
+	if (r == 0) {
+		j->run = run;
+		j->job = job;
+		j->id = job->record.job_id;
+		j->restarts = job->restarts;
+		j->status = SIGTERM; /* of one that is ended before it began */
 	}
-	j->run = run;
-	j->job = job;
-	j->id = job->record.job_id;
-	j->restarts = job->restarts;
-	j->status = SIGTERM; /* of one that is ended before it began */
-	j->count = first && first->request.script ? res->nhosts : 0;
-	for (i = 0; i < j->count; i++) {
-		node = bit_ffs_from_bit(res->node_bitmap, node + 1);
-		agent_init(&j->agents[i], j, i, (int)node);
+	if (r == 0 && first && first->request.script) {
+		if (!add_agent(j, job->batch_node))
+			r = -ENOMEM;
+		if (r == 0)
+			r = add_agents(j, job->record.job_resrcs->node_bitmap, false);
+		if (r == 0)
+			r = add_agents(j, job->leaving_nodes, true);
+	}
+	if (r < 0) {
+		if (j)
+			run_job_free(j);
+		(void)err_set(err, r, "start job %u", job->record.job_id);
+		return NULL;
 	}
 	job->runner_data = j;
 	return j;
@@ -98,6 +149,12 @@ void run_want_work(struct run_job *j)
 static bool is_alive(const struct agent *a)
 {
 	return a->state == AGENT_STARTING || a->state == AGENT_RUNNING;
+}
+
+/* It is, on a node that the job has. */
+static bool is_present(const struct agent *a)
+{
+	return is_alive(a) && !a->leaves;
 }
 
 static bool is_completing(const struct run_job *j)
@@ -150,13 +207,13 @@ static void on_signal(struct job *job, int signal, enum job_signal_target target
 	if (is_completing(j) && signal == SIGKILL && !job->request.script)
 		job_end_steps(j);
 	if (is_completing(j) && (signal == SIGTERM || signal == SIGKILL)) {
-		for (i = 0; i < j->count && !is_alive(&j->agents[i]); i++)
+		for (i = 0; i < j->count && !is_alive(j->agents[i]); i++)
 			;
 		j->ending = j->ending || i == j->count; /* nothing to be waited for */
 		run_want_work(j);
 	}
 	for (i = 0; i < j->count; i++) {
-		struct agent *a = &j->agents[i];
+		struct agent *a = j->agents[i];
 
 		if (!is_alive(a) || (!a->batch && target == JOB_SIGNAL_BATCH))
 			continue;
@@ -187,8 +244,8 @@ static void begin_change(struct run_job *j, enum change change)
 	j->taken_back = false;
 	j->change_error = 0;
 	for (i = 0; i < j->count; i++) {
-		if (is_alive(&j->agents[i]))
-			run_change_agent(&j->agents[i], change == CHANGE_SUSPEND);
+		if (is_present(j->agents[i]))
+			run_change_agent(j->agents[i], change == CHANGE_SUSPEND);
 	}
 	run_want_work(j);
 }
@@ -201,6 +258,59 @@ static void on_suspend(struct job *job, _unused_ void *userdata)
 static void on_resume(struct job *job, _unused_ void *userdata)
 {
 	begin_change(job->runner_data, CHANGE_RESUME);
+}
+
+static void update_limits(struct run_job *j)
+{
+	uint32_t i;
+
+	for (i = 0; i < j->count; i++) {
+		json_auto_t *limits =
+			is_present(j->agents[i]) ? spec_make_limits(j->agents[i]) : NULL;
+
+		if (json_object_size(limits) > 0)
+			calls_add(j->agents[i], CALL_LIMITS, 0);
+	}
+}
+
+/* Agents that are missing are started as those of a new job. */
+static void on_grow(struct job *job, _unused_ void *userdata)
+{
+	struct run_job *j = job->runner_data;
+
+	if (!j || j->count == 0)
+		return;
+	if (add_agents(j, job->record.job_resrcs->node_bitmap, false) < 0)
+		log_error(j->run->options.log,
+			"job %u: there is no memory for agents of nodes that it got, ignoring",
+			j->id);
+	update_limits(j);
+	j->begun = false;
+	run_want_work(j);
+}
+
+static void agent_leave(struct agent *a)
+{
+	a->leaves = true;
+	if (is_alive(a))
+		calls_add(a, CALL_TERMINATE, 0);
+	else if (a->state == AGENT_WAITS)
+		agent_refuse_spec(a);
+	else
+		a->state = AGENT_ENDED;
+}
+
+static bool on_leave(struct job *job, uint32_t node, _unused_ void *userdata)
+{
+	struct run_job *j = job->runner_data;
+	struct agent *a = j ? find_agent(j, node) : NULL;
+
+	if (!a)
+		return false;
+	agent_leave(a);
+	update_limits(j);
+	run_want_work(j);
+	return true;
 }
 
 /* The engine may be within a call of on_work(): memory goes later. Files go when the store has the
@@ -224,6 +334,8 @@ const struct engine_runner run_functions = {
 	.signal = on_signal,
 	.suspend = on_suspend,
 	.resume = on_resume,
+	.grow = on_grow,
+	.leave = on_leave,
 	.forget = on_forget,
 };
 
@@ -237,7 +349,8 @@ void run_call_ended(struct agent *a, const struct call *call, int r, const char 
 		[CALL_SIGNAL_STEPS] = "signalled",
 		[CALL_SUSPEND] = "suspended",
 		[CALL_RESUME] = "resumed",
-		[CALL_TERMINATE] = "ended"};
+		[CALL_TERMINATE] = "ended",
+		[CALL_LIMITS] = "given other limits"};
 	struct run_job *j = a->job;
 
 	/* It, or the process to be signalled, has just ended. */
@@ -268,24 +381,52 @@ static void agent_fail(struct agent *a, const char *why)
 		a->state = AGENT_ENDED;
 }
 
+/* Something that jobd lacks, not the node. */
+static bool is_own_want(int r)
+{
+	return r == -ENOSPC || r == -EDQUOT || r == -EROFS || r == -ENOMEM || r == -EAGAIN ||
+		r == -EMFILE || r == -ENFILE;
+}
+
+/* A step whose result could not be written would be taken for lost. */
+static int check_space(const struct run *run, struct err *err)
+{
+	struct statvfs fs;
+
+	if (fstatvfs(run->dir_fd, &fs) < 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= SPACE_LEAST)
+		return 0;
+	return err_set_text(err, -ENOSPC,
+		"the file system of '%s' has less than %u KiB left: make space there", run->dir,
+		SPACE_LEAST >> 10);
+}
+
+static int start_agent(struct agent *a, struct err *err)
+{
+	int r = check_space(a->job->run, err);
+
+	return r < 0 ? r : agent_spawn(a, err);
+}
+
 /* Those that are not there yet: all of a new job. */
 static void job_spawn(struct run_job *j)
 {
 	struct err err = ERR_INIT;
 	uint32_t i;
+	int r;
 
 	j->begun = true;
-	j->ending = j->ending || (j->count && j->agents[0].state == AGENT_ENDED) ||
-		(is_completing(j) && j->count && j->agents[0].state == AGENT_NONE);
+	j->ending = j->ending || (j->count && j->agents[0]->state == AGENT_ENDED) ||
+		(is_completing(j) && j->count && j->agents[0]->state == AGENT_NONE);
 	for (i = 0; i < j->count; i++) {
-		struct agent *a = &j->agents[i];
+		struct agent *a = j->agents[i];
 
 		if (a->state != AGENT_NONE)
 			continue;
 		if (j->ending) {
 			a->state = AGENT_ENDED; /* see_ends() ends those that were found again */
 			a->status = j->status;
-		} else if (agent_spawn(a, &err) < 0) {
+		} else if ((r = start_agent(a, &err)) < 0) {
+			j->refused = j->refused || is_own_want(r);
 			agent_fail(a, err.text);
 			j->ending = true;
 		}
@@ -300,8 +441,8 @@ static int store_agents(struct run_job *list, struct err *err)
 
 	for (j = list; j && r == 0; j = j->next_work) {
 		for (i = 0; i < j->count && r == 0; i++) {
-			if (j->agents[i].state == AGENT_WAITS && !j->agents[i].stored)
-				r = agent_store(&j->agents[i], err);
+			if (j->agents[i]->state == AGENT_WAITS && !j->agents[i]->stored)
+				r = agent_store(j->agents[i], err);
 		}
 	}
 	return r;
@@ -314,8 +455,10 @@ static void fail_unstored(struct run_job *list, const char *why)
 
 	for (j = list; j; j = j->next_work) {
 		for (i = 0; i < j->count; i++) {
-			if (j->agents[i].state == AGENT_WAITS)
-				agent_fail(&j->agents[i], why);
+			if (j->agents[i]->state != AGENT_WAITS)
+				continue;
+			j->refused = true;
+			agent_fail(j->agents[i], why);
 		}
 	}
 }
@@ -351,7 +494,7 @@ static bool components_are_ready(const struct run_job *j)
 		if (!other || !other->begun)
 			return false;
 		for (k = 0; k < other->count; k++) {
-			if (other->agents[k].state != AGENT_RUNNING)
+			if (other->agents[k]->state != AGENT_RUNNING && !other->agents[k]->leaves)
 				return false;
 		}
 	}
@@ -364,7 +507,7 @@ static void wake_script(const struct run_job *j)
 	const struct job *first = j->job ? engine_get_component(j->job, 0) : NULL;
 	struct run_job *other = first && first != j->job ? first->runner_data : NULL;
 
-	if (other && other->count && other->agents[0].state == AGENT_WAITS)
+	if (other && other->count && other->agents[0]->state == AGENT_WAITS)
 		run_want_work(other);
 }
 
@@ -375,14 +518,14 @@ static void send_specs(struct run_job *j)
 	uint32_t i;
 
 	for (i = j->count; i-- > 0;) {
-		struct agent *a = &j->agents[i];
+		struct agent *a = j->agents[i];
 
 		if (a->state == AGENT_WAITS && (j->ending || a->lost))
 			agent_refuse_spec(a);
 		else if (a->state == AGENT_WAITS &&
 			(!a->batch || (ready && components_are_ready(j))))
 			agent_send_spec(a);
-		ready = ready && a->state == AGENT_RUNNING;
+		ready = ready && (a->state == AGENT_RUNNING || a->leaves);
 	}
 }
 
@@ -396,8 +539,8 @@ static void job_end_steps(struct run_job *j)
 
 	j->ending = true;
 	for (i = 0; i < j->count; i++) {
-		if (!j->agents[i].batch && is_alive(&j->agents[i]))
-			calls_add(&j->agents[i], CALL_TERMINATE, 0);
+		if (!j->agents[i]->batch && is_present(j->agents[i]))
+			calls_add(j->agents[i], CALL_TERMINATE, 0);
 	}
 	send_specs(j);
 }
@@ -411,7 +554,10 @@ static void report_failure(struct run_job *j, const struct agent *a)
 	if (is_completing(j) || known)
 		return;
 	j->run->reported = true;
-	engine_node_failed(j->run->engine, j->job, a->node->index, why);
+	if (j->refused)
+		engine_job_refused(j->run->engine, j->job, why);
+	else
+		engine_node_failed(j->run->engine, j->job, a->node->index, why);
 }
 
 static void script_ended(struct run_job *j, const struct agent *a)
@@ -422,9 +568,17 @@ static void script_ended(struct run_job *j, const struct agent *a)
 	}
 	j->status = a->lost ? W_EXITCODE(EXIT_FAILURE, 0) : a->status;
 	j->out_of_memory = a->out_of_memory;
-	if (a->lost)
+	if (a->lost) {
 		log_info(j->run->options.log, "job %u could not begin: %s", j->id, a->why);
+		engine_job_describe(j->job, a->why);
+	}
 	job_end_steps(j);
+}
+
+static void report_left(struct run_job *j, const struct agent *a)
+{
+	j->run->reported = true;
+	engine_node_left(j->run->engine, j->job, a->node->index);
 }
 
 static void see_ends(struct run_job *j)
@@ -432,12 +586,14 @@ static void see_ends(struct run_job *j)
 	uint32_t i;
 
 	for (i = 0; i < j->count && j->job; i++) {
-		struct agent *a = &j->agents[i];
+		struct agent *a = j->agents[i];
 
 		if (a->state != AGENT_ENDED || a->seen)
 			continue;
 		a->seen = true;
-		if (a->batch)
+		if (a->leaves)
+			report_left(j, a);
+		else if (a->batch)
 			script_ended(j, a);
 		else if (!j->ending || a->lost)
 			report_failure(j, a);
@@ -448,7 +604,7 @@ static void report_end(struct run_job *j)
 {
 	uint32_t i;
 
-	for (i = 0; i < j->count && j->agents[i].state == AGENT_ENDED; i++)
+	for (i = 0; i < j->count && j->agents[i]->state == AGENT_ENDED; i++)
 		;
 	if (i < j->count || !j->ending || j->ended)
 		return;
@@ -468,9 +624,9 @@ static void take_back(struct run_job *j)
 
 	j->taken_back = true;
 	for (i = 0; i < j->count; i++) {
-		struct agent *a = &j->agents[i];
+		struct agent *a = j->agents[i];
 
-		if (is_alive(a) && a->stands == suspended)
+		if (is_present(a) && a->stands == suspended)
 			run_change_agent(a, !suspended);
 	}
 }
@@ -479,7 +635,7 @@ static bool is_changing(const struct run_job *j)
 {
 	uint32_t i;
 
-	for (i = 0; i < j->count && j->agents[i].changes == 0; i++)
+	for (i = 0; i < j->count && (j->agents[i]->changes == 0 || j->agents[i]->leaves); i++)
 		;
 	return i < j->count;
 }
@@ -532,7 +688,7 @@ static void clear_forgotten(struct run *run, bool all)
 		}
 		*place = j->next_forgotten;
 		for (i = 0; j->ended && i < j->count; i++)
-			agent_remove_files(&j->agents[i]);
+			agent_remove_files(j->agents[i]);
 		run_job_free(j);
 	}
 }

@@ -58,6 +58,7 @@ enum call_kind {
 	CALL_SUSPEND,
 	CALL_RESUME,
 	CALL_TERMINATE,
+	CALL_LIMITS, /* those that the job has on the node now */
 };
 
 struct call {
@@ -93,8 +94,8 @@ enum agent_state {
 struct agent {
 	struct run_job *job;
 	const node_record_t *node;
-	uint32_t index;       /* of the node in the job */
 	bool batch, remote;   /* remote: the process is that of the launcher */
+	bool leaves;          /* the job has given up the node: it is to end */
 	bool stands;          /* its processes do: suspended */
 	bool adopted, stored; /* stored: its pid is */
 	bool found;           /* after a restart, and it may not have got its spec */
@@ -106,6 +107,7 @@ struct agent {
 	struct calls calls;
 	unsigned changes;       /* calls that suspend or resume it, and have not ended */
 	bool seen;              /* its end */
+	int exit_code;          /* of its process, where that was a child of this one; else -1 */
 	int status;             /* as wait(2) has it, of the script */
 	bool out_of_memory;     /* likewise */
 	bool lost, users_fault; /* it has no result, or could not start its step */
@@ -125,11 +127,12 @@ struct run_job {
 	uint32_t id, restarts;
 	struct run_job *next_work, *next_forgotten;
 	bool has_work;
-	bool begun;         /* its agents were started */
-	bool ending, ended; /* nothing is started any more; no agent is left */
-	int status;         /* as wait(2) has it */
-	bool out_of_memory; /* the kernel has killed a process of its step for that */
-	struct agent *agents;
+	bool begun;            /* its agents were started */
+	bool ending, ended;    /* nothing is started any more; no agent is left */
+	bool refused;          /* it could not be started, and no node is to blame */
+	int status;            /* as wait(2) has it */
+	bool out_of_memory;    /* the kernel has killed a process of its step for that */
+	struct agent **agents; /* that of its script is the first one */
 	uint32_t count;
 	enum change change;
 	bool taken_back; /* one agent has refused it: the others become as before */
@@ -142,7 +145,7 @@ void run_want_work(struct run_job *j);
 /* Whether a node is reached by the launcher. */
 bool run_is_remote(const struct run *run, const node_record_t *node);
 
-/* NULL: no memory. */
+/* With an agent for each of its nodes, and each that it gives up. NULL: no memory. */
 struct run_job *run_job_new(struct run *run, struct job *job, struct err *err);
 
 /* A call that suspends or resumes it. */
@@ -181,6 +184,10 @@ void agent_refuse_spec(struct agent *a);
  * read, or another agent takes its step over. */
 void agent_watch(struct agent *a);
 void agent_take_end(struct agent *a);
+
+/* Its step is to stand still or not, or to end, as the job has it: calls for that may have been
+ * lost with the agent, or the jobd, before. */
+void agent_settle(struct agent *a);
 
 /* Its step's directory is there, and what has it: 1, with the agent's process if that lives (else
  * unset); 0: there is none. */
@@ -221,6 +228,9 @@ void calls_clear(struct agent *a);
 
 /* A new reference. NULL: err has the reason. */
 json_t *spec_make(const struct agent *a, struct err *err);
+
+/* The member "limits" of it, which may be empty; NULL: no memory. */
+json_t *spec_make_limits(const struct agent *a);
 
 /* This machine's CPUs and controllers, for specs. */
 int spec_probe(struct run *run, struct err *err) _must_check_;

@@ -7,15 +7,17 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "contrib/jobd/run/machine.h"
 #include "contrib/jobd/run/run_impl.h"
+#include "stepd/base/base64.h"
 #include "stepd/base/err.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 
-#define CONTROLLERS_MAX 4096
-#define BYTES_PER_MB    (UINT64_C(1) << 20)
-#define MARKED_SIZE     (UINT16_MAX + 1u) /* more CPUs than there are */
-#define PAD_MAX         10u /* digits of a number in a file's name, as Slurm and stepd have it */
+#define CPUS_TEXT_MAX 4096
+#define BYTES_PER_MB  (UINT64_C(1) << 20)
+#define MARKED_SIZE   (UINT16_MAX + 1u) /* more CPUs than there are */
+#define PAD_MAX       10u /* digits of a number in a file's name, as Slurm and stepd have it */
 
 /* ---- the machine -------------------------------------------------------------------------------
  */
@@ -23,19 +25,6 @@
 struct machine_cpu {
 	uint32_t package, core, cpu;
 };
-
-static uint32_t read_topology(uint32_t cpu, const char *name)
-{
-	char path[96];
-	_cleanup_free_ char *text = NULL;
-	uint32_t n = 0;
-
-	(void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/%s", cpu, name);
-	if (fs_read(AT_FDCWD, path, 64, &text, NULL) < 0)
-		return 0;
-	text[strcspn(text, "\n")] = '\0';
-	return parse_u32(text, 0, UINT32_MAX, &n) < 0 ? 0 : n;
-}
 
 static int compare_cpus(const void *x, const void *y)
 {
@@ -60,8 +49,8 @@ static int add_cpu(uint32_t n, void *userdata)
 	if (array_reserve(cpus->v, cpus->capacity, cpus->n + 1) < 0)
 		return -ENOMEM;
 	cpus->v[cpus->n++] =
-		(struct machine_cpu){.package = read_topology(n, "physical_package_id"),
-			.core = read_topology(n, "core_id"),
+		(struct machine_cpu){.package = machine_read_topology(n, "physical_package_id", 0),
+			.core = machine_read_topology(n, "core_id", 0),
 			.cpu = n};
 	return 0;
 }
@@ -72,7 +61,7 @@ static int probe_cpus(struct run *run)
 	_cleanup_free_ char *text = NULL;
 	struct machine_cpus cpus = {0};
 	size_t i;
-	int r = fs_read(AT_FDCWD, "/sys/devices/system/cpu/online", CONTROLLERS_MAX, &text, NULL);
+	int r = fs_read(AT_FDCWD, "/sys/devices/system/cpu/online", CPUS_TEXT_MAX, &text, NULL);
 
 	if (r == 0) {
 		text[strcspn(text, "\n")] = '\0';
@@ -90,37 +79,6 @@ static int probe_cpus(struct run *run)
 	return r;
 }
 
-static bool has_word(const char *text, const char *word)
-{
-	size_t length = strlen(word);
-
-	for (; text && *text; text += strcspn(text, " \n"), text += strspn(text, " \n")) {
-		if (strcspn(text, " \n") == length && strncmp(text, word, length) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Only for what is logged and chosen here: the agent tries, and has the last word. */
-static void probe_controllers(struct run *run)
-{
-	static const char *const roots[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-	_cleanup_free_ char *text = NULL;
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(roots) && !text; i++) {
-		_cleanup_free_ char *path = NULL;
-
-		if (asprintf(&path, "%s/cgroup.controllers", run->options.cgroup_root ?: roots[i]) <
-			0)
-			return;
-		if (fs_read(AT_FDCWD, path, CONTROLLERS_MAX, &text, NULL) < 0)
-			text = NULL;
-	}
-	run->has_cpuset = has_word(text, "cpuset");
-	run->has_memory = has_word(text, "memory");
-}
-
 int spec_probe(struct run *run, struct err *err)
 {
 	int r = probe_cpus(run);
@@ -131,7 +89,8 @@ int spec_probe(struct run *run, struct err *err)
 		log_warning(run->options.log,
 			"this machine's CPUs can't be listed: jobs are not "
 			"bound to those that they got, ignoring");
-	probe_controllers(run);
+	run->has_cpuset = machine_has_controller(run->options.cgroup_root, "cpuset");
+	run->has_memory = machine_has_controller(run->options.cgroup_root, "memory");
 	if (run->cpus_count && !run->has_cpuset)
 		log_info(run->options.log,
 			"there is no cpuset controller of cgroup v2: the cores of a job are "
@@ -333,13 +292,20 @@ static int set_components(json_t *env, const struct job *job)
 	return r;
 }
 
+/* Where its node is in the arrays of its job. */
+static uint32_t place_of(const struct agent *a)
+{
+	return (uint32_t)bit_set_count_range(
+		a->job->job->record.job_resrcs->node_bitmap, 0, (bitoff_t)a->node->index);
+}
+
 static int set_job(json_t *env, const struct agent *a)
 {
 	const struct job *job = a->job->job;
 	const job_record_t *r = &job->record;
 	int ret = set_component(env, job) | set_components(env, job);
 
-	ret |= set_number(env, "SLURM_CPUS_ON_NODE", r->job_resrcs->cpus[a->index]);
+	ret |= set_number(env, "SLURM_CPUS_ON_NODE", r->job_resrcs->cpus[place_of(a)]);
 	ret |= set_text(env, "SLURM_SUBMIT_DIR", job->request.work_dir);
 	ret |= set_text(env, "SLURM_SUBMIT_HOST", a->job->run->host);
 	ret |= set_text(env, "SLURM_CLUSTER_NAME", a->job->run->cluster_name ?: "cluster");
@@ -547,8 +513,12 @@ static const struct agent *next_agent(const struct agent *a, uint32_t *component
 		const struct job *one = engine_get_component(job, *component);
 		const struct run_job *j = one ? one->runner_data : NULL;
 
-		if (j && (j == a->job || a->batch) && *index < j->count)
-			return &j->agents[(*index)++];
+		while (j && (j == a->job || a->batch) && *index < j->count) {
+			const struct agent *other = j->agents[(*index)++];
+
+			if (!other->leaves)
+				return other;
+		}
 	}
 	return NULL;
 }
@@ -580,12 +550,22 @@ static int set_memory_limit(json_t *limits, const struct agent *a)
 		const job_resources_t *res = other->job->job->record.job_resrcs;
 
 		if (shares_step(a, other) && res->memory_allocated)
-			sum_mb += res->memory_allocated[other->index];
+			sum_mb += res->memory_allocated[place_of(other)];
 	}
 	if (sum_mb == 0 || sum_mb > INT64_MAX / BYTES_PER_MB)
 		return 0;
 	return json_object_set_new(
 		limits, "memory_max_bytes", json_integer((json_int_t)(sum_mb * BYTES_PER_MB)));
+}
+
+json_t *spec_make_limits(const struct agent *a)
+{
+	json_auto_t *limits = json_object(), *unused = json_object();
+
+	if (!limits || !unused || set_cpus(unused, limits, a) < 0 ||
+		set_memory_limit(limits, a) < 0)
+		return NULL;
+	return json_incref(limits);
 }
 
 static int set_limits(json_t *doc, const struct agent *a)
@@ -604,6 +584,20 @@ static int set_limits(json_t *doc, const struct agent *a)
 /* ---- the document ------------------------------------------------------------------------------
  */
 
+static int set_script_text(json_t *doc, const char *script)
+{
+	const size_t size = strlen(script);
+	_cleanup_free_ char *coded = NULL;
+
+	if (err_is_utf8(script))
+		return json_object_set_new(doc, "script", json_string(script));
+	coded = malloc(BASE64_SIZE(size) + 1);
+	if (!coded)
+		return -ENOMEM;
+	base64_encode(script, size, coded);
+	return json_object_set_new(doc, "script_base64", json_string(coded));
+}
+
 static int set_script(json_t *doc, const struct agent *a)
 {
 	const struct job_request *q = &a->job->job->request;
@@ -615,7 +609,7 @@ static int set_script(json_t *doc, const struct agent *a)
 		r = set_submitted(env, q->env) | set_job(env, a);
 	for (i = 0; r == 0 && q->argv && q->argv[i]; i++)
 		r = json_array_append_new(argv, json_string(q->argv[i]));
-	r |= json_object_set_new(doc, "script", json_string(q->script));
+	r |= set_script_text(doc, q->script);
 	r |= json_object_set_new(doc, "session", json_string("task"));
 	return r | set_streams(doc, a->job->job);
 }
@@ -630,11 +624,14 @@ json_t *spec_make(const struct agent *a, struct err *err)
 		work_dir && *work_dir ? work_dir : "/");
 	int ret = doc ? 0 : -ENOMEM;
 
-	/* Nodes of one machine have their groups beside each other, by these numbers. */
+	if (request_check_texts(&a->job->job->request, err) < 0)
+		return NULL;
+	/* Nodes of one machine have their groups beside each other, by these numbers, which are the
+	 * cluster's: those of a job change when it gets nodes or gives some up. */
 	if (ret == 0 && !a->batch)
 		ret = json_object_update_new(json_object_get(doc, "node"),
-			json_pack("{s:I, s:I}", "id", (json_int_t)a->index, "count",
-				(json_int_t)a->job->count));
+			json_pack("{s:I, s:I}", "id", (json_int_t)a->node->index, "count",
+				(json_int_t)node_record_count));
 	if (ret == 0 && r->name && *r->name)
 		ret = json_object_set_new(doc, "name", json_string(r->name));
 	if (ret == 0 && a->job->run->options.cgroup_root && !a->remote)

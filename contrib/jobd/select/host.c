@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "contrib/jobd/select/holdings.h"
 #include "contrib/jobd/select/use.h"
 #include "stepd/base/base64.h"
 #include "stepd/base/cleanup.h"
@@ -83,6 +84,8 @@ struct select_functions {
 	int *(*ba_get_dims)(void);
 };
 
+#define DESCRIPTION_SIZE 1024 /* bytes of a job's cell in a table */
+
 /* Each kind of breach is reported once: a plugin that does it does it for each job. */
 enum breach {
 	BREACH_NO_ERRNO,
@@ -98,20 +101,6 @@ enum breach {
 	BREACH_NODEINFO,
 	BREACH_JOBINFO,
 	BREACH_MAX,
-};
-
-struct holder {
-	const job_record_t *job;
-	bool suspended;
-};
-
-/* What the jobs that have begun hold, to see at once what is given twice. */
-struct holdings {
-	struct holder *jobs;
-	size_t count, capacity;
-	uint16_t *core_jobs, *core_alone; /* by core: jobs, and those that share it with nobody */
-	uint16_t *node_jobs, *node_alone; /* by node, of jobs that have all of it */
-	uint64_t *memory;                 /* by node, MB; without that of suspended jobs */
 };
 
 struct select {
@@ -176,17 +165,6 @@ const struct plugin_kind *select_plugin_kind(void)
 		.name = "select", .symbols = symbols, .symbols_count = ARRAY_SIZE(symbols)};
 
 	return &kind;
-}
-
-static void holdings_clear(struct holdings *h)
-{
-	free(h->jobs);
-	free(h->core_jobs);
-	free(h->core_alone);
-	free(h->node_jobs);
-	free(h->node_alone);
-	free(h->memory);
-	*h = (struct holdings){.jobs = NULL};
 }
 
 int select_open(const char *plugin_dir, const char *name, const struct log *log,
@@ -254,132 +232,100 @@ static int failed(struct select *s, int r, const char *function, struct err *err
 
 #define CALL(s, function, ...) (errno = 0, result((s), (s)->call.function(__VA_ARGS__), #function))
 
+/* What has no bearing on the host's state: the plugin's refusal is told, and that is all. */
+static void note(struct select *s, int r, const char *what)
+{
+	if (r < 0)
+		log_warning(s->log, "plugin %s: %s: %s, ignoring", select_get_type(s), what,
+			strerror(-r));
+}
+
 /* ---- beginning and end
  * --------------------------------------------------------------------------- */
 
-static void holdings_make(struct holdings *h)
+/* ---- what is kept of the plugin's -------------------------------------------------------------
+ * The version is before it: a later jobd may have another one. */
+
+typedef int (*pack_fn)(struct select *s, void *info, Buf buffer);
+
+/* free(); NULL: there is nothing, or no memory. */
+static char *pack(struct select *s, pack_fn fn, void *info)
 {
-	const node_record_t *last = &node_record_table_ptr[node_record_count - 1];
-	size_t nodes = (size_t)node_record_count, cores;
+	Buf buf = init_buf(0);
+	_cleanup_free_ char *packed = NULL;
+	char *text = NULL;
+	uint32_t size;
 
-	cores = nodes ? (size_t)last->core_offset + last->tot_cores : 0;
-	holdings_clear(h);
-	h->core_jobs = xmalloc(cores * sizeof(*h->core_jobs));
-	h->core_alone = xmalloc(cores * sizeof(*h->core_alone));
-	h->node_jobs = xmalloc(nodes * sizeof(*h->node_jobs));
-	h->node_alone = xmalloc(nodes * sizeof(*h->node_alone));
-	h->memory = xmalloc(nodes * sizeof(*h->memory));
-}
-
-static void hold_parts(
-	const bitstr_t *parts, uint16_t *jobs, uint16_t *alone, bool is_alone, bool more)
-{
-	uint16_t one = more ? 1 : UINT16_MAX; /* modulo 2^16 */
-	bitoff_t i = 0;
-
-	for (; (i = bit_ffs_from_bit(parts, i)) >= 0; i++) {
-		jobs[i] = (uint16_t)(jobs[i] + one);
-		if (is_alone)
-			alone[i] = (uint16_t)(alone[i] + one);
+	note(s, fn(s, info, buf), "pack what it has");
+	size = get_buf_offset(buf);
+	packed = size ? malloc(BASE64_SIZE(size) + 1) : NULL;
+	if (packed) {
+		base64_encode(get_buf_data(buf), size, packed);
+		if (asprintf(&text, "%u:%s", SELECT_PROTOCOL_VERSION, packed) < 0)
+			text = NULL;
 	}
+	free_buf(buf);
+	return text;
 }
 
-static void hold_memory(struct holdings *h, const job_resources_t *r, bool more)
+/* NULL: it is no such text, or there is no memory. */
+static Buf unpack(const char *text, uint16_t *ret_version)
 {
-	bitoff_t i = 0;
-	uint32_t k = 0;
+	const char *packed = strchr(text, ':');
+	_cleanup_free_ char *version = packed ? strndup(text, (size_t)(packed - text)) : NULL;
+	uint32_t number;
+	ssize_t size;
+	char *data;
 
-	for (; (i = bit_ffs_from_bit(r->node_bitmap, i)) >= 0; i++, k++)
-		h->memory[i] += more ? r->memory_allocated[k] : -r->memory_allocated[k];
-}
-
-static void hold(struct holdings *h, const struct holder *holder, bool more)
-{
-	const job_resources_t *r = holder->job->job_resrcs;
-	bool alone = r->node_req != NODE_CR_AVAILABLE;
-
-	if (r->core_bitmap)
-		hold_parts(r->core_bitmap, h->core_jobs, h->core_alone, alone, more);
-	else
-		hold_parts(r->node_bitmap, h->node_jobs, h->node_alone, alone, more);
-	if (!holder->suspended)
-		hold_memory(h, r, more);
-}
-
-/* Where it is among those that hold something; count: it is not. */
-static size_t find_holder(const struct holdings *h, const job_record_t *job)
-{
-	size_t i;
-
-	for (i = 0; i < h->count && h->jobs[i].job != job; i++)
-		;
-	return i;
-}
-
-static void hold_job(struct holdings *h, const job_record_t *job, bool suspended)
-{
-	struct holder *grown;
-
-	if (!job->job_resrcs || find_holder(h, job) < h->count)
-		return;
-	if (h->count == h->capacity) {
-		h->capacity = h->capacity ? 2 * h->capacity : 64;
-		grown = xmalloc(h->capacity * sizeof(*grown));
-		if (h->count > 0)
-			memcpy(grown, h->jobs, h->count * sizeof(*grown));
-		free(h->jobs);
-		h->jobs = grown;
+	if (!version || parse_u32(version, 1, UINT16_MAX, &number) < 0)
+		return NULL;
+	packed++;
+	data = malloc(strlen(packed) + 1);
+	size = data ? base64_decode(packed, strlen(packed), data) : -ENOMEM;
+	if (size < 0) {
+		free(data);
+		return NULL;
 	}
-	h->jobs[h->count] = (struct holder){.job = job, .suspended = suspended};
-	hold(h, &h->jobs[h->count++], true);
+	*ret_version = (uint16_t)number;
+	return create_buf(data, (uint32_t)size);
 }
 
-static void release_job(struct holdings *h, const job_record_t *job)
+/* ---- what the plugin has of nodes ---------------------------------------------------------------
+ */
+
+static int pack_nodeinfo(struct select *s, void *info, Buf buffer)
 {
-	size_t i = find_holder(h, job);
-
-	if (i == h->count)
-		return;
-	if (job->job_resrcs)
-		hold(h, &h->jobs[i], false);
-	h->jobs[i] = h->jobs[--h->count];
+	return CALL(s, select_nodeinfo_pack, info, buffer, SELECT_PROTOCOL_VERSION);
 }
 
-static void set_suspended(struct holdings *h, const job_record_t *job, bool suspended)
+char *select_nodeinfo_pack(struct select *s, const node_record_t *node)
 {
-	size_t i = find_holder(h, job);
-
-	if (i == h->count || h->jobs[i].suspended == suspended)
-		return;
-	hold(h, &h->jobs[i], false);
-	h->jobs[i].suspended = suspended;
-	hold(h, &h->jobs[i], true);
+	return node->select_nodeinfo ? pack(s, pack_nodeinfo, node->select_nodeinfo) : NULL;
 }
 
-static bool is_suspended(const struct holdings *h, const job_record_t *job)
+static select_nodeinfo_t *unpack_nodeinfo(struct select *s, const char *text)
 {
-	size_t i = find_holder(h, job);
+	select_nodeinfo_t *info = NULL;
+	uint16_t version = 0;
+	Buf buf = unpack(text, &version);
 
-	return i < h->count && h->jobs[i].suspended;
+	if (buf && CALL(s, select_nodeinfo_unpack, &info, buf, version) < 0)
+		info = NULL;
+	if (buf)
+		free_buf(buf);
+	return info;
 }
 
-static int hold_found_job(void *item, void *holdings)
-{
-	const job_record_t *job = item;
-	uint32_t state = job->job_state & JOB_STATE_BASE;
-
-	if (state == JOB_RUNNING || state == JOB_SUSPENDED)
-		hold_job(holdings, job, state == JOB_SUSPENDED);
-	return 0;
-}
-
-static int make_nodeinfos(struct select *s)
+/* Another plugin, or another version of it, may not know what is kept. */
+static int make_nodeinfos(struct select *s, const char *const *kept)
 {
 	int i;
 
 	for (i = 0; i < node_record_count; i++) {
 		node_record_t *node = &node_record_table_ptr[i];
 
+		if (!node->select_nodeinfo && kept && kept[i])
+			node->select_nodeinfo = unpack_nodeinfo(s, kept[i]);
 		if (!node->select_nodeinfo)
 			node->select_nodeinfo = s->call.select_nodeinfo_alloc();
 		if (!node->select_nodeinfo)
@@ -387,6 +333,33 @@ static int make_nodeinfos(struct select *s)
 				s, BREACH_NODEINFO, "select_nodeinfo_alloc", "it returns NULL");
 	}
 	return 0;
+}
+
+/* The nodes as a client would have them, for a plugin that knows their places in a machine with
+ * dimensions; its array of them ends with a 0. */
+static void log_dimensions(struct select *s)
+{
+	node_info_t *nodes = xmalloc((size_t)node_record_count * sizeof(*nodes));
+	node_info_msg_t msg = {.last_update = slurm_now(),
+		.record_count = (uint32_t)node_record_count,
+		.node_array = nodes};
+	const int *dims;
+	int i;
+
+	for (i = 0; i < node_record_count; i++) {
+		const node_record_t *node = &node_record_table_ptr[i];
+
+		nodes[i] = (node_info_t){.name = node->name,
+			.node_state = node->node_state,
+			.cpus = node->cpus,
+			.select_nodeinfo = node->select_nodeinfo};
+	}
+	s->call.ba_init(&msg, false);
+	xfree(nodes);
+	dims = s->call.ba_get_dims();
+	for (i = 0; dims && dims[i] > 0; i++)
+		log_info(s->log, "plugin %s: dimension %d of the machine has %d elements",
+			select_get_type(s), i + 1, dims[i]);
 }
 
 bool select_rank_nodes(struct select *s)
@@ -411,15 +384,14 @@ static void log_settings(struct select *s)
 	FREE_NULL_LIST(settings);
 }
 
-int select_begin(struct select *s, char *state_dir, struct err *err)
+int select_begin(struct select *s, char *state_dir, const char *const *kept, struct err *err)
 {
 	int r = CALL(s, node_init, node_record_table_ptr, node_record_count);
 
 	if (r < 0)
 		return failed(s, r, "node_init", err);
 	holdings_make(&s->held);
-	(void)list_for_each(job_list, hold_found_job, &s->held); /* none stops it */
-	r = make_nodeinfos(s);
+	r = make_nodeinfos(s, kept);
 	if (r < 0)
 		return failed(s, r, "select_nodeinfo_alloc", err);
 	r = state_dir ? CALL(s, state_restore, state_dir) : 0;
@@ -432,6 +404,7 @@ int select_begin(struct select *s, char *state_dir, struct err *err)
 	if (r < 0)
 		return failed(s, r, "select_nodeinfo_set_all", err);
 	log_settings(s);
+	log_dimensions(s);
 	return 0;
 }
 
@@ -462,6 +435,13 @@ int select_reconfigure(struct select *s, struct err *err)
 	return r < 0 ? failed(s, r, "reconfigure", err) : 0;
 }
 
+bool select_gives_parts(struct select *s)
+{
+	uint32_t parts = 0;
+
+	return CALL(s, get_info_from_plugin, SELECT_CR_PLUGIN, NULL, &parts) == 0 && parts;
+}
+
 /* ---- a test of a job
  * ----------------------------------------------------------------------------- */
 
@@ -482,30 +462,11 @@ static int check_nodes(
 	return 0;
 }
 
-/* A core, or a whole node, is given once, unless all that have it share. Gang scheduling gives them
- * several times, one job after the other. */
-static int check_once(struct select *s, const bitstr_t *parts, const uint16_t *jobs)
-{
-	bitoff_t i = 0;
-
-	for (; (i = bit_ffs_from_bit(parts, i)) >= 0; i++) {
-		if (jobs[i] > 0)
-			return breach(s, BREACH_CORES, "job_test", "it gives a core to two jobs");
-	}
-	return 0;
-}
-
 static int check_cores(struct select *s, const job_record_t *job)
 {
-	const job_resources_t *r = job->job_resrcs;
-	const struct holdings *h = &s->held;
-	bool shares = r->node_req == NODE_CR_AVAILABLE;
-
-	if (slurm_conf.preempt_mode & PREEMPT_MODE_GANG || find_holder(h, job) < h->count)
+	if (slurm_conf.preempt_mode & PREEMPT_MODE_GANG || !holdings_collide(&s->held, job))
 		return 0;
-	return r->core_bitmap
-		? check_once(s, r->core_bitmap, shares ? h->core_alone : h->core_jobs)
-		: check_once(s, r->node_bitmap, shares ? h->node_alone : h->node_jobs);
+	return breach(s, BREACH_CORES, "job_test", "it gives a core to two jobs");
 }
 
 static int check_memory(struct select *s, const job_resources_t *r)
@@ -592,6 +553,9 @@ static int check_test(
 
 	if (r == 0 && mode == SELECT_MODE_RUN_NOW && !must_end(q))
 		r = check_resources(s, q);
+	if (r == 0 && mode != SELECT_MODE_RUN_NOW && q->job->job_resrcs)
+		r = breach(s, BREACH_RESOURCES, "job_test",
+			"it writes job_resrcs of a job that does not start");
 	if (r == 0 && mode == SELECT_MODE_WILL_RUN && q->job->start_time < slurm_now())
 		r = breach(s, BREACH_TIME, "job_test", "it expects a start in the past");
 	return r == 0 ? check_preempted(s, q) : r;
@@ -616,7 +580,7 @@ int select_test(struct select *s, const struct select_request *q, uint32_t mode,
 		r = -EINPROGRESS;
 	if (r == -EPROTO)
 		bit_copybits(q->nodes, given);
-	if (r == -EPROTO || r == -EINPROGRESS) {
+	if (r < 0) {
 		use_resources_free(q->job->job_resrcs);
 		q->job->job_resrcs = NULL;
 	}
@@ -634,7 +598,7 @@ int select_job_begin(struct select *s, job_record_t *job, struct err *err)
 	int r = CALL(s, job_begin, job);
 
 	if (r == 0) {
-		hold_job(&s->held, job, false);
+		holdings_add(&s->held, job, false);
 		r = CALL(s, select_nodeinfo_set, job);
 	}
 	return r < 0 ? failed(s, r, "job_begin", err) : 0;
@@ -658,7 +622,7 @@ int select_job_fini(struct select *s, job_record_t *job, struct err *err)
 {
 	int r = CALL(s, job_fini, job), told;
 
-	release_job(&s->held, job);
+	holdings_remove(&s->held, job);
 	told = CALL(s, select_nodeinfo_set, job);
 	if (r < 0)
 		return failed(s, r, "job_fini", err);
@@ -670,7 +634,7 @@ int select_job_suspend(struct select *s, job_record_t *job, bool by_user, struct
 	int r = CALL(s, job_suspend, job, by_user);
 
 	if (r == 0)
-		set_suspended(&s->held, job, true);
+		holdings_set_suspended(&s->held, job, true);
 	return r < 0 ? failed(s, r, "job_suspend", err) : 0;
 }
 
@@ -679,16 +643,8 @@ int select_job_resume(struct select *s, job_record_t *job, bool by_user, struct 
 	int r = CALL(s, job_resume, job, by_user);
 
 	if (r == 0)
-		set_suspended(&s->held, job, false);
+		holdings_set_suspended(&s->held, job, false);
 	return r < 0 ? failed(s, r, "job_resume", err) : 0;
-}
-
-/* What has no bearing on the host's state: the plugin's refusal is told, and that is all. */
-static void note(struct select *s, int r, const char *what)
-{
-	if (r < 0)
-		log_warning(s->log, "plugin %s: %s: %s, ignoring", select_get_type(s), what,
-			strerror(-r));
 }
 
 void select_job_signal(struct select *s, job_record_t *job, int signal)
@@ -696,33 +652,100 @@ void select_job_signal(struct select *s, job_record_t *job, int signal)
 	note(s, CALL(s, job_signal, job, signal), "signal a job");
 }
 
+/* Of the nodes that it should have now. */
+static int check_moved(
+	struct select *s, const job_record_t *job, const bitstr_t *nodes, const char *function)
+{
+	return fits_nodes(job->job_resrcs, nodes)
+		? 0
+		: breach(s, BREACH_RESOURCES, function,
+			  "job_resrcs is missing, or is not of the job's nodes");
+}
+
+/* What the plugin has left there, if anything, makes place for what was there before. */
+static void take_back(job_record_t *job, job_resources_t *before)
+{
+	use_resources_free(job->job_resrcs);
+	job->job_resrcs = before;
+}
+
+static int check_expanded(struct select *s, const job_record_t *from, const job_record_t *to,
+	const job_resources_t *from_had, const job_resources_t *to_had)
+{
+	bitstr_t *nodes = bit_copy(to_had->node_bitmap);
+	int r;
+
+	bit_or(nodes, from_had->node_bitmap);
+	r = from->job_resrcs ? breach(s, BREACH_RESOURCES, "job_expand",
+				       "the job that gives all that it has still has some of it")
+			     : check_moved(s, to, nodes, "job_expand");
+	bit_free(nodes);
+	return r;
+}
+
+static int expand(struct select *s, job_record_t *from, job_record_t *to)
+{
+	job_resources_t *from_had = use_resources_copy(from->job_resrcs);
+	job_resources_t *to_had = use_resources_copy(to->job_resrcs);
+	int r = CALL(s, job_expand, from, to);
+
+	if (r == 0)
+		r = check_expanded(s, from, to, from_had, to_had);
+	if (r < 0) {
+		take_back(from, from_had);
+		take_back(to, to_had);
+		return r;
+	}
+	use_resources_free(from_had);
+	use_resources_free(to_had);
+	return 0;
+}
+
 int select_job_expand(struct select *s, job_record_t *from, job_record_t *to, struct err *err)
 {
-	bool suspended = is_suspended(&s->held, to), from_suspended = is_suspended(&s->held, from);
+	bool suspended = holdings_is_suspended(&s->held, to);
+	bool from_suspended = holdings_is_suspended(&s->held, from);
 	int r;
 
 	if (!s->call.job_expand_allow())
 		return err_set_text(
 			err, -EOPNOTSUPP, "plugin %s can't expand jobs", select_get_type(s));
-	release_job(&s->held, from);
-	release_job(&s->held, to);
-	r = CALL(s, job_expand, from, to);
-	hold_job(&s->held, to, suspended);
+	holdings_remove(&s->held, from);
+	holdings_remove(&s->held, to);
+	r = expand(s, from, to);
+	holdings_add(&s->held, to, suspended);
 	if (r < 0)
-		hold_job(&s->held, from, from_suspended);
+		holdings_add(&s->held, from, from_suspended);
 	if (r == 0)
 		r = CALL(s, select_nodeinfo_set_all);
 	return r < 0 ? failed(s, r, "job_expand", err) : 0;
 }
 
+static int resize(struct select *s, job_record_t *job, node_record_t *node)
+{
+	job_resources_t *had = use_resources_copy(job->job_resrcs);
+	bitstr_t *nodes = bit_copy(had->node_bitmap);
+	int r = CALL(s, job_resized, job, node);
+
+	bit_clear(nodes, (bitoff_t)node->index);
+	if (r == 0)
+		r = check_moved(s, job, nodes, "job_resized");
+	bit_free(nodes);
+	if (r < 0)
+		take_back(job, had);
+	else
+		use_resources_free(had);
+	return r;
+}
+
 int select_job_resized(struct select *s, job_record_t *job, node_record_t *node, struct err *err)
 {
-	bool suspended = is_suspended(&s->held, job);
+	bool suspended = holdings_is_suspended(&s->held, job);
 	int r;
 
-	release_job(&s->held, job);
-	r = CALL(s, job_resized, job, node);
-	hold_job(&s->held, job, suspended);
+	holdings_remove(&s->held, job);
+	r = resize(s, job, node);
+	holdings_add(&s->held, job, suspended);
 	if (r == 0)
 		r = CALL(s, select_nodeinfo_set_all);
 	return r < 0 ? failed(s, r, "job_resized", err) : 0;
@@ -751,59 +774,63 @@ void select_jobinfo_free(struct select *s, select_jobinfo_t *info)
 		note(s, CALL(s, select_jobinfo_free, info), "free what it has of a job");
 }
 
-/* The version is before it: a later jobd may have another one. */
+select_jobinfo_t *select_jobinfo_copy(struct select *s, select_jobinfo_t *info)
+{
+	select_jobinfo_t *copy = s->call.select_jobinfo_copy(info);
+
+	if (!copy)
+		(void)breach(s, BREACH_JOBINFO, "select_jobinfo_copy", "it returns NULL");
+	return copy;
+}
+
+static bool has_nothing_to_do(int r)
+{
+	return r == -EINVAL || r == -EOPNOTSUPP;
+}
+
+void select_jobinfo_set_network(struct select *s, select_jobinfo_t *info, const char *network)
+{
+	_cleanup_free_ char *copy = strdup(network);
+	int r = copy ? CALL(s, select_jobinfo_set, info, SELECT_JOBDATA_NETWORK, copy) : -ENOMEM;
+
+	if (!has_nothing_to_do(r))
+		note(s, r, "the network of a job");
+}
+
+static int pack_jobinfo(struct select *s, void *info, Buf buffer)
+{
+	return CALL(s, select_jobinfo_pack, info, buffer, SELECT_PROTOCOL_VERSION);
+}
+
 char *select_jobinfo_pack(struct select *s, select_jobinfo_t *info)
 {
-	Buf buf = init_buf(0);
-	char *text = NULL, *packed;
-	uint32_t size;
-	int n;
-
-	note(s, CALL(s, select_jobinfo_pack, info, buf, SELECT_PROTOCOL_VERSION),
-		"pack what it has of a job");
-	size = get_buf_offset(buf);
-	packed = size ? malloc(BASE64_SIZE(size) + 1) : NULL;
-	if (packed) {
-		base64_encode(get_buf_data(buf), size, packed);
-		n = asprintf(&text, "%u:%s", SELECT_PROTOCOL_VERSION, packed);
-		if (n < 0)
-			text = NULL;
-	}
-	free(packed);
-	free_buf(buf);
-	return text;
+	return pack(s, pack_jobinfo, info);
 }
 
 select_jobinfo_t *select_jobinfo_unpack(struct select *s, const char *text)
 {
-	const char *packed = strchr(text, ':');
-	_cleanup_free_ char *version = packed ? strndup(text, (size_t)(packed - text)) : NULL;
 	select_jobinfo_t *info = NULL;
-	uint32_t number;
-	ssize_t size;
-	char *data;
-	Buf buf;
+	uint16_t version = 0;
+	Buf buf = unpack(text, &version);
 
-	if (!version || parse_u32(version, 1, UINT16_MAX, &number) < 0)
-		return NULL;
-	packed++;
-	data = malloc(strlen(packed) + 1);
-	size = data ? base64_decode(packed, strlen(packed), data) : -ENOMEM;
-	if (size < 0) {
-		free(data);
-		return NULL;
-	}
-	buf = create_buf(data, (uint32_t)size);
-	if (CALL(s, select_jobinfo_unpack, &info, buf, (uint16_t)number) < 0)
+	if (buf && CALL(s, select_jobinfo_unpack, &info, buf, version) < 0)
 		info = NULL;
-	free_buf(buf);
+	if (buf)
+		free_buf(buf);
 	return info;
 }
 
-char *select_jobinfo_describe(struct select *s, select_jobinfo_t *info)
+char *select_jobinfo_describe(struct select *s, select_jobinfo_t *info, bool brief)
 {
-	char *text = s->call.select_jobinfo_xstrdup(info, SELECT_PRINT_MIXED);
+	char cell[DESCRIPTION_SIZE] = "";
+	char *text;
 
+	if (brief)
+		return s->call.select_jobinfo_sprint(info, cell, sizeof(cell), SELECT_PRINT_DATA) &&
+				*cell
+			? strdup(cell)
+			: NULL;
+	text = s->call.select_jobinfo_xstrdup(info, SELECT_PRINT_MIXED);
 	if (text && *text)
 		return text;
 	free(text);
@@ -816,8 +843,8 @@ int select_job_is_cleaning(struct select *s, job_record_t *job, struct err *err)
 	int r = CALL(
 		s, select_jobinfo_get, job->select_jobinfo, SELECT_JOBDATA_CLEANING, &cleaning);
 
-	if (r == -EINVAL || r == -EOPNOTSUPP)
-		return 0; /* it has nothing to do with that */
+	if (has_nothing_to_do(r))
+		return 0;
 	return r < 0 ? failed(s, r, "select_jobinfo_get", err) : cleaning != 0;
 }
 
@@ -851,16 +878,46 @@ void select_node_configured(struct select *s, node_record_t *node)
 	note(s, CALL(s, update_node_config, (int)node->index), "the configuration of a node");
 }
 
+/* Cores of these nodes alone. */
+static bool fits_cores(const bitstr_t *nodes, const bitstr_t *cores)
+{
+	const node_record_t *last = &node_record_table_ptr[node_record_count - 1];
+	int i;
+
+	if (bit_size(cores) != (bitoff_t)last->core_offset + last->tot_cores)
+		return false;
+	for (i = 0; i < node_record_count; i++) {
+		const node_record_t *node = &node_record_table_ptr[i];
+
+		if (!bit_test(nodes, i) &&
+			bit_set_count_range(cores, node->core_offset,
+				(bitoff_t)node->core_offset + node->tot_cores) > 0)
+			return false;
+	}
+	return true;
+}
+
+static int check_reserved(struct select *s, const bitstr_t *given, uint32_t node_count,
+	const bitstr_t *nodes, const bitstr_t *cores)
+{
+	if (!bit_super_set(nodes, given))
+		return breach(s, BREACH_BITS, "resv_test", "it takes nodes that it was not given");
+	if ((uint32_t)bit_set_count(nodes) < node_count)
+		return breach(s, BREACH_COUNT, "resv_test", "it takes fewer nodes than are needed");
+	if (cores && !fits_cores(nodes, cores))
+		return breach(s, BREACH_RESOURCES, "resv_test",
+			"its cores are not of the nodes that it takes");
+	return 0;
+}
+
 bitstr_t *select_resv_test(struct select *s, resv_desc_msg_t *desc, uint32_t node_count,
 	bitstr_t *avail, bitstr_t **cores)
 {
 	bitstr_t *given = bit_copy(avail), *nodes;
 
 	nodes = s->call.resv_test(desc, node_count, avail, cores);
-	if (nodes && !bit_super_set(nodes, given)) {
-		(void)breach(s, BREACH_BITS, "resv_test", "it takes nodes that it was not given");
+	if (nodes && check_reserved(s, given, node_count, nodes, cores ? *cores : NULL) < 0)
 		FREE_NULL_BITMAP(nodes);
-	}
 	bit_free(given);
 	return nodes;
 }

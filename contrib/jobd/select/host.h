@@ -28,14 +28,19 @@ struct select *select_close(struct select *s);
 const char *select_get_type(const struct select *s); /* "select/linear" */
 
 /* node_record_table_ptr and node_record_count, then job_list: at the start, and when nodes have
- * changed. state_dir may be NULL: nothing is restored. */
-int select_begin(struct select *s, char *state_dir, struct err *err) _must_check_;
+ * changed. state_dir may be NULL: nothing is restored. kept: by node, what select_nodeinfo_pack()
+ * has made of it before, or NULL; all of it may be NULL. */
+int select_begin(
+	struct select *s, char *state_dir, const char *const *kept, struct err *err) _must_check_;
 /* Before that: whether the plugin has written node_rank of the node_record_table_ptr. */
 bool select_rank_nodes(struct select *s);
 /* The reverse of select_begin(): what the plugin has at node_record_table_ptr is freed. */
 void select_end(struct select *s);
 int select_save(struct select *s, char *state_dir, struct err *err) _must_check_;
 int select_reconfigure(struct select *s, struct err *err) _must_check_;
+
+/* Whether jobs get parts of nodes, too. */
+bool select_gives_parts(struct select *s);
 
 /* The request of a job to select_p_job_test(). */
 struct select_request {
@@ -68,13 +73,17 @@ int select_job_resume(
 
 /* What the plugin has of a job, or of its step. NULL: the plugin has failed. */
 select_jobinfo_t *select_jobinfo_new(struct select *s);
+/* Of a job that is as the one with this info. */
+select_jobinfo_t *select_jobinfo_copy(struct select *s, select_jobinfo_t *info);
+/* What its user has said of networks. A plugin that has nothing to do with that has its way. */
+void select_jobinfo_set_network(struct select *s, select_jobinfo_t *info, const char *network);
 void select_jobinfo_free(struct select *s, select_jobinfo_t *info); /* NULL is fine */
 /* As a text to be kept, free(); NULL: there is nothing to be kept, or no memory. */
 char *select_jobinfo_pack(struct select *s, select_jobinfo_t *info);
 /* What was packed; NULL: the plugin can't read it. */
 select_jobinfo_t *select_jobinfo_unpack(struct select *s, const char *text);
-/* For users, free(); NULL: nothing. */
-char *select_jobinfo_describe(struct select *s, select_jobinfo_t *info);
+/* For users, free(); NULL: nothing. brief: a column of a table. */
+char *select_jobinfo_describe(struct select *s, select_jobinfo_t *info, bool brief);
 
 /* 1: the plugin is still busy with the end of a job; 0: it is not. Else it could not do what it had
  * to: -errno with a sentence. */
@@ -107,6 +116,9 @@ void select_node_configured(struct select *s, node_record_t *node);
  * NULL or cores that it may not have, out those that it has, or NULL: whole nodes. */
 bitstr_t *select_resv_test(struct select *s, resv_desc_msg_t *desc, uint32_t node_count,
 	bitstr_t *avail, bitstr_t **cores);
+
+/* What the plugin has of a node, as a text to be kept: free(); NULL: nothing, or no memory. */
+char *select_nodeinfo_pack(struct select *s, const node_record_t *node);
 
 /* CPUs and MB that jobs have of a node, as the plugin has it. */
 void select_node_use(

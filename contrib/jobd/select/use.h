@@ -76,6 +76,7 @@ uint32_t use_max_share(const job_record_t *job);
 
 /* An array of zeroes from xmalloc(). */
 job_resources_t *use_resources_new(const bitstr_t *nodes);
+job_resources_t *use_resources_copy(const job_resources_t *resources);
 void use_resources_free(job_resources_t *resources);
 
 /* When a job can start: jobs end one after the other, as their limits have it, until fits() says

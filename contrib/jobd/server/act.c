@@ -43,6 +43,10 @@ static int check_user(uid_t uid, struct err *err)
 /* A path is one of the node, whatever directory jobd is in. */
 static int check_request(const struct job_request *q, struct err *err)
 {
+	int r = request_check_texts(q, err);
+
+	if (r < 0)
+		return r;
 	if (q->script && (!q->work_dir || q->work_dir[0] != '/'))
 		return err_set_text(err, -EINVAL, "work_dir: needs an absolute path");
 	if (q->script && strncmp(q->script, "#!", 2) != 0)
@@ -106,6 +110,8 @@ static int read_requests(
 		component = json_array_get(components, i);
 		r = request_from_json(component, &requests[*ret_n], err);
 		*ret_n += r == 0;
+		if (r == 0)
+			r = check_request(&requests[*ret_n - 1], err);
 		if (r < 0)
 			return err_prefix(err, "component %zu", i + 1);
 	}

@@ -177,7 +177,7 @@ void run_update_nodes(struct call *call)
 	else
 		r = engine_update_nodes(call->server->engine,
 			json_get_text(call->parameters, "nodes", ""), (enum node_change)change,
-			reason, &err);
+			reason, call->uid, &err);
 	if (r < 0)
 		call_fail(call, r, &err, false);
 	else

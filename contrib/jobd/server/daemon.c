@@ -13,6 +13,7 @@
 #include "contrib/jobd/server/server.h"
 #include "contrib/jobd/store/engine_store.h"
 #include "stepd/base/clock.h"
+#include "stepd/base/json.h"
 #include "stepd/plugin/plugin.h"
 #include "systemd/notify.h"
 
@@ -198,6 +199,8 @@ static void on_flush(struct ev_loop *loop, ev_timer *timer, int revents)
 
 	(void)loop;
 	(void)revents;
+	if (engine_store_retry(&d->store_data, &err) < 0)
+		return; /* each was logged */
 	if (d->unflushed && store_flush(d->store, &err) < 0)
 		log_error(d->log, "%s", err.text);
 	d->unflushed = false;
@@ -347,6 +350,7 @@ static int open_engine(struct daemon *d, struct conf *conf, struct err *err)
 		.store = &store_functions,
 		.store_data = d,
 		.log = d->log,
+		.uid = geteuid(),
 		.now_ms = read_clock(d),
 		.next_job_id = store_get_next_job_id(d->store),
 	};
@@ -387,7 +391,8 @@ static int restore_reservation(const json_t *document, void *userdata, struct er
 	return 0;
 }
 
-/* What was accepted is not dropped: without its nodes or its partition jobd does not start. */
+/* What was accepted is not dropped: without its nodes or its partition jobd does not start. One
+ * that has ended is only shown for a while. */
 static int restore_job(const json_t *document, void *userdata, struct err *err)
 {
 	struct daemon *d = userdata;
@@ -395,6 +400,12 @@ static int restore_job(const json_t *document, void *userdata, struct err *err)
 
 	assert(d);
 	r = engine_restore_job(d->engine, document, err);
+	if (r == -EINVAL && engine_is_stored_job_over(document)) {
+		log_warning(d->log, "a job that has ended is forgotten: %s", err->text);
+		engine_store_forget_later(
+			&d->store_data, (uint32_t)json_get_int(document, "job_id", 0));
+		return 0;
+	}
 	if (r < 0)
 		return err_prefix(err,
 			"a job of before can't be restored (start with the old configuration, and "
@@ -541,6 +552,9 @@ static int close_all(struct daemon *d, struct err *err)
 	d->server = server_close(d->server);
 	if (d->has_begun)
 		r = engine_end(d->engine, d->state_dir, err);
+	if (d->has_begun && r == 0)
+		r = engine_store_retry(&d->store_data, err);
+	engine_store_clear(&d->store_data);
 	d->engine = engine_free(d->engine);
 	d->run = run_free(d->run);
 	if (d->store && d->unflushed && r == 0)

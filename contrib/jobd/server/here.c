@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "contrib/jobd/run/machine.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 
@@ -18,20 +19,6 @@
 struct place {
 	uint32_t socket, core;
 };
-
-/* A number of the kernel's about this CPU; other where it has none. */
-static uint32_t read_topology(uint32_t cpu, const char *name, uint32_t other)
-{
-	_cleanup_free_ char *text = NULL;
-	char path[128];
-	uint32_t n;
-
-	(void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/%s", cpu, name);
-	if (fs_read(AT_FDCWD, path, FILE_MAX_SIZE, &text, NULL) < 0)
-		return other;
-	text[strcspn(text, "\n")] = '\0';
-	return parse_u32(text, 0, UINT32_MAX, &n) == 0 ? n : other; /* "-1": unknown */
-}
 
 static int compare_places(const void *a, const void *b)
 {
@@ -77,8 +64,8 @@ static int find_cpus(struct here *here, struct err *err)
 		if (!CPU_ISSET_S(cpu, size, set))
 			continue;
 		places[here->cpus++] = (struct place){
-			.socket = read_topology(cpu, "physical_package_id", 0),
-			.core = read_topology(cpu, "core_id", cpu),
+			.socket = machine_read_topology(cpu, "physical_package_id", 0),
+			.core = machine_read_topology(cpu, "core_id", cpu),
 		};
 	}
 	CPU_FREE(set);
@@ -107,37 +94,13 @@ static int find_memory(struct here *here, struct err *err)
 	return 0;
 }
 
-static bool has_word(const char *path, const char *word)
-{
-	_cleanup_free_ char *text = NULL;
-	const size_t size = strlen(word);
-	const char *at;
-
-	if (fs_read(AT_FDCWD, path, FILE_MAX_SIZE, &text, NULL) < 0)
-		return false;
-	for (at = text; (at = strstr(at, word)); at += size) {
-		if ((at == text || strchr(" \n", at[-1])) && strchr(" \t\n", at[size]))
-			return true;
-	}
-	return false;
-}
-
-/* Of agents of root: the kernel's controller of memory is there, in version 2 or 1. */
-static bool can_limit_memory(void)
-{
-	if (geteuid() != 0)
-		return false;
-	return has_word("/sys/fs/cgroup/cgroup.controllers", "memory") ||
-		access("/sys/fs/cgroup/memory/memory.limit_in_bytes", F_OK) == 0 ||
-		access("/sys/fs/cgroup/memory/memory.usage_in_bytes", F_OK) == 0;
-}
-
 /* ---- the machine --------------------------------------------------------------------------------
  */
 
-int here_find(struct here *here, struct err *err)
+int here_find(struct here *here, const char *cgroup_root, struct err *err)
 {
-	struct here h = {.limits_memory = can_limit_memory()};
+	struct here h = {
+		.limits_memory = geteuid() == 0 && machine_has_controller(cgroup_root, "memory")};
 	int r;
 
 	if (gethostname(h.host, sizeof(h.host) - 1) < 0)

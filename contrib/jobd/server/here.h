@@ -17,8 +17,8 @@ struct here {
 	bool limits_memory; /* a job's memory can be limited */
 };
 
-/* CPUs are those that this process may use. */
-int here_find(struct here *ret_here, struct err *err) _must_check_;
+/* CPUs are those that this process may use. cgroup_root: of the agents, NULL: their default. */
+int here_find(struct here *ret_here, const char *cgroup_root, struct err *err) _must_check_;
 
 /* Where state is if nobody says: /var/lib/jobd, for others than root in $XDG_STATE_HOME. Its
  * parents are made. The caller frees it. */

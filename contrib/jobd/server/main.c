@@ -204,7 +204,7 @@ static int run_here(struct options *o, struct err *err)
 			    *program = find_in_build_tree("contrib/jobd/cli/jobctl");
 	struct here_context context = {.options = o};
 	struct here here;
-	int r = here_find(&here, err);
+	int r = here_find(&here, o->daemon.cgroup_root, err);
 
 	if (r == 0 && !o->daemon.state_dir) {
 		r = here_make_state_dir(&dir, err);

@@ -15,7 +15,7 @@
 /* A script of 4 MiB, as text of JSON, and an environment beside it. Who waits for jobs holds a
  * connection, so that there are many. */
 static const struct control_bounds bounds = {
-	.frame_max = 8u << 20,
+	.frame_max = REQUEST_CALL_MAX,
 	.values_max = CONTROL_VALUES_MAX,
 	.user_connections_max = 512,
 	.shared_connections_max = 1792,
