@@ -115,12 +115,15 @@ EXTRA_DIST += tests/data/jobd/E1-line-linear.json tests/data/jobd/E2-line-constr
 # Plugins of a site: a good one, and one that breaks its contract.
 if JOBD
 check_PROGRAMS += tests/lib/selectprobe
-SELECT_TRIALS = tests/lib/plugins/select_rotate.so tests/lib/plugins/select_broken.so
+SELECT_TRIALS = tests/lib/plugins/select_rotate.so tests/lib/plugins/select_broken.so \
+	tests/lib/plugins/select_traced.so
 check_DATA += $(SELECT_TRIALS)
-TESTS += tests/system/0921-select-example.sh
+TESTS += tests/system/0921-select-example.sh tests/system/0945-jobd-select.sh
 endif
-CLEANFILES += tests/lib/plugins/select_rotate.so tests/lib/plugins/select_broken.so
-EXTRA_DIST += tests/system/0921-select-example.sh tests/lib/broken_select.c \
+CLEANFILES += tests/lib/plugins/select_rotate.so tests/lib/plugins/select_broken.so \
+	tests/lib/plugins/select_traced.so
+EXTRA_DIST += tests/system/0921-select-example.sh tests/system/0945-jobd-select.sh \
+	tests/lib/broken_select.c tests/lib/traced_select.c \
 	contrib/example-select/Makefile contrib/example-select/README.md \
 	contrib/example-select/select_rotate.c
 SELECT_TRIAL_NEEDS = stepd/api/bitstring.h stepd/api/list.h stepd/api/pack.h stepd/api/plugin.h stepd/api/select.h
@@ -132,6 +135,8 @@ tests/lib/plugins/select_rotate.so: contrib/example-select/select_rotate.c $(SEL
 	$(AM_V_CCLD)$(SELECT_TRIAL_COMPILE)
 tests/lib/plugins/select_broken.so: tests/lib/broken_select.c contrib/example-select/select_rotate.c \
 	$(SELECT_TRIAL_NEEDS)
+	$(AM_V_CCLD)$(SELECT_TRIAL_COMPILE)
+tests/lib/plugins/select_traced.so: tests/lib/traced_select.c $(SELECT_TRIAL_NEEDS)
 	$(AM_V_CCLD)$(SELECT_TRIAL_COMPILE)
 tests_lib_selectprobe_SOURCES = tests/lib/selectprobe.c $(JOBD_CLUSTER) tests/lib/scratch.h
 tests_lib_selectprobe_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
@@ -310,11 +315,15 @@ bench-simulate: all tests/bench/jobtest
 SYSTEM_JOBD_RUN_TESTS = tests/system/0931-jobd-run.sh tests/system/0937-jobd-killed.sh \
 	tests/system/0938-jobd-preempt.sh tests/system/0939-jobd-lab.sh \
 	tests/system/0942-jobd-components.sh tests/system/0943-jobd-guide.sh \
-	tests/system/0944-jobd-cray.sh
+	tests/system/0944-jobd-cray.sh tests/system/0946-jobd-hostile.sh
 if JOBD
 TESTS += $(SYSTEM_JOBD_RUN_TESTS)
+check_DATA += tests/lib/preloaded.so
 endif
-EXTRA_DIST += $(SYSTEM_JOBD_RUN_TESTS) tests/lib/jobd.sh tests/lib/jobd_lab.py
+CLEANFILES += tests/lib/preloaded.so
+tests/lib/preloaded.so: tests/lib/preloaded.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -D_GNU_SOURCE -o $@ $<
+EXTRA_DIST += $(SYSTEM_JOBD_RUN_TESTS) tests/lib/jobd.sh tests/lib/jobd_lab.py tests/lib/preloaded.c
 
 
 # The daemon. What its select plugins need of the ABI is in the program itself, whether it uses that

@@ -21,7 +21,7 @@ static const char jobs_text[] =
 	"{'job_id':1,'name':'averylongname','partition':'low','job_state':'RUNNING','priority':99,"
 	" 'user_id':0,'group_id':0,'submit_time':1795453961,'start_time':1795453962,"
 	" 'end_time':1795454562,'time_limit_min':10,'nodes':'n2','node_count':1,'cpus':2,"
-	" 'memory_per_node_mb':1000,'allocated_nodes':[{'name':'n2','cpus':2}]},"
+	" 'memory_per_node_mb':1000,'batch_host':'n2','allocated_nodes':[{'name':'n2','cpus':2}]},"
 	"{'job_id':2,'name':'b','partition':'low','job_state':'PENDING','state_reason':'Resources',"
 	" 'priority':98,'user_id':0,'time_limit_min':20,'node_count':2,'cpus':8,"
 	" 'start_time':1795454562,'scheduled_nodes':'n[2-3]','memory_per_cpu_mb':2048},"

@@ -684,6 +684,8 @@ static void test_whole(void **state)
 		"slurm.conf:2: node a2 is there twice");
 	refuses("PartitionName=p\nNodeName=b,a\nNodeName=a\nNodeName=c\n", NULL,
 		"slurm.conf:3: node a is there twice");
+	refuses("FirstJobId=9\nMaxJobId=8\n" SMALL, NULL,
+		"slurm.conf:2: FirstJobId=9: must not be above MaxJobId=8");
 	refuses("NodeName=a\nPartitionName=p Nodes=a,b\n", NULL,
 		"slurm.conf:2: partition p: there is no node 'b'");
 	refuses("NodeName=a\nPartitionName=p Nodes=a[\n", NULL,

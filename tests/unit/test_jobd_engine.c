@@ -163,6 +163,24 @@ static void test_refusals(void **state)
 	rig_clear(&rig);
 }
 
+/* With as many jobs as numbers there is no next one. */
+static void test_numbers(void **state)
+{
+	struct rig rig;
+	struct err err = ERR_INIT;
+	uint32_t id = 0;
+
+	(void)state;
+	rig_make(&rig, "FirstJobId=5\nMaxJobId=7\nMinJobAge=10\n" LINE_OF("10"));
+	(void)rig_submit(&rig, .run_s = 100);
+	assert_int_equal(rig_submit(&rig, .array = "1-2", .run_s = 1)->record.job_id, 6);
+	assert_int_equal(rig_try(&rig, &(struct rig_job){.nodes = 1}, &id, &err), -EAGAIN);
+	assert_non_null(strstr(err.text, "FirstJobId=5 to MaxJobId=7"));
+	rig_run(&rig, 20);
+	assert_int_equal(rig_submit(&rig, .run_s = 1)->record.job_id, 6);
+	rig_clear(&rig);
+}
+
 /* ---- who goes first ----------------------------------------------------------------------------
  */
 
@@ -2104,6 +2122,7 @@ int main(void)
 		cmocka_unit_test(test_life),
 		cmocka_unit_test(test_failed),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_held_back),

@@ -257,13 +257,6 @@ static char *cell_state_code(const struct column *column, const void *row)
 	return strdup(queue_state_code(job_of(row)));
 }
 
-static char *cell_exec_host(const struct column *column, const void *row)
-{
-	const json_t *first = json_array_get(json_get_array(job_of(row), "allocated_nodes"), 0);
-
-	return strdup(json_get_text(first, "name", column->missing));
-}
-
 /* "STATUS:SIGNAL" */
 static char *cell_exit(const struct column *column, const void *row)
 {
@@ -442,7 +435,7 @@ static const struct column columns[] = {
 	NONE('a', "Account", "ACCOUNT", "(null)"),
 	NUMBER('A', "JobID", "JOBID", "job_id", "0"),
 	NONE('b', "tres-per-node", "TRES_PER_NODE", "N/A"),
-	OWN('B', "BatchHost", "EXEC_HOST", cell_exec_host, NULL, NULL, "n/a"),
+	TEXT('B', "BatchHost", "EXEC_HOST", "batch_host", "n/a"),
 	OWN('c', "MinCpus", "MIN_CPUS", cell_min_cpus, number_of, "minimum_cpus_per_node", NULL),
 	OWN('C', "NumCPUs", "CPUS", cell_cpus, number_of, "cpus", NULL),
 	NONE('d', "MinTmpDisk", "MIN_TMP_DISK", "0"),

@@ -1427,6 +1427,17 @@ static int find_preempted_qos(struct conf *conf, struct conf_qos *qos, struct er
 	return 0;
 }
 
+static bool has_pair(const struct conf_line *line, const char *key)
+{
+	size_t i;
+
+	for (i = 0; i < line->n; i++) {
+		if (strcasecmp(line->pairs[i].key, key) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* ---- all of it ----------------------------------------------------------------------------------
  */
 
@@ -1446,6 +1457,9 @@ static int take_line(const struct conf_line *line, void *userdata, struct err *e
 		return take_part(r, line, err);
 	if (is_listed(left_out, ARRAY_SIZE(left_out), key))
 		return leave_out(r, key) < 0 ? err_set(err, -ENOMEM, "read it") : 0;
+	if ((has_pair(line, "FirstJobId") || has_pair(line, "MaxJobId")) &&
+		note_place(r, &r->conf->ids_place) < 0)
+		return err_set(err, -ENOMEM, "read it");
 	return take_pairs(r, &kind, r->conf, line, 0, err);
 }
 
@@ -1652,6 +1666,11 @@ static int finish(struct conf *conf, const char *file, struct err *err)
 	for (i = 0; r == 0 && i < conf->qos_count; i++)
 		r = find_preempted_qos(conf, &conf->qos[i], err);
 	free(table.v);
+	if (r == 0 && conf->first_job_id > conf->max_job_id) {
+		(void)err_set_text(err, -EINVAL, "FirstJobId=%u: must not be above MaxJobId=%u",
+			conf->first_job_id, conf->max_job_id);
+		return prefix_place(conf, &conf->ids_place, err);
+	}
 	return r < 0 ? r : check_preemption(conf, err);
 }
 

@@ -96,6 +96,7 @@ struct conf {
 	bool backfill; /* SchedulerType */
 	struct conf_scheduler scheduler;
 	uint32_t first_job_id, max_job_id, max_job_count, max_array_size;
+	struct conf_place ids_place; /* of the last of the first two */
 	uint32_t min_job_age_s;
 	uint64_t def_mem, max_mem; /* as a partition's */
 	bool enforce_part_limits;  /* a job beyond its partition's limits is refused at once */

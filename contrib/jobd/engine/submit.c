@@ -344,13 +344,21 @@ static uint32_t choose_priority(const struct engine *e, const struct job_request
 	return UINT32_MAX - 3 - e->next_job_id;
 }
 
-static void take_job_id(struct engine *e, struct job *job)
+/* Of as many numbers as there are jobs, and one more, one is free, if there are so many. */
+static int take_job_id(struct engine *e, struct job *job, struct err *err)
 {
-	do {
+	size_t tries;
+
+	for (tries = 0; tries <= 2 * e->jobs_count; tries++) {
 		job->record.job_id = e->next_job_id;
 		e->next_job_id = e->next_job_id < e->conf->max_job_id ? e->next_job_id + 1
 								      : e->conf->first_job_id;
-	} while (engine_find_job(e, job->record.job_id) || array_find(e, job->record.job_id));
+		if (!engine_find_job(e, job->record.job_id) && !array_find(e, job->record.job_id))
+			return 0;
+	}
+	return err_set_text(err, -EAGAIN,
+		"jobs have all numbers from FirstJobId=%u to MaxJobId=%u: try again later",
+		e->conf->first_job_id, e->conf->max_job_id);
 }
 
 /* What a job is made of. */
@@ -411,10 +419,12 @@ static int submit_one(
 
 	if (r < 0)
 		return r;
-	take_job_id(e, job);
-	if (job_add(e, job) < 0) {
+	r = take_job_id(e, job, err);
+	if (r == 0 && job_add(e, job) < 0)
+		r = err_set(err, -ENOMEM, "submit the job");
+	if (r < 0) {
 		job_free(e, job);
-		return err_set(err, -ENOMEM, "submit the job");
+		return r;
 	}
 	*ret_job = job;
 	return 0;

@@ -196,11 +196,16 @@ static void on_flush(struct ev_loop *loop, ev_timer *timer, int revents)
 {
 	struct daemon *d = timer->data;
 	struct err err = ERR_INIT;
+	int r;
 
 	(void)loop;
 	(void)revents;
-	if (engine_store_retry(&d->store_data, &err) < 0)
+	r = engine_store_retry(&d->store_data, &err);
+	if (r < 0)
 		return; /* each was logged */
+	if (r > 0)
+		log_info(d->log, "all that could not be written before is in '%s' now",
+			d->state_dir);
 	if (d->unflushed && store_flush(d->store, &err) < 0)
 		log_error(d->log, "%s", err.text);
 	d->unflushed = false;
@@ -552,8 +557,8 @@ static int close_all(struct daemon *d, struct err *err)
 	d->server = server_close(d->server);
 	if (d->has_begun)
 		r = engine_end(d->engine, d->state_dir, err);
-	if (d->has_begun && r == 0)
-		r = engine_store_retry(&d->store_data, err);
+	if (d->has_begun && r == 0 && engine_store_retry(&d->store_data, err) < 0)
+		r = -EIO;
 	engine_store_clear(&d->store_data);
 	d->engine = engine_free(d->engine);
 	d->run = run_free(d->run);

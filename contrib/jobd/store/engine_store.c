@@ -219,11 +219,15 @@ static int retry_reservations(struct engine_store_data *data, struct err *err)
 
 int engine_store_retry(struct engine_store_data *data, struct err *err)
 {
+	const bool any =
+		data->unsaved_jobs_count + data->unsaved_nodes.n + data->unsaved_reservations.n > 0;
 	int r = retry_jobs(data, err);
 
 	if (r == 0)
 		r = retry_nodes(data, err);
-	return r == 0 ? retry_reservations(data, err) : r;
+	if (r == 0)
+		r = retry_reservations(data, err);
+	return r < 0 ? r : any;
 }
 
 void engine_store_forget_later(struct engine_store_data *data, uint32_t job_id)

@@ -23,7 +23,8 @@ struct engine_store_data {
 };
 
 /* A change that the store could not take, because its disk was full, is not lost as long as this
- * process lives: this tries again, all that has changed since. Nothing to be done is 0. */
+ * process lives: this tries again, all that has changed since. 1: it is written; 0: there was
+ * nothing. */
 int engine_store_retry(struct engine_store_data *data, struct err *err) _must_check_;
 /* A job that the store has and the engine has not. */
 void engine_store_forget_later(struct engine_store_data *data, uint32_t job_id);
