@@ -9,9 +9,18 @@
  *	select_p_job_begin, _ready, ..., _fini            for one that runs
  *	select_p_state_save                               at the end, if there is one
  *
- * jobd has one thread, and no function may wait. Records are the host's: what a function may write
- * stands at it; all else is read only. A record is valid until the host has told of its end
- * (_job_fini, the next _node_init). Functions return SLURM_SUCCESS, or SLURM_ERROR with errno set.
+ * jobd has one thread, and no function may wait. Records are the host's, and may be read in each
+ * function that has them; what a plugin writes, and where:
+ *
+ *	node_record_t   node_rank                in _node_ranking()
+ *	                what is in select_nodeinfo   _nodeinfo_set(), _nodeinfo_set_all()
+ *	job_record_t    job_resrcs               _job_test() with RUN_NOW, _job_expand(),
+ *_job_resized() start_time               _job_test() with WILL_RUN what is in select_jobinfo each
+ *function that has the job step_record_t   what is in select_jobinfo    _step_pick_nodes(),
+ *_step_finish() resv_desc_msg_t node_list                _resv_test()
+ *
+ * and nothing else. A record is valid until the host has told of its end (_job_fini, the next
+ * _node_init). Functions return SLURM_SUCCESS, or SLURM_ERROR with errno set.
  *
  * Arrays by node are as long as there are nodes, and nodes have the same number in all of them. All
  * cores of the cluster have numbers, too: node by node, in each socket by socket (core_offset).
@@ -354,7 +363,8 @@ STEPD_EXPORT int select_p_reconfigure(void);
 /* -- nodes -- */
 
 STEPD_EXPORT select_nodeinfo_t *select_p_select_nodeinfo_alloc(void);
-/* jobd does not call this and the next one: it gives clients the values of _nodeinfo_get(). */
+/* jobd keeps what is packed with each change of a node's state, and unpacks it after _node_init()
+ * in place of _nodeinfo_alloc(). Clients get the values of _nodeinfo_get(). */
 STEPD_EXPORT int select_p_select_nodeinfo_pack(
 	select_nodeinfo_t *nodeinfo, Buf buffer, uint16_t protocol_version);
 STEPD_EXPORT int select_p_select_nodeinfo_unpack(
@@ -382,7 +392,7 @@ STEPD_EXPORT int select_p_update_node_state(node_record_t *node_ptr);
  * _job_init(); a step's is made anew. _xstrdup(), with SELECT_PRINT_MIXED, is what "jobctl show"
  * has of a job. */
 STEPD_EXPORT select_jobinfo_t *select_p_select_jobinfo_alloc(void);
-/* jobd does not call it: no job is made from another one. */
+/* Of the first task of an array for each other one. */
 STEPD_EXPORT select_jobinfo_t *select_p_select_jobinfo_copy(select_jobinfo_t *jobinfo);
 STEPD_EXPORT int select_p_select_jobinfo_free(select_jobinfo_t *jobinfo);
 STEPD_EXPORT int select_p_select_jobinfo_pack(
@@ -395,9 +405,11 @@ STEPD_EXPORT int select_p_select_jobinfo_unpack(
  * EINVAL: there is no such thing here. Another errno: it has failed; the nodes are drained. */
 STEPD_EXPORT int select_p_select_jobinfo_get(
 	select_jobinfo_t *jobinfo, enum select_jobdata_type data_type, void *data);
-/* This and the next one are for the plugin's own use: jobd does not call them. */
+/* SELECT_JOBDATA_NETWORK, from a job's --network; other types are for the plugin's own use. EINVAL:
+ * there is no such thing here. */
 STEPD_EXPORT int select_p_select_jobinfo_set(
 	select_jobinfo_t *jobinfo, enum select_jobdata_type data_type, void *data);
+/* With SELECT_PRINT_DATA: a cell of a table. */
 STEPD_EXPORT char *select_p_select_jobinfo_sprint(
 	select_jobinfo_t *jobinfo, char *buf, size_t size, int mode);
 STEPD_EXPORT char *select_p_select_jobinfo_xstrdup(select_jobinfo_t *jobinfo, int mode);
