@@ -318,12 +318,15 @@ SYSTEM_JOBD_RUN_TESTS = tests/system/0931-jobd-run.sh tests/system/0937-jobd-kil
 	tests/system/0944-jobd-cray.sh tests/system/0946-jobd-hostile.sh
 if JOBD
 TESTS += $(SYSTEM_JOBD_RUN_TESTS)
-check_DATA += tests/lib/preloaded.so
+check_DATA += tests/lib/preloaded.so tests/lib/jumping_clock.so
 endif
-CLEANFILES += tests/lib/preloaded.so
+CLEANFILES += tests/lib/preloaded.so tests/lib/jumping_clock.so
 tests/lib/preloaded.so: tests/lib/preloaded.c
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -D_GNU_SOURCE -o $@ $<
-EXTRA_DIST += $(SYSTEM_JOBD_RUN_TESTS) tests/lib/jobd.sh tests/lib/jobd_lab.py tests/lib/preloaded.c
+tests/lib/jumping_clock.so: tests/lib/jumping_clock.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -D_GNU_SOURCE -o $@ $<
+EXTRA_DIST += $(SYSTEM_JOBD_RUN_TESTS) tests/lib/jobd.sh tests/lib/jobd_lab.py tests/lib/preloaded.c \
+	tests/lib/jumping_clock.c
 
 
 # The daemon. What its select plugins need of the ABI is in the program itself, whether it uses that

@@ -221,9 +221,19 @@ ends_as "$limited" TIMEOUT "a job is ended by its time limit"
 
 # ---- agents and nodes that fail
 
+# The pid of the step's agent, which is none while nobody has the step's lock.
 agent_pid() { # STEP
-	"$stepctl" list --runtime-dir "$run" --json | json_get - "[s[\"agent_pid\"] for s in (d if isinstance(d, list) else d[\"steps\"]) if s[\"step\"] == \"$1\"][0]"
+	"$stepctl" list --runtime-dir "$run" --json | json_get - "[s[\"agent_pid\"] for s in (d if isinstance(d, list) else d[\"steps\"]) if s[\"step\"] == \"$1\" and s[\"agent_pid\"]][0]" 2>/dev/null
 }
+has_other_agent() { # STEP
+	new_agent=$(agent_pid "$1") && [ "$new_agent" != "$agent" ]
+}
+kill_agent() { # STEP: one that has not been killed yet
+	eventually has_other_agent "$1"
+	agent=$new_agent
+	kill -KILL "$agent"
+}
+agent=
 script slow <<'S'
 echo up >"$1"
 until [ -e "$2" ]; do sleep 0.05; done
@@ -231,12 +241,18 @@ exit 7
 S
 id=$(submit -N 2 slow slow.up slow.go)
 eventually wrote slow.up
-kill -KILL "$(agent_pid "$id.batch")"
-eventually grep -q "job $id: its agent on node .* has died" "$tmpdir/log"
-sleep 0.2
-is "$(doc_of "$id" '["job_state"]')" RUNNING "a job outlives the death of its agent"
+kill_agent "$id.batch"
+kill_agent "$id.batch"
+kill_agent "$id.batch"
+has_died_thrice() {
+	[ "$(grep -c "job $id: its agent on node .* has died" "$tmpdir/log")" = 3 ]
+}
+ok "a job's agent is replaced each time that it dies" eventually has_died_thrice
+eventually has_other_agent "$id.batch"
+is "$(doc_of "$id" '["job_state"]')" RUNNING "a job outlives the death of its agents"
 touch "$work/slow.go"
 ends_as "$id" FAILED "the end of a job whose agent was replaced is seen"
+is "$(doc_of "$id" '["exit_code"]')" 1792 "its exit status is the script's"
 kill_jobd
 begin_jobd --runtime-dir /proc/none
 id=$(submit -w n4 exits 0)

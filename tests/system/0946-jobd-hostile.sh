@@ -114,7 +114,7 @@ kill -TERM "$jobd_pid"
 wait "$jobd_pid"
 jobd_pid=
 if mount -t tmpfs -o size=8m,mode=700 stepd-test "$state" 2>/dev/null; then
-	at_exit "umount '$state' 2>/dev/null"
+	at_exit "umount -l '$state' 2>/dev/null"
 	begin_jobd
 	script notes <<'S'
 echo $$ >>"$1"
@@ -160,8 +160,57 @@ S
 	eventually has_ended "$released"
 	is "$(wc -l <"$work/released")" 1 "it ran once"
 else
-	begin_jobd
 	skip 12 "needs a file system of its own"
 fi
+
+# ---- a clock that jumps
+
+kill_jobd
+begin_with_clock() { # jobd, whose clock is ahead by so many seconds as $tmpdir/ahead has
+	JUMPING_CLOCK=$tmpdir/ahead
+	LD_PRELOAD=$built/tests/lib/jumping_clock.so
+	export LD_PRELOAD JUMPING_CLOCK
+	begin_jobd
+	unset LD_PRELOAD JUMPING_CLOCK
+}
+set_clock() { # SECONDS ahead of the machine's
+	echo "$1" >"$tmpdir/ahead.new"
+	mv "$tmpdir/ahead.new" "$tmpdir/ahead"
+}
+set_clock 0
+echo "PartitionName=endless Nodes=n[1-4] MaxTime=INFINITE" >>"$tmpdir/slurm.conf"
+begin_with_clock
+script waits <<'S'
+until [ -e "$1" ]; do sleep 0.05; done
+S
+limited=$(submit -t 60 waits never)
+endless=$(submit -p endless -t UNLIMITED waits go)
+later=$(submit --begin=now+1hour waits go)
+eventually has_state RUNNING "$limited"
+eventually has_state RUNNING "$endless"
+set_clock -36000
+id=$(submit --wrap true)
+ends_as "$id" COMPLETED "jobs run while the clock is set back"
+is "$(doc_of "$limited" '["job_state"]') $(doc_of "$later" '["job_state"]')" "RUNNING PENDING" \
+	"running and later jobs stay what they are when the clock is set back"
+ok "no job has begun before it was submitted" [ "$(doc_of "$id" '["start_time"] - d["jobs"][0]["submit_time"]')" -ge 0 ]
+"$jobctl" suspend "$endless"
+eventually has_state SUSPENDED "$endless"
+kill_jobd
+begin_with_clock
+is "$("$jobctl" queue -h -j "$limited" -o %M)" 0:00 "no job has run for a time below zero after a restart with an earlier clock"
+"$jobctl" resume "$endless"
+eventually has_state RUNNING "$endless"
+is "$(doc_of "$endless" '.get("suspended_s", 0)')" 0 "no job was suspended for a time below zero"
+set_clock 7200
+"$jobctl" update "$endless" Comment=now >/dev/null # jobd looks at its clock at once
+ends_as "$limited" TIMEOUT "a job's limit passes where the clock is set ahead"
+eventually has_state RUNNING "$later"
+touch "$work/go"
+ends_as "$later" COMPLETED "a job for later begins where the clock is set ahead"
+ends_as "$endless" COMPLETED "a job without a limit outlives all that"
+
+kill_jobd
+begin_jobd
 nothing_left_of_jobs 100
 done_testing

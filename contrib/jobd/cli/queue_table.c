@@ -86,7 +86,8 @@ int64_t queue_run_time(const json_t *job, time_t now)
 		end = json_get_int(job, "suspend_time", now);
 	else if (has_state(job, "RUNNING") || end == 0)
 		end = now;
-	return end - start - suspended;
+	/* a clock that was set back, and a jobd that was restarted */
+	return end > start + suspended ? end - start - suspended : 0;
 }
 
 /* ---- cells ------------------------------------------------------------------------------------
@@ -235,8 +236,10 @@ static char *cell_pending_time(const struct column *column, const void *row)
 	const int64_t until = has_state(job, "PENDING") ? ((const struct queue_row *)row)->now
 							: json_get_int(job, "start_time", 0);
 
+	const int64_t submitted = json_get_int(job, "submit_time", 0);
+
 	(void)column;
-	return text_printf("%lld", (long long)(until - json_get_int(job, "submit_time", 0)));
+	return text_printf("%lld", until > submitted ? (long long)(until - submitted) : 0LL);
 }
 
 static char *cell_priority(const struct column *column, const void *row)

@@ -805,8 +805,10 @@ void job_go_on(struct engine *e, struct job *job)
 		log_warning(e->log, "%s, ignoring", err.text);
 	nodes_remove_job(e, job);
 	stood = engine_now(e) - job->record.suspend_time;
-	job->record.tot_sus_time += stood;
-	job->record.end_time += stood;
+	if (stood > 0) { /* unless the clock was set back, and jobd restarted */
+		job->record.tot_sus_time += stood;
+		job->record.end_time += stood;
+	}
 	job->record.job_state = JOB_RUNNING;
 	job->gang_stopped = false;
 	nodes_add_job(e, job);

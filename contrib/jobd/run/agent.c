@@ -22,6 +22,9 @@
 #define RESULT_MAX (16u << 20) /* bytes */
 #define LOG_TAIL   4096        /* bytes, which have the last line */
 
+/* An agent that dies so often would die again. */
+#define ADOPTIONS_MAX 10
+
 /* Numbers that none of a child's final descriptors has. */
 #define FD_ABOVE 10
 
@@ -387,7 +390,7 @@ void agent_take_end(struct agent *a)
 			agent_watch(a);
 			return;
 		}
-		if (!a->adopted) {
+		if (a->adoptions < ADOPTIONS_MAX) {
 			agent_adopt(a);
 			return;
 		}
@@ -580,7 +583,7 @@ static void agent_adopt(struct agent *a)
 	log_warning(a->job->run->options.log,
 		"job %u: its agent on node %s has died: another one takes the step over",
 		a->job->id, a->node->name);
-	a->adopted = true;
+	a->adoptions++;
 	a->state = AGENT_STARTING;
 	r = agent_execute(a, true);
 	if (r < 0) {

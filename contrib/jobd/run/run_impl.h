@@ -94,11 +94,12 @@ enum agent_state {
 struct agent {
 	struct run_job *job;
 	const node_record_t *node;
-	bool batch, remote;   /* remote: the process is that of the launcher */
-	bool leaves;          /* the job has given up the node: it is to end */
-	bool stands;          /* its processes do: suspended */
-	bool adopted, stored; /* stored: its pid is */
-	bool found;           /* after a restart, and it may not have got its spec */
+	bool batch, remote; /* remote: the process is that of the launcher */
+	bool leaves;        /* the job has given up the node: it is to end */
+	bool stands;        /* its processes do: suspended */
+	bool stored;        /* its pid is */
+	unsigned adoptions; /* by agents that took its step over */
+	bool found;         /* after a restart, and it may not have got its spec */
 	enum agent_state state;
 	struct pidref process;
 	ev_io exit_io, ready_io, spec_io;
