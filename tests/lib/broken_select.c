@@ -16,6 +16,10 @@
 #define select_p_select_nodeinfo_alloc example_nodeinfo_alloc
 #define select_p_step_pick_nodes       example_step_pick_nodes
 #define select_p_resv_test             example_resv_test
+#define select_p_job_expand_allow      example_job_expand_allow
+#define select_p_job_expand            example_job_expand
+#define select_p_job_resized           example_job_resized
+#define select_p_select_jobinfo_copy   example_jobinfo_copy
 #define select_p_select_jobinfo_alloc  example_jobinfo_alloc
 #define select_p_select_jobinfo_get    example_jobinfo_get
 #define select_p_node_ranking          example_node_ranking
@@ -30,6 +34,10 @@
 #undef select_p_select_nodeinfo_alloc
 #undef select_p_step_pick_nodes
 #undef select_p_resv_test
+#undef select_p_job_expand_allow
+#undef select_p_job_expand
+#undef select_p_job_resized
+#undef select_p_select_jobinfo_copy
 #undef select_p_select_jobinfo_alloc
 #undef select_p_select_jobinfo_get
 #undef select_p_node_ranking
@@ -95,6 +103,8 @@ static int test_job(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, uin
 		spoil_nodes(job, given, bitmap);
 	if (r == SLURM_SUCCESS && mode == SELECT_MODE_RUN_NOW)
 		spoil_resources(job);
+	if (is_broken("stray") && !job->job_resrcs)
+		job->job_resrcs = make_resources(bitmap);
 	if (is_broken("early"))
 		job->start_time = slurm_now() - 1;
 	if (is_broken("preempted") && preempted) {
@@ -214,14 +224,56 @@ STEPD_EXPORT bitstr_t *select_p_step_pick_nodes(
 	return picked;
 }
 
+/* It takes what it is not given, too little, or cores of other nodes. */
 STEPD_EXPORT bitstr_t *select_p_resv_test(
 	resv_desc_msg_t *desc, uint32_t node_cnt, bitstr_t *avail, bitstr_t **cores)
 {
+	const node_record_t *last = &node_record_table_ptr[node_record_count - 1];
 	bitstr_t *picked;
 
+	if (is_broken("resv-few"))
+		return example_resv_test(desc, node_cnt - 1, avail, cores);
+	if (is_broken("resv-cores") && cores) {
+		*cores = bit_alloc((bitoff_t)last->core_offset + last->tot_cores);
+		bit_not(*cores);
+	}
 	if (!is_broken("resv"))
 		return example_resv_test(desc, node_cnt, avail, cores);
 	picked = bit_copy(avail);
 	bit_not(picked);
 	return picked;
+}
+
+/* ---- a job that changes ------------------------------------------------------------------------
+ */
+
+STEPD_EXPORT bool select_p_job_expand_allow(void)
+{
+	return true;
+}
+
+/* The one keeps all, or gives all and the other gets nothing. */
+STEPD_EXPORT int select_p_job_expand(job_record_t *from, job_record_t *to)
+{
+	if (is_broken("expand-lost")) {
+		free_resources(from->job_resrcs);
+		from->job_resrcs = NULL;
+	} else if (is_broken("expand-fails")) {
+		free_resources(to->job_resrcs);
+		to->job_resrcs = NULL;
+		return refuse(EBUSY);
+	} else if (!is_broken("expand-kept")) {
+		return example_job_expand(from, to);
+	}
+	return SLURM_SUCCESS;
+}
+
+STEPD_EXPORT int select_p_job_resized(job_record_t *job, node_record_t *node)
+{
+	return is_broken("resized") ? SLURM_SUCCESS : example_job_resized(job, node);
+}
+
+STEPD_EXPORT select_jobinfo_t *select_p_select_jobinfo_copy(select_jobinfo_t *info)
+{
+	return is_broken("copy") ? NULL : example_jobinfo_copy(info);
 }

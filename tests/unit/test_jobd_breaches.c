@@ -106,6 +106,8 @@ static const struct breach breaches[] = {
 	{"memory", SELECT_MODE_RUN_NOW, "more memory of a node than that has left"},
 	{"preempted", SELECT_MODE_RUN_NOW, "preempts a job that is no candidate"},
 	{"early", SELECT_MODE_WILL_RUN, "a start in the past"},
+	{"stray", SELECT_MODE_TEST_ONLY, "job_resrcs of a job that does not start"},
+	{"stray", SELECT_MODE_WILL_RUN, "job_resrcs of a job that does not start"},
 };
 
 /* Each is reported once, the call fails each time, and the job and its nodes are as before. */
@@ -231,6 +233,69 @@ static void test_later_functions(void **state)
 	assert_null(select_jobinfo_new(c.select));
 	assert_non_null(strstr(logged, "select_jobinfo_alloc(): it returns NULL"));
 	cluster_clear(&c);
+	make_cluster(&c, "broken", "copy");
+	info = select_jobinfo_new(c.select);
+	assert_null(select_jobinfo_copy(c.select, info));
+	assert_non_null(strstr(logged, "select_jobinfo_copy(): it returns NULL"));
+	select_jobinfo_free(c.select, info);
+	cluster_clear(&c);
+}
+
+struct change {
+	const char *how, *named; /* NULL: a failure, and no breach */
+	int r;
+};
+
+static const struct change expansions[] = {
+	{"expand-lost", "job_resrcs is missing, or is not of the job's nodes", -EPROTO},
+	{"expand-kept", "the job that gives all that it has still has some of it", -EPROTO},
+	{"expand-fails", NULL, -EBUSY},
+};
+
+/* Two jobs have what they had before. */
+static void test_expansion(void **state)
+{
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(expansions); i++) {
+		const struct change *change = &expansions[i];
+		struct err err = ERR_INIT;
+		struct cluster c;
+		job_record_t *from, *to;
+
+		make_cluster(&c, "broken", change->how);
+		from = start_job(&c);
+		to = add_job(&c);
+		bit_clear_all(to->details->req_node_bitmap);
+		bit_set(to->details->req_node_bitmap, 3);
+		assert_int_equal(test_job(&c, to, SELECT_MODE_RUN_NOW, &to->node_bitmap), 0);
+		assert_int_equal(select_job_begin(c.select, to, &err), 0);
+		assert_int_equal(select_job_expand(c.select, from, to, &err), change->r);
+		assert_true(change->named ? strstr(logged, change->named) != NULL : lines == 0);
+		assert_true(bit_equal(from->job_resrcs->node_bitmap, from->node_bitmap));
+		assert_true(bit_equal(to->job_resrcs->node_bitmap, to->node_bitmap));
+		end_job(&c, from);
+		end_job(&c, to);
+		cluster_clear(&c);
+	}
+}
+
+static void test_resized(void **state)
+{
+	struct cluster c;
+	struct err err = ERR_INIT;
+	job_record_t *job;
+
+	(void)state;
+	make_cluster(&c, "broken", "resized");
+	job = start_job(&c);
+	assert_int_equal(
+		select_job_resized(c.select, job, &node_record_table_ptr[1], &err), -EPROTO);
+	assert_non_null(strstr(logged, "select_p_job_resized(): job_resrcs is missing, or is not"));
+	assert_true(bit_equal(job->job_resrcs->node_bitmap, job->node_bitmap));
+	end_job(&c, job);
+	cluster_clear(&c);
 }
 
 static void test_settings(void **state)
@@ -243,19 +308,31 @@ static void test_settings(void **state)
 	cluster_clear(&c);
 }
 
+static const struct change reservations[] = {
+	{"resv", "it takes nodes that it was not given", 0},
+	{"resv-few", "it takes fewer nodes than are needed", 0},
+	{"resv-cores", "its cores are not of the nodes that it takes", 0},
+};
+
 static void test_reservation(void **state)
 {
-	struct cluster c;
-	resv_desc_msg_t desc = {.name = NULL};
-	bitstr_t *avail;
+	size_t i;
 
 	(void)state;
-	make_cluster(&c, "broken", "resv");
-	avail = cluster_nodes(&c, "n[1-3]");
-	assert_null(select_resv_test(c.select, &desc, 2, avail, NULL));
-	assert_non_null(strstr(logged, "select_p_resv_test(): it takes nodes that it was not"));
-	bit_free(avail);
-	cluster_clear(&c);
+	for (i = 0; i < ARRAY_SIZE(reservations); i++) {
+		resv_desc_msg_t desc = {.name = NULL};
+		struct cluster c;
+		bitstr_t *avail, *cores = NULL;
+
+		make_cluster(&c, "broken", reservations[i].how);
+		avail = cluster_nodes(&c, "n[1-3]");
+		assert_null(select_resv_test(c.select, &desc, 2, avail, &cores));
+		assert_non_null(strstr(logged, "select_p_resv_test()"));
+		assert_non_null(strstr(logged, reservations[i].named));
+		bit_free(cores);
+		bit_free(avail);
+		cluster_clear(&c);
+	}
 }
 
 /* Without information on nodes the plugin is not used. */
@@ -328,6 +405,8 @@ int main(void)
 		cmocka_unit_test(test_given_twice),
 		cmocka_unit_test(test_job_begin),
 		cmocka_unit_test(test_later_functions),
+		cmocka_unit_test(test_expansion),
+		cmocka_unit_test(test_resized),
 		cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_reservation),
 		cmocka_unit_test(test_nodeinfo),

@@ -205,6 +205,33 @@ static void test_errors(void **state)
 	}
 }
 
+/* What the documents of a job have must be UTF-8; its script is passed on in base64. */
+static void test_texts(void **state)
+{
+	static const char foreign[] = "caf\xe9";
+	static char *const list[] = {(char *)"A=\xc3\xa9", (char *)"B=\xff", NULL};
+	struct job_request request;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	request_init(&request);
+	request.name = (char *)"caf\xc3\xa9";
+	request.script = (char *)foreign;
+	assert_int_equal(request_check_texts(&request, &err), 0);
+	request.comment = (char *)foreign;
+	assert_int_equal(request_check_texts(&request, &err), -EINVAL);
+	assert_string_equal(
+		err.text, "comment: must be UTF-8, as all that a job gets but its script");
+	request.comment = NULL;
+	request.env = (char **)list;
+	assert_int_equal(request_check_texts(&request, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "env: "));
+	request.env = NULL;
+	request.argv = (char **)list;
+	assert_int_equal(request_check_texts(&request, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "argv: "));
+}
+
 static void test_sizes(void **state)
 {
 	json_auto_t *json = json_object();
@@ -231,6 +258,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_given),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_sizes),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The document of a job's step on a node: numbers of CPUs and tasks, names of files, the CPUs of
- * the machine, and memory.
+ * the machine, memory, and texts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -316,6 +316,59 @@ static void test_memory(void **state)
 	rig_clear(&g);
 }
 
+/* A job that has given up its second node: its arrays have the nodes that it keeps. */
+static void test_node_given_up(void **state)
+{
+	json_auto_t *limits = NULL;
+	struct rig g;
+
+	(void)state;
+	rig_init(&g, 3, 1, 1);
+	g.run.has_memory = g.run.has_cpuset = true;
+	g.run.cpus_count = 3;
+	slurm_conf.select_type_param = CR_MEMORY;
+	g.resources.memory_allocated = g.memory;
+	memcpy(g.memory, (uint64_t[]){1, 2, 4}, 3 * sizeof(*g.memory));
+	use_core(&g, 0, 0);
+	use_core(&g, 1, 0);
+	use_core(&g, 2, 0);
+	assert_int_equal(memory_of(&g, 0), INT64_C(7) << 20);
+	memcpy(g.memory, (uint64_t[]){1, 4}, 2 * sizeof(*g.memory));
+	bit_clear(g.resources.node_bitmap, 1);
+	bit_clear(g.resources.core_bitmap, 1);
+	g.agents[1].leaves = true;
+	limits = spec_make_limits(&g.agents[0]);
+	assert_int_equal(json_get_int(limits, "memory_max_bytes", -1), INT64_C(5) << 20);
+	assert_member(limits, "cpuset_cpus", "0,2");
+	assert_int_equal(memory_of(&g, 2), INT64_C(4) << 20);
+	rig_clear(&g);
+}
+
+/* ---- texts -------------------------------------------------------------------------------------
+ */
+
+/* A script may have any bytes, the rest of a request not: the document is JSON. */
+static void test_texts(void **state)
+{
+	json_auto_t *plain = NULL, *coded = NULL;
+	struct err err = ERR_INIT;
+	struct rig g;
+
+	(void)state;
+	rig_init(&g, 1, 1, 1);
+	plain = make(&g, 0);
+	assert_member(plain, "script", "#!/bin/sh\n");
+	assert_member(plain, "script_base64", NULL);
+	g.job.request.script = (char *)"#!\xe9\n";
+	coded = make(&g, 0);
+	assert_member(coded, "script", NULL);
+	assert_member(coded, "script_base64", "IyHpCg==");
+	g.job.request.argv = (char *[]){(char *)"\xe9", NULL};
+	assert_null(spec_make(&g.agents[0], &err));
+	assert_non_null(strstr(err.text, "argv: must be UTF-8"));
+	rig_clear(&g);
+}
+
 /* ---- results ------------------------------------------------------------------------------------
  */
 
@@ -376,6 +429,8 @@ int main(void)
 		cmocka_unit_test(test_other_machines),
 		cmocka_unit_test(test_other_hosts),
 		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_node_given_up),
+		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_results),
 	};
 
