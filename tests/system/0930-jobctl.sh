@@ -159,6 +159,21 @@ END
 	is "$(unset JOBD_SOCKET && status "$bin/squeue" -h)" 0 "a user's own jobd is found by XDG_RUNTIME_DIR"
 	end_service
 fi
+# A socket that root's jobd has left behind, in a /run of this test.
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+	export XDG_RUNTIME_DIR="$tmpdir/runtime"
+	mkdir -p "$tmpdir/runtime/jobd"
+	JOBD_SOCKET=$tmpdir/runtime/jobd/socket
+	begin_service <<'END'
+{"ListJobs": [{"parameters": {"jobs": [], "time": 1}}]}
+END
+	ok "a user's own jobd is found where root's has ended" unshare -m sh -c 'mount -t tmpfs none /run && mkdir /run/jobd &&
+		python3 -c "import socket; socket.socket(socket.AF_UNIX).bind(\"/run/jobd/socket\")" &&
+		unset JOBD_SOCKET && exec "$1" -h' - "$(cd "$bin" && pwd)/squeue"
+	end_service
+else
+	skip 1 "needs root and a mount namespace"
+fi
 export JOBD_SOCKET="$socket" XDG_RUNTIME_DIR="$runtime"
 if [ "$(id -u)" = 0 ]; then
 	mkdir -m 777 "$tmpdir/theirs"
@@ -195,5 +210,13 @@ if [ -w /dev/full ]; then
 	is "$("$bin/squeue" >/dev/full 2>"$tmpdir/err" || echo $?) $(grep -c . "$tmpdir/err")" "1 1" \
 		"a standard output that takes nothing is a failure, reported once"
 fi
+end_service
+{
+	printf '{"ListJobs": [{"parameters": {"jobs": ['
+	seq -s, 1 20000 | sed 's/[0-9]\{1,\}/{"job_id": &, "job_state": "PENDING"}/g' | tr -d '\n'
+	printf '], "time": 1}}]}\n'
+} | begin_service
+is "$({ "$bin/squeue" --json 2>"$tmpdir/err"; echo "$?" >"$tmpdir/status"; } | head -c 1)$(cat "$tmpdir/err")" "{" \
+	"a reader that has enough of JSON ends it in silence"
 
 done_testing

@@ -36,6 +36,7 @@ EOF
 # ---- helpers -----------------------------------------------------------------------------------
 
 start_jobd() {
+	rm -f "$tmpdir/jobd.log" # that of before has the same lines
 	"$jobd" --conf "$tmpdir/slurm.conf" --state "$state" --socket "$at" --plugin-dir "$plugins" \
 		2>"$tmpdir/jobd.log" &
 	pid=$!
@@ -290,6 +291,7 @@ last=$(submit '{"ntasks": 1, "env": ["A=b"], "comment": "last"}')
 eventually state_is "$last" RUNNING
 documents >"$tmpdir/before"
 stop_jobd KILL
+sed -i s/MaxJobCount=40/MaxJobCount=10000/ "$tmpdir/slurm.conf" # for those of the rounds below
 start_jobd
 is "$(documents)" "$(cat "$tmpdir/before")" "all jobs are there after a kill -9"
 is "$(result '[n["reason"] for n in p["nodes"] if "DRAIN" in n["state_flags"]]' ListNodes)" '["disk"]' \
@@ -298,6 +300,7 @@ is "$(result 'p["reservations"][0]["name"]' ListReservations)" upkeep "a reserva
 is "$(result 'p["jobs"][0]["request"]["env"]' ListJobs "{\"job\": \"$last\", \"details\": true}")" '["A=b"]' \
 	"a job's request is there after a kill -9"
 next=$(submit '{"hold": true}')
+lost=$(submit '{"partition": "night", "hold": true}')
 ok "job ids go on after a kill -9" test "$next" -gt "$last"
 is "$(error_of Cancel "{\"job\": \"$last\"}")" "no error: " "a job of before is cancelled"
 eventually state_is "$last" CANCELLED
@@ -322,8 +325,26 @@ while [ $i -lt "$(rounds 3 30)" ]; do
 	i=$((i + 1))
 done
 
+# Without its partition a job that waits keeps jobd from starting; one that has ended is forgotten.
+stop_jobd TERM
+sed -i.before /=night/d "$tmpdir/slurm.conf"
+"$jobd" --conf "$tmpdir/slurm.conf" --state "$state" --socket "$at" --plugin-dir "$plugins" 2>"$tmpdir/second"
+is $? 1 "jobd does not start where a waiting job has lost its partition"
+like "$(cat "$tmpdir/second")" "can't be restored \(start with the old configuration, and cancel it\): job $lost: " \
+	"the job and what to do are named"
+cp "$tmpdir/slurm.conf.before" "$tmpdir/slurm.conf"
+start_jobd
+is "$(error_of Cancel "{\"job\": \"$lost\"}")" "no error: " "that job is cancelled with the old configuration"
+stop_jobd TERM
+sed -i /=night/d "$tmpdir/slurm.conf"
+start_jobd
+like "$(cat "$tmpdir/jobd.log")" "a job that has ended is forgotten: job $lost: " "an ended job that has lost its partition is forgotten"
+is "$(error_of ListJobs "{\"job\": \"$lost\"}" | cut -d: -f1)" NoSuchJob "it is not listed"
 stop_jobd TERM
 is "$status" 0 "jobd ends with SIGTERM"
+start_jobd
+fails "it is forgotten once" grep -q forgotten "$tmpdir/jobd.log"
+stop_jobd TERM
 fails "a jobd that has ended leaves no socket" test -e "$at"
 
 # ---- this machine ------------------------------------------------------------------------------
