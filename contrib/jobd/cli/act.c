@@ -142,7 +142,7 @@ static const struct cli_option cancel_rows[] = {
 	 .doc = "they get this signal, and are not cancelled"},
 	{.name = "batch", .letter = 'b', .take = cli_take_flag, .offset = IN(batch), .doc = "the batch script gets it alone"},
 	{.name = "full", .letter = 'f', .take = cli_take_flag, .offset = IN(full), .doc = "the batch script gets it, too"},
-	{.name = "interactive", .letter = 'i', .take = cli_take_flag, .offset = IN(interactive), .doc = "each is asked for"},
+	{.name = "interactive", .letter = 'i', .take = cli_take_flag, .offset = IN(interactive), .doc = "each is to be confirmed"},
 	{.name = "quiet", .letter = 'Q', .take = cli_take_flag, .offset = IN(quiet), .doc = "print no job that is not there"},
 	{.name = "hurry", .letter = 'H', .take = cli_take_flag, .offset = IN(ignored), .doc = "has no meaning here"},
 	{.name = "verbose", .letter = 'v', .take = cli_take_flag, .offset = IN(ignored), .doc = "likewise"},
@@ -282,7 +282,7 @@ static const struct {
 };
 
 /* "TimeLimit=30" as "--time=30"; sbatch's own names are fine, too. */
-static int add_change(struct strv *words, const char *word, struct err *err)
+static int add_change(struct strv *argv, const char *word, struct err *err)
 {
 	const size_t size = strcspn(word, "=");
 	size_t i;
@@ -297,7 +297,7 @@ static int add_change(struct strv *words, const char *word, struct err *err)
 
 		if (!known)
 			continue;
-		if (strv_addf(words, "--%s%s", changes[i].option, word + size) < 0)
+		if (strv_addf(argv, "--%s%s", changes[i].option, word + size) < 0)
 			return err_set(err, -ENOMEM, "read the changes");
 		return 0;
 	}
@@ -307,13 +307,13 @@ static int add_change(struct strv *words, const char *word, struct err *err)
 		(int)(size < 100 ? size : 100), word);
 }
 
-/* The changes as members of a request: the words are options of sbatch. */
-static int make_changes(struct strv *words, json_t **ret_changes, struct err *err)
+/* The changes as members of a request, by the options of sbatch. */
+static int make_changes(struct strv *argv, json_t **ret_changes, struct err *err)
 {
 	_cleanup_options_ struct options options = {0};
 	const struct options_input input = {.command = OPTIONS_SBATCH,
-		.argc = (int)words->n,
-		.argv = words->v,
+		.argc = (int)argv->n,
+		.argv = argv->v,
 		.now = time(NULL)};
 	int r = options_parse(&options, &input, err);
 
@@ -326,14 +326,14 @@ static int make_changes(struct strv *words, json_t **ret_changes, struct err *er
 static int update_job(const char *job, int argc, char **argv, struct err *err)
 {
 	_cleanup_jobd_client_ struct jobd_client *client = NULL;
-	_cleanup_strv_ struct strv words = {0};
+	_cleanup_strv_ struct strv options = {0};
 	json_auto_t *made = NULL;
-	int i, r = strv_add(&words, "update") < 0 ? err_set(err, -ENOMEM, "read the changes") : 0;
+	int i, r = strv_add(&options, "update") < 0 ? err_set(err, -ENOMEM, "read the changes") : 0;
 
 	for (i = 0; r == 0 && i < argc; i++)
-		r = add_change(&words, argv[i], err);
+		r = add_change(&options, argv[i], err);
 	if (r == 0)
-		r = make_changes(&words, &made, err);
+		r = make_changes(&options, &made, err);
 	if (r == 0)
 		r = jobd_connect(&client, err);
 	return r < 0 ? r
@@ -341,7 +341,7 @@ static int update_job(const char *job, int argc, char **argv, struct err *err)
 			       json_pack("{s:s, s:O}", "job", job, "changes", made), err);
 }
 
-/* The value of "NAME=VALUE" among words; NULL: none. */
+/* The value of "NAME=VALUE" in argv; NULL: none. */
 static const char *find_value(int argc, char **argv, const char *name)
 {
 	const size_t size = strlen(name);

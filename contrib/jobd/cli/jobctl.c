@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 	int command;
 
 	(void)setlocale(LC_CTYPE, "");
-	(void)signal(SIGPIPE, SIG_IGN); /* write(2) says it */
+	(void)signal(SIGPIPE, SIG_IGN); /* write(2) fails */
 	command = find_command(own, true);
 	if (command >= 0)
 		return run(command, own, argc, argv);

@@ -380,7 +380,7 @@ void options_print(enum options_command command, FILE *out)
 	cli_options_print(chosen, choose_rows(command, chosen), out);
 }
 
-/* ---- words of a line --------------------------------------------------------------------------
+/* ---- a line as an argument vector --------------------------------------------------------------
  */
 
 /* Copies the word that text begins with to word, without its quotes: where it ends. *ret_open: the
@@ -402,7 +402,7 @@ static const char *copy_word(const char *text, char *word, char *ret_open)
 	return text;
 }
 
-int options_split(const char *line, struct strv *words, struct err *err)
+int options_split(const char *line, struct strv *argv, struct err *err)
 {
 	_cleanup_free_ char *word = malloc(strlen(line) + 1);
 	char open;
@@ -415,7 +415,7 @@ int options_split(const char *line, struct strv *words, struct err *err)
 		if (open)
 			return err_set_text(
 				err, -EINVAL, "the quote %c has no end: %.100s", open, word);
-		if (strv_add(words, word) < 0)
+		if (strv_add(argv, word) < 0)
 			return err_set(err, -ENOMEM, "read options");
 	}
 	return 0;
@@ -425,7 +425,7 @@ int options_split(const char *line, struct strv *words, struct err *err)
  */
 
 /* Takes options from argv; *ret_rest: the first argument that is none. */
-static int parse_words(struct build *build, enum options_command command, int argc, char **argv,
+static int parse_argv(struct build *build, enum options_command command, int argc, char **argv,
 	int *ret_rest, struct err *err)
 {
 	struct cli_option chosen[ARRAY_SIZE(rows)];
@@ -437,14 +437,14 @@ static int parse_words(struct build *build, enum options_command command, int ar
 	return cli_options_parse(&options, argc, argv, build, ret_rest, err);
 }
 
-/* words[0] is not read. Nothing but options may be among them. */
+/* argv[0] is not read. Nothing but options may be among them. */
 static int parse_source(
-	struct build *build, enum options_command command, struct strv *words, struct err *err)
+	struct build *build, enum options_command command, struct strv *argv, struct err *err)
 {
-	int rest = 0, r = parse_words(build, command, (int)words->n, words->v, &rest, err);
+	int rest = 0, r = parse_argv(build, command, (int)argv->n, argv->v, &rest, err);
 
-	if (r == 0 && rest < (int)words->n)
-		r = err_set_text(err, -EINVAL, "'%.200s' is no option", words->v[rest]);
+	if (r == 0 && rest < (int)argv->n)
+		r = err_set_text(err, -EINVAL, "'%.200s' is no option", argv->v[rest]);
 	return r;
 }
 
@@ -459,14 +459,14 @@ static bool ends_directives(const char *line, size_t size)
 static int parse_directive(struct build *build, enum options_command command, const char *line,
 	size_t size, unsigned number, struct err *err)
 {
-	_cleanup_strv_ struct strv words = {0};
+	_cleanup_strv_ struct strv argv = {0};
 	_cleanup_free_ char *copy = strndup(line, size);
-	int r = copy && strv_add(&words, "#SBATCH") == 0
-		? options_split(copy, &words, err)
+	int r = copy && strv_add(&argv, "#SBATCH") == 0
+		? options_split(copy, &argv, err)
 		: err_set(err, -ENOMEM, "read the script's options");
 
 	if (r == 0)
-		r = parse_source(build, command, &words, err);
+		r = parse_source(build, command, &argv, err);
 	return r < 0 ? err_prefix(err, "line %u of the script", number) : 0;
 }
 
@@ -564,23 +564,23 @@ static const char *find_variable(
 static int parse_variables(
 	struct build *build, enum options_command command, char *const *env, struct err *err)
 {
-	_cleanup_strv_ struct strv words = {0};
+	_cleanup_strv_ struct strv argv = {0};
 	const char *value;
 	size_t i;
-	int r = strv_add(&words, "environment");
+	int r = strv_add(&argv, "environment");
 
 	for (i = 0; r == 0 && i < ARRAY_SIZE(variables); i++) {
 		value = find_variable(env, command, variables[i].variable);
 		if (!value || !*value || !has_option(command, variables[i].option))
 			continue;
 		if (!variables[i].flag)
-			r = strv_addf(&words, "--%s=%s", variables[i].option, value);
+			r = strv_addf(&argv, "--%s=%s", variables[i].option, value);
 		else if (strcmp(value, "0") != 0 && strcasecmp(value, "no") != 0)
-			r = strv_addf(&words, "--%s", variables[i].option);
+			r = strv_addf(&argv, "--%s", variables[i].option);
 	}
 	if (r < 0)
 		return err_set(err, r, "read the environment's options");
-	r = parse_source(build, command, &words, err);
+	r = parse_source(build, command, &argv, err);
 	return r < 0 ? err_prefix(err, "the environment's %s_ variables",
 			       command == OPTIONS_SBATCH ? "SBATCH" : "SALLOC")
 		     : 0;
@@ -594,12 +594,12 @@ static bool has_rest_before(const struct options_input *input, int first, int wo
 	int rest = 0, r;
 
 	request_init(&build.options.request);
-	r = parse_words(&build, input->command, word - first, input->argv + first, &rest, &ignored);
+	r = parse_argv(&build, input->command, word - first, input->argv + first, &rest, &ignored);
 	options_clear(&build.options);
 	return r == 0 && rest < word - first;
 }
 
-/* Where the words of a component end that begin behind first: at a ":", or with the last. */
+/* Where the arguments of a component end that begin behind first: at a ":", or with the last. */
 static int component_end(const struct options_input *input, int first)
 {
 	int i;
@@ -616,7 +616,7 @@ static int parse_command_line(
 	struct build *build, const struct options_input *input, int *first, struct err *err)
 {
 	int end = component_end(input, *first), i, rest = 0;
-	int r = parse_words(build, input->command, end - *first, input->argv + *first, &rest, err);
+	int r = parse_argv(build, input->command, end - *first, input->argv + *first, &rest, err);
 
 	for (i = *first + rest; r == 0 && i < end; i++) {
 		if (strv_add(&build->options.rest, input->argv[i]) < 0)

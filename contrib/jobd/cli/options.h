@@ -2,10 +2,10 @@
  *
  * The options of sbatch and salloc, from three sources that become one request: the "#SBATCH" lines
  * at the head of a script, variables of the environment (SBATCH_PARTITION), and the command line.
- * Of two values the later one counts, in this order. A word ":" of a command line, and a line
+ * Of two values the later one counts, in this order. A ":" of a command line, and a line
  * "#SBATCH hetjob", begin another component of a heterogeneous job.
  *
- * An option of Slurm's without which a job runs as well is ignored with a note; one that asks for
+ * An option of Slurm's without which a job runs as well is ignored with a note; one that needs
  * what jobd hasn't, such as a GPU, is an error, as is one that there is not.
  */
 #ifndef JOBD_CLI_OPTIONS_H
@@ -52,9 +52,9 @@ int options_parse(
 void options_clear(struct options *options);
 #define _cleanup_options_ _cleanup_(options_clear)
 
-/* Cuts a line into words as sbatch does with a "#SBATCH" line: at blanks, but for what is quoted by
- * ", ' or \; "#" begins a comment. -EINVAL: a quote has no end. */
-int options_split(const char *line, struct strv *words, struct err *err) _must_check_;
+/* Cuts a line into arguments as sbatch does with a "#SBATCH" line: at blanks, but for what is
+ * quoted by ", ' or \; "#" begins a comment. -EINVAL: a quote has no end. */
+int options_split(const char *line, struct strv *argv, struct err *err) _must_check_;
 
 /* The variables that --export passes on of env; NULL: all. free() what it returns, and each of it.
  */

@@ -448,28 +448,28 @@ static int set_value(
 	return key->set(r, record, value, err);
 }
 
-/* ---- words ------------------------------------------------------------------------------------
+/* ---- values that have names --------------------------------------------------------------------
  */
 
-struct word {
+struct choice {
 	const char *name;
 	uint32_t value;
 };
 
-static const struct word *find_word(
-	const struct word *words, size_t n, const char *text, size_t size)
+static const struct choice *find_choice(
+	const struct choice *choices, size_t n, const char *text, size_t size)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		if (strncasecmp(words[i].name, text, size) == 0 && words[i].name[size] == '\0')
-			return &words[i];
+		if (strncasecmp(choices[i].name, text, size) == 0 && choices[i].name[size] == '\0')
+			return &choices[i];
 	}
 	return NULL;
 }
 
-static int unknown_word(const char *key, const char *text, size_t size, const struct word *words,
-	size_t n, struct err *err)
+static int unknown_choice(const char *key, const char *text, size_t size,
+	const struct choice *choices, size_t n, struct err *err)
 {
 	char known[512] = "";
 	size_t i, at = 0;
@@ -479,36 +479,36 @@ static int unknown_word(const char *key, const char *text, size_t size, const st
 			i == 0               ? ""
 				: i == n - 1 ? " or "
 					     : ", ",
-			words[i].name);
+			choices[i].name);
 	return err_set_text(err, -EINVAL, "%s=%.*s: must be %s", key,
 		(int)(size < 100 ? size : 100), text, known);
 }
 
-static int parse_word(const char *key, const char *text, const struct word *words, size_t n,
+static int parse_choice(const char *key, const char *text, const struct choice *choices, size_t n,
 	uint32_t *ret_value, struct err *err)
 {
-	const struct word *word = find_word(words, n, text, strlen(text));
+	const struct choice *choice = find_choice(choices, n, text, strlen(text));
 
-	if (!word)
-		return unknown_word(key, text, strlen(text), words, n, err);
-	*ret_value = word->value;
+	if (!choice)
+		return unknown_choice(key, text, strlen(text), choices, n, err);
+	*ret_value = choice->value;
 	return 0;
 }
 
 /* "A,B": or'ed. */
-static int parse_words(const char *key, const char *text, const struct word *words, size_t n,
+static int parse_choices(const char *key, const char *text, const struct choice *choices, size_t n,
 	uint32_t *ret_value, struct err *err)
 {
-	const struct word *word;
+	const struct choice *choice;
 	size_t size;
 
 	*ret_value = 0;
 	for (;; text += size + 1) {
 		size = strcspn(text, ",");
-		word = find_word(words, n, text, size);
-		if (!word)
-			return unknown_word(key, text, size, words, n, err);
-		*ret_value |= word->value;
+		choice = find_choice(choices, n, text, size);
+		if (!choice)
+			return unknown_choice(key, text, size, choices, n, err);
+		*ret_value |= choice->value;
 		if (text[size] == '\0')
 			return 0;
 	}
@@ -517,7 +517,7 @@ static int parse_words(const char *key, const char *text, const struct word *wor
 static int set_select_param(
 	_unused_ struct reader *r, void *record, const char *value, struct err *err)
 {
-	static const struct word words[] = {
+	static const struct choice choices[] = {
 		{"CR_CPU", CR_CPU},
 		{"CR_CPU_Memory", CR_CPU | CR_MEMORY},
 		{"CR_Core", CR_CORE},
@@ -534,7 +534,8 @@ static int set_select_param(
 
 	uint32_t *param = &((struct conf *)record)->select_type_param;
 	uint32_t unit;
-	int ret = parse_words("SelectTypeParameters", value, words, ARRAY_SIZE(words), param, err);
+	int ret = parse_choices(
+		"SelectTypeParameters", value, choices, ARRAY_SIZE(choices), param, err);
 
 	unit = *param & (CR_CPU | CR_CORE | CR_SOCKET);
 	return ret == 0 && unit & (unit - 1)
@@ -543,13 +544,13 @@ static int set_select_param(
 		: ret;
 }
 
-static bool has_word(const char *text, const char *word)
+static bool lists_name(const char *text, const char *name)
 {
 	size_t size;
 
 	for (;; text += size + 1) {
 		size = strcspn(text, ",");
-		if (size == strlen(word) && strncasecmp(text, word, size) == 0)
+		if (size == strlen(name) && strncasecmp(text, name, size) == 0)
 			return true;
 		if (text[size] == '\0')
 			return false;
@@ -558,7 +559,7 @@ static bool has_word(const char *text, const char *word)
 
 static int parse_preempt_mode(const char *value, uint16_t *ret_mode, struct err *err)
 {
-	static const struct word words[] = {
+	static const struct choice choices[] = {
 		{"OFF", PREEMPT_MODE_OFF},
 		{"CANCEL", PREEMPT_MODE_CANCEL},
 		{"REQUEUE", PREEMPT_MODE_REQUEUE},
@@ -566,10 +567,10 @@ static int parse_preempt_mode(const char *value, uint16_t *ret_mode, struct err 
 		{"GANG", PREEMPT_MODE_GANG},
 	};
 	uint32_t mode;
-	int r = parse_words("PreemptMode", value, words, ARRAY_SIZE(words), &mode, err);
+	int r = parse_choices("PreemptMode", value, choices, ARRAY_SIZE(choices), &mode, err);
 	uint32_t how = mode & ~PREEMPT_MODE_GANG;
 
-	if (r == 0 && ((how & (how - 1)) || (how && has_word(value, "OFF"))))
+	if (r == 0 && ((how & (how - 1)) || (how && lists_name(value, "OFF"))))
 		r = bad_value("PreemptMode", value,
 			"one of OFF, CANCEL, REQUEUE and SUSPEND, with GANG or "
 			"without",
@@ -610,10 +611,10 @@ static int set_qos_preempt_mode(
 
 static int leave_out(struct reader *r, const char *key);
 
-/* "A,B"; words that jobd has no use for are named like keys. */
+/* "A,B"; names that jobd has no use for are named like keys. */
 static int set_qos_flags(struct reader *r, void *record, const char *value, struct err *err)
 {
-	static const struct word words[] = {
+	static const struct choice choices[] = {
 		{"PartitionMinNodes", QOS_FLAG_PART_MIN_NODE},
 		{"PartitionMaxNodes", QOS_FLAG_PART_MAX_NODE},
 		{"PartitionTimeLimit", QOS_FLAG_PART_TIME_LIMIT},
@@ -627,16 +628,17 @@ static int set_qos_flags(struct reader *r, void *record, const char *value, stru
 		{"UsageFactorSafe", 0},
 	};
 	struct conf_qos *qos = record;
-	const struct word *word;
+	const struct choice *choice;
 	size_t size;
 
 	for (;; value += size + 1) {
 		size = strcspn(value, ",");
-		word = find_word(words, ARRAY_SIZE(words), value, size);
-		if (!word)
-			return unknown_word("Flags", value, size, words, ARRAY_SIZE(words), err);
-		qos->flags |= word->value;
-		if (!word->value && leave_out(r, word->name) < 0)
+		choice = find_choice(choices, ARRAY_SIZE(choices), value, size);
+		if (!choice)
+			return unknown_choice(
+				"Flags", value, size, choices, ARRAY_SIZE(choices), err);
+		qos->flags |= choice->value;
+		if (!choice->value && leave_out(r, choice->name) < 0)
 			return err_set(err, -ENOMEM, "read it");
 		if (value[size] == '\0')
 			return 0;
@@ -692,9 +694,9 @@ static int set_scheduler_type(
 
 static int set_enforce(_unused_ struct reader *r, void *record, const char *value, struct err *err)
 {
-	static const struct word words[] = {{"NO", 0}, {"YES", 1}, {"ALL", 1}, {"ANY", 1}};
+	static const struct choice choices[] = {{"NO", 0}, {"YES", 1}, {"ALL", 1}, {"ANY", 1}};
 	uint32_t yes = 0;
-	int ret = parse_word("EnforcePartLimits", value, words, ARRAY_SIZE(words), &yes, err);
+	int ret = parse_choice("EnforcePartLimits", value, choices, ARRAY_SIZE(choices), &yes, err);
 
 	if (ret == 0)
 		((struct conf *)record)->enforce_part_limits = yes;
@@ -856,7 +858,7 @@ static int set_part_state(
 static int set_node_state(
 	_unused_ struct reader *r, void *record, const char *value, struct err *err)
 {
-	static const struct word words[] = {
+	static const struct choice choices[] = {
 		{"UNKNOWN", NODE_STATE_IDLE},
 		{"IDLE", NODE_STATE_IDLE},
 		{"CLOUD", NODE_STATE_IDLE},
@@ -867,7 +869,7 @@ static int set_node_state(
 		{"FUTURE", NODE_STATE_UNKNOWN},
 	};
 
-	return parse_word("State", value, words, ARRAY_SIZE(words),
+	return parse_choice("State", value, choices, ARRAY_SIZE(choices),
 		&((struct conf_node *)record)->state, err);
 }
 

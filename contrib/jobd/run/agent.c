@@ -203,7 +203,7 @@ static void put_replaced(FILE *out, char letter, const char *host, const char *c
 	}
 }
 
-int launcher_words(
+int make_launcher_argv(
 	const struct run *run, const char *host, const struct strv *command, struct strv *ret_argv)
 {
 	_cleanup_free_ char *quoted = strv_quote(command), *text = NULL;
@@ -227,42 +227,42 @@ int launcher_words(
 /* ---- its command -------------------------------------------------------------------------------
  */
 
-static int add_option(struct strv *words, const char *option, const char *value)
+static int add_option(struct strv *argv, const char *option, const char *value)
 {
-	return value ? strv_add(words, option) | strv_add(words, value) : 0;
+	return value ? strv_add(argv, option) | strv_add(argv, value) : 0;
 }
 
 /* 0 or -ENOMEM. On another host the document comes by standard input, and the result goes to
  * standard output: the launcher carries them. */
-static int agent_words(const struct agent *a, bool adopts, struct strv *words)
+static int add_agent_argv(const struct agent *a, bool adopts, struct strv *argv)
 {
 	const struct run *run = a->job->run;
 	_cleanup_free_ char *name = agent_file(a, "result"), *step = agent_step_name(a),
 			    *result = NULL;
 	int r = name && step && asprintf(&result, "%s/%s", run->dir, name) >= 0 ? 0 : -ENOMEM;
 
-	r |= strv_add(words, run->stepd) | strv_add(words, adopts ? "adopt" : "serve");
-	r |= add_option(words, "--result", a->remote ? "-" : result);
-	r |= add_option(words, "--keep-result", a->remote ? "1h" : "0");
-	r |= add_option(words, "--plugin-dir", a->remote ? NULL : run->options.plugin_dir);
-	r |= add_option(words, "--runtime-dir", a->remote ? NULL : run->runtime_dir);
+	r |= strv_add(argv, run->stepd) | strv_add(argv, adopts ? "adopt" : "serve");
+	r |= add_option(argv, "--result", a->remote ? "-" : result);
+	r |= add_option(argv, "--keep-result", a->remote ? "1h" : "0");
+	r |= add_option(argv, "--plugin-dir", a->remote ? NULL : run->options.plugin_dir);
+	r |= add_option(argv, "--runtime-dir", a->remote ? NULL : run->runtime_dir);
 	if (!a->remote)
-		r |= strv_add(words, "--ready-fd") | strv_addf(words, "%d", SPAWN_READY_FD);
+		r |= strv_add(argv, "--ready-fd") | strv_addf(argv, "%d", SPAWN_READY_FD);
 	if (adopts)
-		return r | strv_add(words, step);
-	r |= strv_add(words, "--spec-fd");
-	return r | strv_addf(words, "%d", a->remote ? STDIN_FILENO : SPAWN_SPEC_FD);
+		return r | strv_add(argv, step);
+	r |= strv_add(argv, "--spec-fd");
+	return r | strv_addf(argv, "%d", a->remote ? STDIN_FILENO : SPAWN_SPEC_FD);
 }
 
-static int make_words(const struct agent *a, bool adopts, struct strv *words)
+static int make_argv(const struct agent *a, bool adopts, struct strv *argv)
 {
 	_cleanup_strv_ struct strv command = {0};
 	int r;
 
 	if (!a->remote)
-		return agent_words(a, adopts, words);
-	r = agent_words(a, adopts, &command);
-	return r == 0 ? launcher_words(a->job->run, a->node->name, &command, words) : r;
+		return add_agent_argv(a, adopts, argv);
+	r = add_agent_argv(a, adopts, &command);
+	return r == 0 ? make_launcher_argv(a->job->run, a->node->name, &command, argv) : r;
 }
 
 /* ---- its end -----------------------------------------------------------------------------------
@@ -495,8 +495,8 @@ static int agent_execute(struct agent *a, bool adopts)
 {
 	_cleanup_close_ int log_fd = open_file(a, "log", O_APPEND), out_fd = -1, spec_fd = -1,
 			    ready_fd = -1;
-	_cleanup_strv_ struct strv words = {0};
-	int fds[2], r = log_fd < 0 ? log_fd : make_words(a, adopts, &words);
+	_cleanup_strv_ struct strv argv = {0};
+	int fds[2], r = log_fd < 0 ? log_fd : make_argv(a, adopts, &argv);
 
 	if (r == 0 && a->remote)
 		r = out_fd = open_file(a, "result", O_TRUNC);
@@ -511,7 +511,7 @@ static int agent_execute(struct agent *a, bool adopts)
 		spec_fd = r < 0 ? -1 : fds[0];
 	}
 	if (r >= 0)
-		r = spawn_process(&(struct spawn){.argv = words.v,
+		r = spawn_process(&(struct spawn){.argv = argv.v,
 					  .in = a->remote ? spec_fd : -1,
 					  .out = a->remote ? out_fd : log_fd,
 					  .error = log_fd,

@@ -152,7 +152,7 @@ static void on_reply(struct agent *a)
 		client_watch(a);
 		return;
 	}
-	/* It ends in this moment, or is replaced by another one: its process tells which. */
+	/* It ends in this moment, or is replaced by another one: its process shows which. */
 	call_end(a, is_gone(r) ? -ESRCH : r, error.text);
 }
 
@@ -311,7 +311,7 @@ static void on_command(struct agent *a)
 }
 
 /* On another host there is one: of memory. */
-static int limits_words(const struct agent *a, struct strv *words)
+static int add_limits_argv(const struct agent *a, struct strv *argv)
 {
 	json_auto_t *limits = spec_make_limits(a);
 	int64_t bytes = json_get_int(limits, "memory_max_bytes", 0);
@@ -320,11 +320,11 @@ static int limits_words(const struct agent *a, struct strv *words)
 		return -ENOMEM;
 	if (bytes == 0)
 		return 0;
-	return strv_add(words, "--limits=best-effort") |
-		strv_addf(words, "--mem=%lld", (long long)bytes);
+	return strv_add(argv, "--limits=best-effort") |
+		strv_addf(argv, "--mem=%lld", (long long)bytes);
 }
 
-static int command_words(const struct agent *a, const struct call *call, struct strv *words)
+static int add_command_argv(const struct agent *a, const struct call *call, struct strv *argv)
 {
 	static const char *const verbs[] = {[CALL_SIGNAL] = "signal",
 		[CALL_SIGNAL_SCRIPT] = "signal",
@@ -335,29 +335,29 @@ static int command_words(const struct agent *a, const struct call *call, struct 
 		[CALL_LIMITS] = "set-limits"};
 	_cleanup_free_ char *step = agent_step_name(a);
 	char name[SIGNALS_NAME_SIZE];
-	int r = strv_add(words, a->job->run->stepctl);
+	int r = strv_add(argv, a->job->run->stepctl);
 
-	r |= strv_add(words, verbs[call->kind]);
+	r |= strv_add(argv, verbs[call->kind]);
 	if (call->kind == CALL_SIGNAL_SCRIPT)
-		r |= strv_add(words, "--leader");
+		r |= strv_add(argv, "--leader");
 	if (call->kind == CALL_SIGNAL || call->kind == CALL_SIGNAL_SCRIPT)
-		r |= strv_add(words, "-s") |
-			strv_add(words, signals_name(call->signal, name, sizeof(name)));
+		r |= strv_add(argv, "-s") |
+			strv_add(argv, signals_name(call->signal, name, sizeof(name)));
 	if (call->kind == CALL_LIMITS)
-		r |= limits_words(a, words);
-	return step ? r | strv_add(words, step) : -ENOMEM;
+		r |= add_limits_argv(a, argv);
+	return step ? r | strv_add(argv, step) : -ENOMEM;
 }
 
 static void begin_remote(struct agent *a)
 {
-	_cleanup_strv_ struct strv command = {0}, words = {0};
+	_cleanup_strv_ struct strv command = {0}, argv = {0};
 	struct calls *c = &a->calls;
-	int r = command_words(a, c->first, &command);
+	int r = add_command_argv(a, c->first, &command);
 
 	if (r == 0)
-		r = launcher_words(a->job->run, a->node->name, &command, &words);
+		r = make_launcher_argv(a->job->run, a->node->name, &command, &argv);
 	if (r == 0)
-		r = spawn_process(&(struct spawn){.argv = words.v,
+		r = spawn_process(&(struct spawn){.argv = argv.v,
 					  .in = -1,
 					  .out = STDERR_FILENO,
 					  .error = STDERR_FILENO,

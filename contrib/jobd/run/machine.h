@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What this machine is: where its CPUs are, and which controllers its cgroups have. Only for what
- * is chosen and logged: an agent tries, and has the last word.
+ * is chosen and logged: an agent tries, whatever this is.
  */
 #ifndef JOBD_RUN_MACHINE_H
 #define JOBD_RUN_MACHINE_H

@@ -14,8 +14,8 @@
 #include "stepd/base/fs.h"
 #include "stepd/state/steps.h"
 
-#define SPACE_LEAST (1u << 20) /* bytes for a result, a log, and what the store writes meanwhile   \
-				*/
+/* For a result, a log, and what the store writes meanwhile. */
+#define SPACE_LEAST (1u << 20) /* bytes */
 
 /* ---- jobs --------------------------------------------------------------------------------------
  */

@@ -165,8 +165,8 @@ struct spawn {
 };
 int spawn_process(const struct spawn *s, struct pidref *ret_process) _must_check_;
 
-/* The command that runs argv on the host of the node: add its words to ret_argv. 0 or -ENOMEM. */
-int launcher_words(const struct run *run, const char *host, const struct strv *command,
+/* The command that runs argv on the host of the node: add it to ret_argv. 0 or -ENOMEM. */
+int make_launcher_argv(const struct run *run, const char *host, const struct strv *command,
 	struct strv *ret_argv) _must_check_;
 
 /* ---- agents ---- */

@@ -20,7 +20,7 @@ struct here {
 /* CPUs are those that this process may use. cgroup_root: of the agents, NULL: their default. */
 int here_find(struct here *ret_here, const char *cgroup_root, struct err *err) _must_check_;
 
-/* Where state is if nobody says: /var/lib/jobd, for others than root in $XDG_STATE_HOME. Its
+/* Where state is without --state: /var/lib/jobd, for others than root in $XDG_STATE_HOME. Its
  * parents are made. The caller frees it. */
 int here_make_state_dir(char **ret_dir, struct err *err) _must_check_;
 

@@ -5,7 +5,7 @@
  * transaction of its own, unless store_begin() was called: what has returned 0 survives a kill -9
  * of jobd.
  *
- * Only one process has a database open; another one is told which. A process opens it once at a
+ * Only one process has a database open; another one gets its pid. A process opens it once at a
  * time, and no child of it uses the struct: locks of SQLite are those of fcntl(2). Calls block
  * while the disk does.
  */
