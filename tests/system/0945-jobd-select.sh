@@ -58,7 +58,7 @@ job=$(submit -N 2 waits a)
 eventually wrote a
 is "$(since_mark "(job|step)_[a-z_]* $job.*|nodeinfo_set $job|job_test .*")" \
 	"job_test 0 TEST_ONLY;job_test $job RUN_NOW;job_begin $job;nodeinfo_set $job;job_ready $job;step_pick_nodes $job 2;" \
-	"a job is tested for ever before it has a number, then for now, begun, ready, and has a step"
+	"a job is tested without regard to others before it has a number, then for this moment, begun, ready, and has a step"
 mark
 touch "$work/a.end"
 ends_as "$job" COMPLETED "a traced job ends"
