@@ -88,7 +88,7 @@ like "$(cat "$tmpdir/second")" "$pid" "a second jobd names the process that has 
 "$jobd" --conf "$tmpdir/slurm.conf" --state "$tmpdir/state2" --socket "$at" \
 	--plugin-dir "$plugins" >"$tmpdir/second" 2>&1
 is $? 1 "a second jobd at the same socket ends at once"
-like "$(cat "$tmpdir/second")" "another jobd listens at '$at'" "a second jobd says that the socket is taken"
+like "$(cat "$tmpdir/second")" "another jobd \(pid $pid\) listens at '$at'" "a second jobd names the process that has the socket"
 
 # ---- files that others can change --------------------------------------------------------------
 

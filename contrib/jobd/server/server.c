@@ -5,7 +5,6 @@
 #include <ev.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "config.h"
@@ -239,10 +238,13 @@ static int open_dir(struct server *s, struct err *err)
 	return r < 0 ? r : fs_check_parents(s->dir, NULL, err);
 }
 
-/* Sockets that are there are replaced: no other jobd may have them. The file stays at the end:
- * another one may wait to lock it. */
+/* Sockets that are there are replaced: no other jobd may have them. The lock is the process's alone
+ * (fcntl(2)): a child between fork(2) and exec(2) outlives a jobd that is killed. The file stays at
+ * the end: another one may wait to lock it. */
 static int lock_socket(struct server *s, const char *name, struct err *err)
 {
+	struct flock held = {.l_type = F_WRLCK, .l_whence = SEEK_SET}, lock = held;
+
 	if (asprintf(&s->lock_name, "%s.lock", name) < 0) {
 		s->lock_name = NULL;
 		return err_set(err, -ENOMEM, "open the socket");
@@ -251,12 +253,14 @@ static int lock_socket(struct server *s, const char *name, struct err *err)
 		openat(s->dir_fd, s->lock_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (s->lock_fd < 0)
 		return err_set(err, -errno, "open '%s/%s'", s->dir, s->lock_name);
-	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0)
+	if (fcntl(s->lock_fd, F_SETLK, &lock) == 0)
 		return 0;
-	if (errno == EWOULDBLOCK)
+	if ((errno == EACCES || errno == EAGAIN) && fcntl(s->lock_fd, F_GETLK, &held) == 0 &&
+		held.l_type != F_UNLCK)
 		return err_set_text(err, -EBUSY,
-			"another jobd listens at '%s': end it, or give this one another --socket",
-			s->options.socket);
+			"another jobd (pid %d) listens at '%s': end it, or give this one another "
+			"--socket",
+			(int)held.l_pid, s->options.socket);
 	return err_set(err, -errno, "lock '%s/%s'", s->dir, s->lock_name);
 }
 
