@@ -253,6 +253,22 @@ is "$(doc_of "$id" '["job_state"]')" RUNNING "a job outlives the death of its ag
 touch "$work/slow.go"
 ends_as "$id" FAILED "the end of a job whose agent was replaced is seen"
 is "$(doc_of "$id" '["exit_code"]')" 1792 "its exit status is the script's"
+
+# A call under way to an agent that dies is the next one's.
+id=$(submit -N 2 slow still.up still.go)
+eventually wrote still.up
+eventually has_other_agent "$id.batch"
+agent=$new_agent
+kill -STOP "$agent"
+"$jobctl" suspend "$id" >"$tmpdir/suspend" 2>&1
+kill -KILL "$agent"
+ok "a job is suspended by the agent that replaces one that has died meanwhile" eventually has_state SUSPENDED "$id"
+fails "no call is sent twice at a time" grep "is pending on this connection" "$tmpdir/log"
+"$jobctl" resume "$id"
+eventually has_state RUNNING "$id"
+touch "$work/still.go"
+ends_as "$id" FAILED "that job runs on, and ends"
+
 kill_jobd
 begin_jobd --runtime-dir /proc/none
 id=$(submit -w n4 exits 0)

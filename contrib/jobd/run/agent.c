@@ -385,6 +385,7 @@ void agent_take_end(struct agent *a)
 		return;
 	}
 	if (!a->remote && had_spec && agent_find_step(a, &process)) {
+		calls_interrupt(a);
 		if (process.fd >= 0) { /* somebody has adopted it */
 			a->process = process;
 			agent_watch(a);

@@ -435,6 +435,11 @@ void calls_begin(struct agent *a)
 		calls_next(a);
 }
 
+void calls_interrupt(struct agent *a)
+{
+	calls_disconnect(a);
+}
+
 void calls_end(struct agent *a)
 {
 	struct call *call;

@@ -221,6 +221,10 @@ void calls_add(struct agent *a, enum call_kind kind, int signal);
 /* The agent is ready for calls. */
 void calls_begin(struct agent *a);
 
+/* The agent has died: its calls wait for the next one, and what it may have had no reply to is sent
+ * again. */
+void calls_interrupt(struct agent *a);
+
 /* The agent is gone: so are its calls, each with -ESRCH. */
 void calls_end(struct agent *a);
 void calls_clear(struct agent *a);
