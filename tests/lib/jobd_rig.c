@@ -30,6 +30,17 @@ static int store_write(
 		json_decref(value);
 		return err_set_text(err, -ENOSPC, "the store is full");
 	}
+	if (rig->store.most && rig->store.changes >= rig->store.most && !rig->store.killed) {
+		rig->store.killed = true;
+		if (rig->store.open) { /* what was begun is undone */
+			json_decref(rig->store.jobs);
+			rig->store.jobs = json_incref(rig->store.begun_jobs);
+		}
+	}
+	if (rig->store.killed) {
+		json_decref(value);
+		return 0;
+	}
 	rig->store.changes++;
 	if (value)
 		(void)json_object_set_new(table, key, value);
@@ -46,6 +57,8 @@ static int store_begin(void *userdata, struct err *err)
 	if (rig->store.open)
 		errx(99, "the store is begun twice");
 	rig->store.open = true;
+	json_decref(rig->store.begun_jobs);
+	rig->store.begun_jobs = have(json_copy(rig->store.jobs)); /* documents never change */
 	return 0;
 }
 
@@ -225,6 +238,7 @@ void rig_clear(struct rig *rig)
 	json_decref(rig->store.jobs);
 	json_decref(rig->store.nodes);
 	json_decref(rig->store.reservations);
+	json_decref(rig->store.begun_jobs);
 }
 
 /* ---- jobs --------------------------------------------------------------------------------------
@@ -338,11 +352,11 @@ uint32_t rig_now(const struct rig *rig)
 /* ---- what was kept -----------------------------------------------------------------------------
  */
 
-void rig_restore(struct rig *from, struct rig *to, const char *conf_text)
+void rig_restore_later(struct rig *from, struct rig *to, const char *conf_text, uint32_t seconds)
 {
 	json_t *jobs = json_incref(from->store.jobs), *nodes = json_incref(from->store.nodes);
 	json_t *resvs = json_incref(from->store.reservations), *value;
-	uint32_t now_s = rig_now(from);
+	uint32_t now_s = rig_now(from) + seconds;
 	struct err e = ERR_INIT;
 	const char *key;
 	size_t i;
@@ -373,4 +387,9 @@ void rig_restore(struct rig *from, struct rig *to, const char *conf_text)
 	to->store.jobs = jobs;
 	to->store.nodes = nodes;
 	to->store.reservations = resvs;
+}
+
+void rig_restore(struct rig *from, struct rig *to, const char *conf_text)
+{
+	rig_restore_later(from, to, conf_text, 0);
 }

@@ -17,6 +17,10 @@ struct rig_store {
 	bool fails;
 	bool no_payload; /* the script and its like are not kept */
 	bool open;       /* between begin() and its end */
+	uint32_t most; /* the program is killed after so many changes: later ones are lost; 0: it is
+			* not */
+	bool killed;   /* one was lost */
+	json_t *begun_jobs; /* jobs as they were at begin() */
 };
 
 struct rig {
@@ -74,7 +78,10 @@ struct job *rig_add(struct rig *rig, struct rig_job job);
 void rig_run(struct rig *rig, uint32_t until_s);
 uint32_t rig_now(const struct rig *rig);
 
-/* All of it into another engine, as if the program had been killed. */
+/* All of it into another engine, as if the program had been killed: at once, or so many seconds
+ * later, in which processes go on. */
 void rig_restore(struct rig *from, struct rig *ret_to, const char *conf_text);
+void rig_restore_later(
+	struct rig *from, struct rig *ret_to, const char *conf_text, uint32_t seconds);
 
 #endif

@@ -107,8 +107,12 @@ kill_jobd
 begin_jobd
 eventually has_state RUNNING "$two"
 ok "a jobd that was killed in a slice gives the other job its turn" eventually moves two
+kill_jobd
+begin_jobd
 eventually has_state RUNNING "$one"
-ok "and then the first one" eventually moves one
+ok "a jobd that was killed in the second job's slice gives the first one its turn" eventually moves one
+eventually has_state RUNNING "$two"
+ok "the second job has its turn again" eventually moves two
 touch "$work/one.end" "$work/two.end"
 ends_as "$one" COMPLETED "the first job of two ends"
 ends_as "$two" COMPLETED "the second job of two ends"

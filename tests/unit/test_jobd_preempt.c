@@ -702,6 +702,30 @@ static void test_killed_in_slice(void **state)
 	rig_clear(&rig);
 }
 
+/* The turn is as it was, whose ever it is. */
+static void test_killed_in_a_later_slice(void **state)
+{
+	struct rig first, rig;
+	uint32_t a, b, c;
+
+	(void)state;
+	rig_make(&first,
+		NODES LINEAR "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS("FORCE:3"));
+	a = id_of(rig_submit(&first, .nodes = 4, .run_s = 100));
+	b = id_of(rig_submit(&first, .nodes = 4, .run_s = 100));
+	c = id_of(rig_submit(&first, .nodes = 4, .run_s = 100));
+	rig_run(&first, 15); /* b's */
+	rig_restore(&first, &rig,
+		NODES LINEAR "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS("FORCE:3"));
+	rig_run(&rig, 19);
+	assert_state(job_again(&rig, b), "R");
+	rig_run(&rig, 21); /* c has not had any yet */
+	assert_state(job_again(&rig, c), "R");
+	rig_run(&rig, 31);
+	assert_state(job_again(&rig, a), "R");
+	rig_clear(&rig);
+}
+
 static void test_killed_while_standing(void **state)
 {
 	struct rig first, rig;
@@ -721,6 +745,256 @@ static void test_killed_while_standing(void **state)
 	rig_run(&rig, 160);
 	assert_state(job_again(&rig, low), "CD");
 	rig_clear(&rig);
+}
+
+/* ---- what holds at any time --------------------------------------------------------------------
+ */
+
+static bool runs(const struct job *job)
+{
+	return job && job->launched && job->record.job_resrcs &&
+		job->record.job_state == JOB_RUNNING && job->change == JOB_STEADY;
+}
+
+/* Of two jobs that run no core is the same. */
+static void check_cores(const struct engine *e)
+{
+	bitstr_t *used = NULL;
+	size_t i;
+
+	for (i = 0; i < engine_count_jobs(e); i++) {
+		const struct job *job = engine_get_job(e, i);
+		const bitstr_t *parts;
+
+		if (!runs(job))
+			continue;
+		parts = job->record.job_resrcs->core_bitmap ? job->record.job_resrcs->core_bitmap
+							    : job->record.job_resrcs->node_bitmap;
+		if (!used)
+			used = bit_alloc(bit_size(parts));
+		assert_false(bit_overlap_any(used, parts));
+		bit_or(used, parts);
+	}
+	bit_free(used);
+}
+
+/* What jobs on a node have, suspended ones included, is never more than it has. */
+static void check_memory(const struct engine *e)
+{
+	uint64_t used[8] = {0};
+	bitoff_t node;
+	uint32_t k;
+	size_t i;
+
+	if (!(slurm_conf.select_type_param & CR_MEMORY))
+		return;
+	for (i = 0; i < engine_count_jobs(e); i++) {
+		const struct job *job = engine_get_job(e, i);
+		const job_resources_t *r = job ? job->record.job_resrcs : NULL;
+
+		if (!r || job->record.job_state == JOB_PENDING ||
+			(job->record.job_state & JOB_STATE_BASE) >= JOB_COMPLETE)
+			continue;
+		for (node = 0, k = 0; (node = bit_ffs_from_bit(r->node_bitmap, node)) >= 0;
+			node++, k++)
+			used[node] += r->memory_allocated[k];
+	}
+	for (node = 0; node < node_record_count; node++)
+		assert_true(used[node] <= node_record_table_ptr[node].real_memory);
+}
+
+/* It has waited, run and stood still, and nothing else: its processes ran as long as they wanted.
+ * An end is known away_s later where the program was killed for so long. */
+static void check_account(const struct job *job, uint32_t away_s)
+{
+	const job_record_t *r = &job->record;
+	unsigned int run_s = 0;
+	time_t ran;
+
+	assert_int_equal(sscanf(job->request.comment, "run=%u", &run_s), 1);
+	assert_true(r->submit_time <= r->start_time && r->start_time <= r->end_time);
+	assert_true(r->tot_sus_time >= 0);
+	ran = r->end_time - r->start_time - r->tot_sus_time;
+	assert_true(ran <= (time_t)(run_s + away_s));
+	assert_true(ran >= (r->job_state == JOB_COMPLETE ? (time_t)run_s : 0));
+}
+
+/* ---- killed after each change of the store -----------------------------------------------------
+ */
+
+/* A job that is submitted at a time, and how it is to end. */
+struct crash_job {
+	uint32_t at_s;
+	struct rig_job job;  /* its name identifies it */
+	struct rig_job with; /* a second component; its name NULL: none */
+	const char *code;
+	uint32_t restarts;
+	uint32_t grace_s; /* which it has at least from its preemption to its end */
+};
+
+struct crash {
+	const char *conf;
+	struct crash_job jobs[5]; /* by at_s; a name of NULL ends them */
+	uint32_t end_s;           /* all have ended by then */
+};
+
+static struct job *find_name(const struct engine *e, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < engine_count_jobs(e); i++) {
+		struct job *job = engine_get_job(e, i);
+
+		if (job && strcmp(job->record.name, name) == 0)
+			return job;
+	}
+	return NULL;
+}
+
+/* Those whose time has come, and that the store does not have. */
+static void submit_missing(struct rig *rig, const struct crash *c)
+{
+	const struct crash_job *j;
+
+	for (j = c->jobs; j->job.name && j->at_s <= rig_now(rig); j++) {
+		const struct rig_job both[] = {j->job, j->with};
+		struct err err = ERR_INIT;
+		uint32_t id;
+
+		if (find_name(rig->e, j->job.name))
+			continue;
+		if (j->with.name && rig_try_components(rig, both, 2, &id, &err) < 0)
+			fail_msg("%s: %s", j->job.name, err.text);
+		if (!j->with.name)
+			(void)rig_add(rig, j->job);
+	}
+}
+
+static void check_end(const struct crash *c, struct rig *rig, uint32_t change, uint32_t away_s)
+{
+	const struct crash_job *j;
+
+	for (j = c->jobs; j->job.name; j++) {
+		const struct job *job = find_name(rig->e, j->job.name);
+		time_t end = job ? job->record.end_time : 0;
+
+		if (!job || strcmp(state_of(job), j->code) != 0 || job->restarts != j->restarts)
+			fail_msg("killed after change %u: job %s is %s, restarted %u times", change,
+				j->job.name, job ? state_of(job) : "lost", job ? job->restarts : 0);
+		if (j->grace_s && end < job->preempt_time + (time_t)j->grace_s)
+			fail_msg("killed after change %u: job %s had %lld s of %u s", change,
+				j->job.name, (long long)(end - job->preempt_time), j->grace_s);
+		check_account(job, away_s);
+	}
+}
+
+/* Returns how many changes there were; fewer than `most`: it was not killed. */
+static uint32_t run_crash(const struct crash *c, uint32_t most, uint32_t away_s)
+{
+	struct rig rig, next;
+	uint32_t t, changes;
+	bool killed;
+
+	rig_make(&rig, c->conf);
+	rig.store.most = most;
+	for (t = 0; t <= c->end_s; t++) {
+		rig_run(&rig, t);
+		submit_missing(&rig, c);
+		if (rig.store.killed) {
+			rig_restore_later(&rig, &next, c->conf, away_s);
+			rig = next;
+			t = rig_now(&rig);
+			submit_missing(&rig, c);
+		}
+		check_cores(rig.e);
+		check_memory(rig.e);
+	}
+	changes = rig.store.changes;
+	killed = rig_now(&rig) > 0 && rig.store.most == 0;
+	check_end(c, &rig, killed ? most : 0, away_s);
+	rig_clear(&rig);
+	return killed ? most : changes;
+}
+
+static void test_killed_at_each_change(void **state)
+{
+	static const struct crash crashes[] = {
+		/* suspended, and resumed */
+		{.conf = NODES LINEAR SUSPEND PARTS("FORCE:1"),
+			.jobs = {{0, {.name = "a", .nodes = 2, .run_s = 60}, .code = "CD"},
+				{0, {.name = "b", .nodes = 2, .run_s = 70}, .code = "CD"},
+				{20, {.name = "c", .nodes = 3, .partition = "hi", .run_s = 20},
+					.code = "CD"}},
+			.end_s = 160},
+		{.conf = NODES CORES_MEMORY SUSPEND PARTS("FORCE:1"),
+			.jobs = {{0, {.name = "a", .tasks = 8, .run_s = 60, .memory_mb = 1000},
+					 .code = "CD"},
+				{20,
+					{.name = "b",
+						.tasks = 3,
+						.partition = "hi",
+						.run_s = 20,
+						.memory_mb = 1000},
+					.code = "CD"},
+				{21, {.name = "c", .tasks = 2, .run_s = 5, .memory_mb = 1000},
+					.code = "CD"}},
+			.end_s = 180},
+		/* time slices; the third begins suspended */
+		{.conf = NODES LINEAR
+			"PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS("FORCE:3"),
+			.jobs = {{0, {.name = "a", .nodes = 4, .run_s = 25}, .code = "CD"},
+				{1, {.name = "b", .nodes = 4, .run_s = 25}, .code = "CD"},
+				{2, {.name = "c", .nodes = 2, .run_s = 25}, .code = "CD"}},
+			.end_s = 200},
+		/* cancelled after a grace time, one that acts on SIGTERM, and one that does not */
+		{.conf = GRACE,
+			.jobs = {{0, {.name = "a", .nodes = 2, .run_s = 1000, .term_s = NO_VAL},
+					 .code = "PR", .grace_s = 30},
+				{0, {.name = "b", .nodes = 2, .run_s = 1000, .term_s = 1},
+					.code = "PR", .grace_s = 30},
+				{20, {.name = "c", .nodes = 4, .partition = "hi", .run_s = 20},
+					.code = "CD"}},
+			.end_s = 200},
+		/* queued again, or cancelled */
+		{.conf = NODES LINEAR "PreemptMode=REQUEUE\n" PARTS("NO"),
+			.jobs = {{0, {.name = "a", .nodes = 2, .run_s = 60, .term_s = 3},
+					 .code = "CD", .restarts = 1},
+				{0, {.name = "b", .nodes = 2, .run_s = 60, .no_requeue = true},
+					.code = "PR"},
+				{20, {.name = "c", .nodes = 4, .partition = "hi", .run_s = 20},
+					.code = "CD"}},
+			.end_s = 400},
+		/* components */
+		{.conf = COMPONENTS("", "") "PreemptMode=SUSPEND,GANG\n",
+			.jobs = {{0, {.name = "a", .nodes = 1, .run_s = 60},
+					 .with = {.name = "a", .partition = "lo2"}, .code = "CD"},
+				{20,
+					{.name = "b",
+						.nodelist = "n2",
+						.partition = "hi",
+						.run_s = 20},
+					.code = "CD"}},
+			.end_s = 160},
+		{.conf = COMPONENTS(
+			 "PreemptMode=CANCEL", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n",
+			.jobs = {{0, {.name = "a", .partition = "lo2", .run_s = 1000, .term_s = 1},
+					 .with = {.name = "b", .partition = "lo", .term_s = 1},
+					 .code = "PR", .grace_s = 20},
+				{20, {.name = "c", .nodes = 3, .partition = "hi", .run_s = 20},
+					.code = "CD"}},
+			.end_s = 160},
+	};
+	uint32_t change, away_s;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(crashes); i++) {
+		for (away_s = 0; away_s <= 7; away_s += 7) {
+			for (change = 1; run_crash(&crashes[i], change, away_s) == change; change++)
+				;
+			assert_true(change > 5); /* else nothing was tried */
+		}
+	}
 }
 
 /* ---- as few as possible ------------------------------------------------------------------------
@@ -831,75 +1105,6 @@ static bool job_is_waiting(const struct job *job)
 	return job->record.job_state == JOB_PENDING && job->victims == 0;
 }
 
-static bool runs(const struct job *job)
-{
-	return job && job->launched && job->record.job_resrcs &&
-		job->record.job_state == JOB_RUNNING && job->change == JOB_STEADY;
-}
-
-/* Of two jobs that run no core is the same. */
-static void check_cores(const struct engine *e)
-{
-	bitstr_t *used = NULL;
-	size_t i;
-
-	for (i = 0; i < engine_count_jobs(e); i++) {
-		const struct job *job = engine_get_job(e, i);
-		const bitstr_t *parts;
-
-		if (!runs(job))
-			continue;
-		parts = job->record.job_resrcs->core_bitmap ? job->record.job_resrcs->core_bitmap
-							    : job->record.job_resrcs->node_bitmap;
-		if (!used)
-			used = bit_alloc(bit_size(parts));
-		assert_false(bit_overlap_any(used, parts));
-		bit_or(used, parts);
-	}
-	bit_free(used);
-}
-
-/* What jobs on a node have, suspended ones included, is never more than it has. */
-static void check_memory(const struct engine *e)
-{
-	uint64_t used[8] = {0};
-	bitoff_t node;
-	uint32_t k;
-	size_t i;
-
-	if (!(slurm_conf.select_type_param & CR_MEMORY))
-		return;
-	for (i = 0; i < engine_count_jobs(e); i++) {
-		const struct job *job = engine_get_job(e, i);
-		const job_resources_t *r = job ? job->record.job_resrcs : NULL;
-
-		if (!r || job->record.job_state == JOB_PENDING ||
-			(job->record.job_state & JOB_STATE_BASE) >= JOB_COMPLETE)
-			continue;
-		for (node = 0, k = 0; (node = bit_ffs_from_bit(r->node_bitmap, node)) >= 0;
-			node++, k++)
-			used[node] += r->memory_allocated[k];
-	}
-	for (node = 0; node < node_record_count; node++)
-		assert_true(used[node] <= node_record_table_ptr[node].real_memory);
-}
-
-/* It has waited, run and stood still, and nothing else: its processes ran as long as they wanted.
- */
-static void check_account(const struct job *job)
-{
-	const job_record_t *r = &job->record;
-	unsigned int run_s = 0;
-
-	assert_int_equal(sscanf(job->request.comment, "run=%u", &run_s), 1);
-	assert_true(r->submit_time <= r->start_time && r->start_time <= r->end_time);
-	assert_true(r->tot_sus_time >= 0);
-	if (r->job_state == JOB_COMPLETE)
-		assert_int_equal(r->end_time - r->start_time - r->tot_sus_time, run_s);
-	else
-		assert_true(r->end_time - r->start_time - r->tot_sus_time <= (time_t)run_s);
-}
-
 static void run_workload(const char *conf, uint64_t seed)
 {
 	static const char *const parts[] = {"lo", "lo", "hi"};
@@ -925,7 +1130,7 @@ static void run_workload(const char *conf, uint64_t seed)
 	for (i = 0; i < engine_count_jobs(rig.e); i++) {
 		ended += (engine_get_job(rig.e, i)->record.job_state & JOB_STATE_BASE) >=
 			JOB_COMPLETE;
-		check_account(engine_get_job(rig.e, i));
+		check_account(engine_get_job(rig.e, i), 0);
 	}
 	assert_int_equal(ended, jobs);
 	rig_clear(&rig);
@@ -1143,7 +1348,9 @@ int main(void)
 		cmocka_unit_test(test_half_a_start),
 		cmocka_unit_test(test_killed_in_grace),
 		cmocka_unit_test(test_killed_in_slice),
+		cmocka_unit_test(test_killed_in_a_later_slice),
 		cmocka_unit_test(test_killed_while_standing),
+		cmocka_unit_test(test_killed_at_each_change),
 		cmocka_unit_test(test_least),
 		cmocka_unit_test(test_least_with_qos),
 		cmocka_unit_test(test_least_of_sizes),

@@ -396,6 +396,20 @@ void gang_slice(struct engine *e)
 	gang_settle(e);
 }
 
+/* As the turns were: first those that run, then those that have stood still longest. */
+static int compare_turns(const void *a, const void *b)
+{
+	const struct job *x = *(struct job *const *)a, *y = *(struct job *const *)b;
+	bool stood = job_base_state(x) == JOB_SUSPENDED;
+
+	if (stood != (job_base_state(y) == JOB_SUSPENDED))
+		return stood ? 1 : -1;
+	if (stood && x->record.suspend_time != y->record.suspend_time)
+		return x->record.suspend_time < y->record.suspend_time ? -1 : 1;
+	return x->record.job_id < y->record.job_id ? -1 : x->record.job_id > y->record.job_id;
+}
+
+/* The runner has no processes to suspend or resume yet: engine_advance() settles it. */
 void gang_restore(struct engine *e)
 {
 	size_t i;
@@ -405,12 +419,18 @@ void gang_restore(struct engine *e)
 
 		if (!job || !job_has_nodes(job) || !gang_add(e, job))
 			continue;
+		e->gang_changed = true;
 		if (!(job->record.job_state & JOB_CONFIGURING))
 			continue;
 		job->gang_waits = true;
 		timer_set(e, job, NEVER_MS);
 	}
-	gang_settle(e);
+	for (i = 0; i < e->parts_count; i++) {
+		struct gang *g = &e->gangs[i];
+
+		if (g->count)
+			qsort(g->jobs, g->count, sizeof(*g->jobs), compare_turns);
+	}
 }
 
 void gang_free(struct engine *e)
