@@ -18,13 +18,14 @@
 #define NODES                                                                                      \
 	"ClusterName=test\nKillWait=10\nMinJobAge=1000000\nSchedulerTimeSlice=10\n"                \
 	"PreemptType=preempt/partition_prio\nNodeName=n[1-4] CPUs=2 RealMemory=4000\n"
-#define PARTS(sharing)                                                                             \
-	"PartitionName=lo Nodes=ALL Default=YES PriorityTier=1 OverSubscribe=" sharing "\n"        \
-	"PartitionName=hi Nodes=ALL PriorityTier=2 OverSubscribe=" sharing "\n"
-#define LINEAR       "SelectType=select/linear\n"
-#define CORES        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n"
-#define CORES_MEMORY "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\n"
-#define SUSPEND      "PreemptMode=SUSPEND,GANG\n"
+#define TIERS(sharing, tier, tier2)                                                                \
+	"PartitionName=lo Nodes=ALL Default=YES PriorityTier=" tier " OverSubscribe=" sharing "\n" \
+	"PartitionName=hi Nodes=ALL PriorityTier=" tier2 " OverSubscribe=" sharing "\n"
+#define PARTS(sharing) TIERS(sharing, "1", "2")
+#define LINEAR         "SelectType=select/linear\n"
+#define CORES          "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n"
+#define CORES_MEMORY   "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\n"
+#define SUSPEND        "PreemptMode=SUSPEND,GANG\n"
 
 #define GRACE                                                                                      \
 	NODES LINEAR "PreemptMode=CANCEL\nPartitionName=lo Nodes=ALL Default=YES PriorityTier=1 "  \
@@ -169,6 +170,119 @@ static void test_cancelled(void **state)
 	rig_run(&rig, 111);
 	assert_state(second, "CD"); /* alone it has no slices */
 	rig_clear(&rig);
+}
+
+/* The guide: "only when the preemptor job ends then the suspended jobs will be resumed", also where
+ * it has no turn meanwhile. */
+static void test_shadow_stays(void **state)
+{
+	struct job *low, *high, *other;
+	struct rig rig;
+	uint32_t t;
+
+	(void)state;
+	rig_make(&rig, NODES LINEAR SUSPEND PARTS("FORCE:2"));
+	low = rig_submit(&rig, .nodelist = "n1", .run_s = 100);
+	rig_run(&rig, 1);
+	high = rig_submit(&rig, .nodelist = "n[1-2]", .partition = "hi", .run_s = 25);
+	other = rig_submit(&rig, .nodelist = "n[2-3]", .partition = "hi", .run_s = 100);
+	assert_state(other, "S");
+	for (t = 2; strcmp(state_of(high), "CD") != 0; t++) {
+		assert_state(low, "S");
+		rig_run(&rig, t);
+	}
+	assert_true(t > 40); /* of two slices and a half, with others in between */
+	assert_state(low, "R");
+	rig_clear(&rig);
+}
+
+static void test_shadows_of_three_tiers(void **state)
+{
+	struct job *low, *med, *high;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		NODES LINEAR SUSPEND PARTS("FORCE:1") "PartitionName=top Nodes=ALL PriorityTier=3 "
+						      "OverSubscribe=FORCE:1\n");
+	low = rig_submit(&rig, .nodelist = "n4", .run_s = 1000);
+	med = rig_submit(&rig, .nodes = 4, .partition = "hi", .run_s = 100);
+	high = rig_submit(&rig, .nodelist = "n1", .partition = "top", .run_s = 50);
+	rig_run(&rig, 40);
+	assert_state(high, "R");
+	assert_state(med, "S");
+	assert_state(low, "S");
+	rig_run(&rig, 60);
+	assert_state(high, "CD");
+	assert_state(med, "R");
+	assert_state(low, "S");
+	rig_run(&rig, 151);
+	assert_state(med, "CD");
+	assert_state(low, "R");
+	rig_clear(&rig);
+}
+
+/* The guide: a tier "can be updated with scontrol reconfig". */
+static void test_other_tiers(void **state)
+{
+	struct job *low, *high;
+	struct err err = ERR_INIT;
+	char *restart = NULL;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, NODES LINEAR SUSPEND PARTS("FORCE:1"));
+	low = rig_submit(&rig, .nodes = 4, .run_s = 100);
+	high = rig_submit(&rig, .nodes = 4, .partition = "hi", .run_s = 100);
+	rig_run(&rig, 5);
+	assert_state(low, "S");
+	assert_int_equal(
+		engine_reconfigure(rig.e, rig_conf(NODES LINEAR SUSPEND TIERS("FORCE:1", "3", "2")),
+			&restart, &err),
+		0);
+	assert_null(restart);
+	rig_run(&rig, 6);
+	assert_state(low, "R");
+	assert_state(high, "S");
+	rig_clear(&rig);
+}
+
+#define TWO_PARTS(tier, tier2)                                                                     \
+	"ClusterName=test\nSchedulerTimeSlice=10\nPreemptType=preempt/qos\nNodeName=n1 CPUs=2\n"   \
+	"PreemptMode=SUSPEND,GANG\n" CORES                                                         \
+	"PartitionName=a Nodes=n1 OverSubscribe=FORCE:1 PriorityTier=" tier "\n"                   \
+	"PartitionName=b Nodes=n1 OverSubscribe=FORCE:1 PriorityTier=" tier2                       \
+	"\nQOSName=low\nQOSName=high Priority=2 Preempt=low\n"
+
+/* The guide: "if the preemptees and preemptor are on different partitions then the preempted jobs
+ * will remain suspended until the preemptor ends"; the tiers are "not relevant". */
+static void test_qos_in_two_partitions(void **state)
+{
+	static const char *const confs[] = {
+		TWO_PARTS("1", "1"), TWO_PARTS("5", "1"), TWO_PARTS("1", "5")};
+	struct job *low, *high, *next;
+	struct rig rig;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(confs); i++) {
+		rig_make(&rig, confs[i]);
+		low = rig_submit(&rig, .partition = "a", .tasks = 2, .run_s = 100, .qos = "low");
+		high = rig_submit(&rig, .partition = "b", .tasks = 2, .run_s = 50, .qos = "high");
+		rig_run(&rig, 49);
+		assert_state(high, "R");
+		assert_state(low, "S");
+		rig_run(&rig, 50);
+		assert_state(high, "CD");
+		assert_state(low, "R");
+		/* in its own partition they take turns */
+		next = rig_submit(&rig, .partition = "a", .tasks = 2, .run_s = 8, .qos = "high");
+		assert_state(next, "S");
+		rig_run(&rig, 69);
+		assert_state(next, "CD");
+		assert_state(low, "R");
+		rig_clear(&rig);
+	}
 }
 
 /* ---- jobs that end for others ------------------------------------------------------------------
@@ -1332,6 +1446,10 @@ int main(void)
 		cmocka_unit_test(test_not_resumed),
 		cmocka_unit_test(test_by_hand),
 		cmocka_unit_test(test_cancelled),
+		cmocka_unit_test(test_shadow_stays),
+		cmocka_unit_test(test_shadows_of_three_tiers),
+		cmocka_unit_test(test_other_tiers),
+		cmocka_unit_test(test_qos_in_two_partitions),
 		cmocka_unit_test(test_grace),
 		cmocka_unit_test(test_no_more_than_needed),
 		cmocka_unit_test(test_requeued),

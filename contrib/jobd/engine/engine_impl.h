@@ -276,6 +276,9 @@ void preempt_set(struct engine *e); /* slurm_job_preempt_mode() is as e->preempt
 List preempt_candidates(const struct engine *e, const struct job *job);
 /* Whether the job could preempt this other one, of the same partition, if that ran. */
 bool preempt_is_possible(const struct engine *e, const struct job *other, const struct job *job);
+/* With preempt/qos: the other one stands still while the job has its cores, in another partition.
+ */
+bool preempt_casts_shadow(const struct engine *e, const struct job *job, const struct job *other);
 /* When the next one becomes a candidate whose exempt time is not over; 0: none does. */
 time_t preempt_get_next_eligible(const struct engine *e, const struct job *job);
 /* PreemptEligibleTime; 0: it is never preempted. */

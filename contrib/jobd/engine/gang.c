@@ -3,9 +3,10 @@
  * The gang scheduler, with PreemptMode=GANG: which of the jobs that were given the same cores runs.
  * Of each partition it has a list of jobs, and an active bitmap of the cores (or nodes, where the
  * select plugin gives whole ones) of those that run. Jobs of higher tiers cast their shadows on it
- * first; then each job of the list that still fits becomes active, and all others stand still. At
- * the end of a time slice those that ran go to the end of the list. Where one component of a
- * heterogeneous job does not fit none of them runs.
+ * first, with preempt/qos those of other partitions that may preempt; then each job of the list
+ * that still fits becomes active, and all others stand still. A shadow is there from the job's
+ * start to its end. At the end of a time slice those that ran go to the end of the list. Where one
+ * component of a heterogeneous job does not fit none of them runs.
  *
  * A job is only let go when all that stand still for it do: suspension is the runner's, which takes
  * time, and is all nodes' of a job or none's. A job whose turn does not come when it is given its
@@ -48,25 +49,96 @@ static bool is_ending(const struct job *job)
 	return job->record.job_resrcs && job_is_completing(job) && job->gang_active;
 }
 
-static void choose_active(const struct gang *g, const bitstr_t *shadow, bitstr_t *cast)
+/* It keeps others off its cores. */
+static bool holds_cores(const struct job *job)
 {
-	bitstr_t *active = bit_copy(shadow);
+	return has_turns(job) || is_ending(job);
+}
+
+/* The parts of jobs that come before those of one partition, from their start to their end, whether
+ * they run or not. */
+struct shadow {
+	const struct engine *e;
+	const struct gang *gang;
+	const bitstr_t *of_tiers; /* of the jobs of higher tiers */
+	bitstr_t **of_qos;        /* with preempt/qos in its place, by QOS; NULL: not made yet */
+};
+
+static void cast_shadows(const struct gang *g, bitstr_t *shadow)
+{
+	size_t i;
+
+	for (i = 0; i < g->count; i++) {
+		if (holds_cores(g->jobs[i]))
+			bit_or(shadow, parts_of(g->jobs[i]));
+	}
+}
+
+/* On jobs with the QOS of this one, of those of other partitions that may preempt it. */
+static bitstr_t *make_qos_shadow(const struct shadow *s, const struct job *job)
+{
+	bitstr_t *shadow = bit_alloc(bit_size(parts_of(job)));
+	size_t i, k;
+
+	for (i = 0; i < s->e->parts_count; i++) {
+		const struct gang *other = &s->e->gangs[i];
+
+		for (k = 0; other != s->gang && k < other->count; k++) {
+			if (holds_cores(other->jobs[k]) &&
+				preempt_casts_shadow(s->e, other->jobs[k], job))
+				bit_or(shadow, parts_of(other->jobs[k]));
+		}
+	}
+	return shadow;
+}
+
+static bool is_shadowed(const struct shadow *s, const struct job *job)
+{
+	const qos_record_t *qos = job->record.qos_ptr;
+	bitstr_t **shadow;
+
+	if (!slurm_conf.preempt_by_qos)
+		return bit_overlap_any(s->of_tiers, parts_of(job));
+	if (!qos)
+		return false;
+	shadow = &s->of_qos[qos->id];
+	if (!*shadow)
+		*shadow = make_qos_shadow(s, job);
+	return bit_overlap_any(*shadow, parts_of(job));
+}
+
+static void choose_active(const struct shadow *s)
+{
+	const struct gang *g = s->gang;
+	bitstr_t *active = bit_alloc(bit_size(s->of_tiers));
 	size_t i;
 
 	for (i = 0; i < g->count; i++) {
 		struct job *job = g->jobs[i];
 
-		if (!has_turns(job) && !is_ending(job))
+		if (!holds_cores(job))
 			continue;
 		if (!is_ending(job))
-			job->gang_active =
-				!job->gang_held && !bit_overlap_any(active, parts_of(job));
-		if (!job->gang_active)
-			continue;
-		bit_or(active, parts_of(job));
-		bit_or(cast, parts_of(job));
+			job->gang_active = !job->gang_held &&
+				!bit_overlap_any(active, parts_of(job)) && !is_shadowed(s, job);
+		if (job->gang_active)
+			bit_or(active, parts_of(job));
 	}
 	bit_free(active);
+}
+
+static void choose_in(const struct engine *e, const struct gang *g, const bitstr_t *of_tiers)
+{
+	size_t n = e->conf->qos_count, i;
+	struct shadow s = {.e = e,
+		.gang = g,
+		.of_tiers = of_tiers,
+		.of_qos = xmalloc((n + 1) * sizeof(bitstr_t *))};
+
+	choose_active(&s);
+	for (i = 0; i < n; i++)
+		bit_free(s.of_qos[i]);
+	xfree(s.of_qos);
 }
 
 static const struct job *any_job(const struct engine *e)
@@ -90,15 +162,14 @@ static uint16_t tier_of(const struct engine *e, size_t i)
 /* Partitions of one tier cast no shadows on each other. */
 static void choose_each(const struct engine *e, const struct job *any)
 {
-	bitstr_t *shadow = bit_alloc(bit_size(parts_of(any))), *cast;
+	bitstr_t *shadow = bit_alloc(bit_size(parts_of(any)));
 	size_t from, to;
 
 	for (from = 0; from < e->parts_count; from = to) {
-		cast = bit_copy(shadow);
 		for (to = from; to < e->parts_count && tier_of(e, to) == tier_of(e, from); to++)
-			choose_active(&e->gangs[e->parts_by_tier[to]], shadow, cast);
-		bit_free(shadow);
-		shadow = cast;
+			choose_in(e, &e->gangs[e->parts_by_tier[to]], shadow);
+		for (; from < to; from++)
+			cast_shadows(&e->gangs[e->parts_by_tier[from]], shadow);
 	}
 	bit_free(shadow);
 }

@@ -113,6 +113,11 @@ bool preempt_is_possible(const struct engine *e, const struct job *other, const 
 		preempt_is_allowed(e->preempt, &other->record, &job->record);
 }
 
+bool preempt_casts_shadow(const struct engine *e, const struct job *job, const struct job *other)
+{
+	return e->preempt && preempt_is_allowed(e->preempt, &other->record, &job->record);
+}
+
 time_t preempt_get_next_eligible(const struct engine *e, const struct job *job)
 {
 	struct preempt_order order;

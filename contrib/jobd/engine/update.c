@@ -370,6 +370,7 @@ int engine_reconfigure(
 	/* conf is the engine's already: a plugin's failure changes nothing of that */
 	if (select_reconfigure(e->select, &plugin_err) < 0)
 		log_error(e->log, "%s", plugin_err.text);
+	e->gang_changed = true; /* a tier may be another one */
 	engine_want_pass(e);
 	*ret_needs_restart = restarts;
 	return 0;
