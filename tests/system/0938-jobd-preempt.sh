@@ -148,7 +148,7 @@ ends_as "$low" PREEMPTED "a job whose grace time is over is preempted"
 took=$(($(date +%s) - began))
 ok "its grace time was kept ($took s)" test "$took" -ge 3
 is "$(doc_of "$back" '["job_state"]') $(doc_of "$back" '["state_reason"]') $(doc_of "$back" '["restart_cnt"]')" \
-	"PENDING BeginTime 1" "a job of a partition with REQUEUE is queued again"
+	"PENDING Resources 1" "a job of a partition with REQUEUE is queued again"
 eventually has_state RUNNING "$high"
 is "$(doc_of "$high" '["nodes"]')" "n[1-3]" "the preemptor has the nodes of those that made room"
 "$jobctl" cancel "$back"

@@ -73,7 +73,7 @@ eventually wrote three
 high=$(submit -p hi -w n2 waits four)
 eventually has_state RUNNING "$high"
 eventually have_states "$job" "$job+0 PD;$job+1 PD;"
-is "$(doc_of "$job" '["state_reason"]') $(doc_of "$job+1" '["restart_cnt"]')" "BeginTime 1" \
+is "$(doc_of "$job" '["state_reason"]') $(doc_of "$job+1" '["restart_cnt"]')" "Resources 1" \
 	"all components are queued again where one of them may be"
 "$jobctl" cancel "$job" "$high"
 ends_as "$job+1" CANCELLED "a component that waits is cancelled with the first one"

@@ -3,8 +3,7 @@
 #
 # The examples of Slurm's guide on preemption as they are typed there, on clusters of named nodes of this
 # machine, in real seconds: the tables that it prints, with CPU time that stands still, and the same by
-# simulation. Two things are not the guide's: a job that was queued again is (BeginTime) where it has
-# (Resources), which preempt(7) explains, and what the TIME column has is compared between tables.
+# simulation. One thing is not the guide's: what the TIME column has is compared between tables.
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
 
@@ -250,14 +249,14 @@ submitted "a job of hi is submitted" 96 sbatch -p hi tmp
 prints "the job of low is queued again, that of med suspended, and that of hi runs" squeue <<'T'
   JOBID PARTITION     NAME     USER  ST       TIME  NODES NODELIST(REASON)
      96        hi      tmp      user   R       T      1 linux
-     94       low      tmp      user  PD       T      1 (BeginTime)
+     94       low      tmp      user  PD       T      1 (Resources)
      95       med      tmp      user   S       T      1 linux
 T
 stand_still "the job of med uses no CPU time" 95
 touch 96.end
 prints "the job of med goes on after that of hi" squeue <<'T'
   JOBID PARTITION     NAME     USER  ST       TIME  NODES NODELIST(REASON)
-     94       low      tmp      user  PD       T      1 (BeginTime)
+     94       low      tmp      user  PD       T      1 (Resources)
      95       med      tmp      user   R       T      1 linux
 T
 ok "its CPU time goes on" eventually moves 95

@@ -333,24 +333,58 @@ static void test_no_more_than_needed(void **state)
 	rig_clear(&rig);
 }
 
+/* The guide has (Resources) as its reason: what it had is another's. When that has ended only the
+ * time is left. */
 static void test_requeued(void **state)
+{
+	struct job *low, *kept, *high;
+	struct rig first, rig;
+	uint32_t low_id;
+
+	(void)state;
+	rig_make(&first, NODES LINEAR "PreemptMode=REQUEUE\n" PARTS("NO"));
+	low = rig_submit(&first, .nodes = 2, .run_s = 100);
+	kept = rig_submit(&first, .nodes = 2, .run_s = 100, .no_requeue = true);
+	high = rig_submit(&first, .nodes = 4, .partition = "hi", .run_s = 10);
+	rig_run(&first, 1);
+	assert_state(low, "PD");
+	assert_int_equal(engine_get_reason(first.e, low), JOB_REASON_RESOURCES);
+	assert_state(kept, "PR");
+	assert_state(high, "R");
+	low_id = id_of(low);
+	rig_restore(&first, &rig, NODES LINEAR "PreemptMode=REQUEUE\n" PARTS("NO"));
+	low = job_again(&rig, low_id);
+	assert_int_equal(engine_get_reason(rig.e, low), JOB_REASON_RESOURCES);
+	rig_run(&rig, 11);
+	assert_int_equal(engine_get_reason(rig.e, low), JOB_REASON_BEGIN_TIME);
+	rig_run(&rig, 120);
+	assert_state(low, "PD");
+	rig_run(&rig, 121);
+	assert_state(low, "R");
+	assert_time(low->record.start_time, 121);
+	assert_int_equal(low->restarts, 1);
+	assert_int_equal(low->preempt_time, 0);
+	rig_clear(&rig);
+}
+
+/* The guide: GraceTime "is only honored if PreemptMode=CANCEL". */
+static void test_requeued_without_grace(void **state)
 {
 	struct job *low, *kept, *high;
 	struct rig rig;
 
 	(void)state;
-	rig_make(&rig, NODES LINEAR "PreemptMode=REQUEUE\n" PARTS("NO"));
-	low = rig_submit(&rig, .nodes = 2, .run_s = 100);
-	kept = rig_submit(&rig, .nodes = 2, .run_s = 100, .no_requeue = true);
-	high = rig_submit(&rig, .nodes = 4, .partition = "hi", .run_s = 10);
-	rig_run(&rig, 1);
+	rig_make(&rig,
+		NODES LINEAR "PreemptMode=REQUEUE\nPartitionName=lo Nodes=ALL Default=YES "
+			     "PriorityTier=1 GraceTime=30\nPartitionName=hi Nodes=ALL "
+			     "PriorityTier=2\n");
+	low = rig_submit(&rig, .nodes = 2, .run_s = 1000);
+	kept = rig_submit(&rig, .nodes = 2, .run_s = 1000, .no_requeue = true);
+	rig_run(&rig, 10);
+	high = rig_submit(&rig, .nodes = 4, .partition = "hi", .run_s = 50);
 	assert_state(low, "PD");
 	assert_state(kept, "PR");
 	assert_state(high, "R");
-	rig_run(&rig, 125);
-	assert_state(low, "R");
-	assert_int_equal(low->restarts, 1);
-	assert_int_equal(low->preempt_time, 0);
 	rig_clear(&rig);
 }
 
@@ -1453,6 +1487,7 @@ int main(void)
 		cmocka_unit_test(test_grace),
 		cmocka_unit_test(test_no_more_than_needed),
 		cmocka_unit_test(test_requeued),
+		cmocka_unit_test(test_requeued_without_grace),
 		cmocka_unit_test(test_components),
 		cmocka_unit_test(test_components_cancelled),
 		cmocka_unit_test(test_components_refused),

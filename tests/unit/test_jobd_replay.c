@@ -25,6 +25,9 @@
 	"the processes of a real job take a second or two to end, and its nodes to be free"
 #define GRACE                                                                                      \
 	"the guide: SIGKILL upon reaching its new end time; the real one waits for its next pass"
+#define REASON                                                                                      \
+	"the guide prints (Resources) for a job that was queued again: so as long as the job that " \
+	"preempted it has its nodes"
 #define SLICE "time slices began elsewhere, so that a job's turn is another's for a moment"
 
 /* Where jobd's choice is right by the guide, or the option is none that it serves. count: so many
@@ -59,7 +62,8 @@ static const struct {
 	{"G1-reservations", "job 10", 1, G1_R3},
 	{"A1-guide-simple-constres-core", "job 48", 4, STARTS_LATE},
 	{"A1-guide-simple-linear", "job 48", 4, STARTS_LATE},
-	{"A2-guide-lowmedhi-linear", "job 9", 2, ENDS_LATE},
+	{"A2-guide-lowmedhi-linear", "job 94", 6, REASON ", and " ENDS_LATE},
+	{"A2-guide-lowmedhi-linear", "job 95", 1, ENDS_LATE},
 	{"A3-guide-qos-force1", "job 1", 1, SLICE},
 	{"A3-guide-qos-force1", "job 4", 2, SLICE},
 	{"A4-future-constres-core", "job 1", 2, STARTS_LATE},
@@ -68,14 +72,15 @@ static const struct {
 	{"B1-cancel-grace10-ignores-term", "job", 2, GRACE},
 	{"B1-cancel-grace10-ignores-term", "sinfo", 1, GRACE},
 	{"B2-requeue-flags", "job 4", 1, ENDS_LATE},
-	{"B2-requeue-flags", "job 1", 1, ENDS_LATE},
+	{"B2-requeue-flags", "job 1", 3, REASON ", and " ENDS_LATE},
 	{"B2-requeue-flags", "job 2", 2, STARTS_LATE ", and " ENDS_LATE},
-	{"B2-requeue-flags", "job 3", 2, STARTS_LATE ", and " ENDS_LATE},
+	{"B2-requeue-flags", "job 3", 4, REASON ", " STARTS_LATE ", and " ENDS_LATE},
 	{"D1-core-force2-three-full", "job 2", 1, STARTS_LATE},
 	{"D2-core-force4-four-full", "job 1", 1, SLICE},
 	{"D2-core-force4-four-full", "job 2", 2, SLICE ", and " STARTS_LATE},
 	{"D4-core-force2-mixed", "job", 2, STARTS_LATE},
 	{"D6-corememory-fit", "job", 2, STARTS_LATE},
+	{"F4-het-mixed-requeue-cancel", "job 2+", 2, REASON},
 };
 
 static const struct log to_stderr = {

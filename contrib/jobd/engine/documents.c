@@ -371,7 +371,7 @@ json_t *job_to_stored_json(const struct engine *e, const struct job *job)
 		return NULL;
 	put_int(json, "end_state", job->end_state);
 	put_nodes(json, "failed_nodes", job->failed_nodes);
-	if (job->preempted)
+	if (job->preemptor_id)
 		put_int(json, "preemptor_id", job->preemptor_id);
 	if (job_base_state(job) == JOB_SUSPENDED)
 		(void)json_object_set_new(json, "gang_stopped", json_boolean(job->gang_stopped));
@@ -642,7 +642,7 @@ static void restore_times(struct job *job, const json_t *json)
 	job->last_start_time = (time_t)json_get_int(json, "last_start_time", 0);
 	job->preempt_time = (time_t)json_get_int(json, "preempt_time", 0);
 	job->preemptor_id = (uint32_t)json_get_int(json, "preemptor_id", 0);
-	job->preempted = job->preemptor_id != 0;
+	job->preempted = job->preemptor_id && !job_is_pending(job);
 }
 
 static int restore_array(struct engine *e, struct job *job, const json_t *json)

@@ -71,7 +71,7 @@ struct job {
 	bool launched; /* the runner has it */
 	uint32_t restarts;
 	bool preempted;        /* it is to end for another */
-	uint32_t preemptor_id; /* for which one; 0: for none */
+	uint32_t preemptor_id; /* for which one, until it starts again; 0: for none */
 	time_t preempt_time;   /* when it was last preempted; 0: never since its start */
 	uint32_t end_state;    /* JOB_CANCELLED, ...: what it becomes when its processes are gone;
 				* JOB_PENDING: it is queued again; JOB_END: as they end */

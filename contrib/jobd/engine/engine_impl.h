@@ -284,9 +284,11 @@ time_t preempt_get_next_eligible(const struct engine *e, const struct job *job);
 /* PreemptEligibleTime; 0: it is never preempted. */
 time_t job_preemptable_time(const struct engine *e, const struct job *job);
 void preempt_begin(struct engine *e, struct job *preemptor, List preempted);
-void preempt_due(struct engine *e, struct job *job);   /* its grace time is over */
-void preempt_ended(struct engine *e, struct job *job); /* of any job: it has */
-void preempt_restore(struct engine *e);                /* once all jobs are there */
+void preempt_due(struct engine *e, struct job *job); /* its grace time is over */
+void preempt_ended(struct engine *e, struct job *job, bool is_queued_again); /* of any job */
+/* Of one that was queued again: the job that it made room for has its nodes, or waits for more. */
+bool preempt_has_taken(const struct engine *e, const struct job *job);
+void preempt_restore(struct engine *e); /* once all jobs are there */
 
 /* ---- gang.c ---- */
 /* A job that was given nodes; false: there is no gang scheduling. gang_settle() follows. */

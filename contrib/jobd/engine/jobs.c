@@ -403,6 +403,7 @@ void job_start(struct engine *e, struct job *job)
 	job->batch_node = (int)bit_ffs(r->node_bitmap);
 	job->planned_start = 0;
 	job->preempt_time = 0;
+	job->preemptor_id = 0;
 	engine_job_describe(job, NULL);
 	FREE_NULL_BITMAP(job->planned_nodes);
 	if (select_job_begin(e->select, r, &err) < 0) {
@@ -470,7 +471,7 @@ static void job_end(struct engine *e, struct job *job, uint32_t state)
 	job->launched = false;
 	job->change = JOB_STEADY;
 	gang_remove(e, job);
-	preempt_ended(e, job);
+	preempt_ended(e, job, state == JOB_PENDING);
 	engine_want_pass(e);
 	if (state == JOB_PENDING) {
 		namesakes_add(job); /* it may have ended before */
@@ -932,5 +933,7 @@ enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
 	if (job->queued && q->blocked && q->blocked != job &&
 		(job->reason == JOB_REASON_NONE || job->reason == JOB_REASON_RESOURCES))
 		return JOB_REASON_PRIORITY;
+	if (job->reason == JOB_REASON_BEGIN_TIME && preempt_has_taken(e, job))
+		return JOB_REASON_RESOURCES;
 	return job->reason;
 }

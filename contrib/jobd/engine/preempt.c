@@ -161,9 +161,17 @@ static bool is_to_end(const struct job *job)
 	return job && job->preempted && job_has_nodes(job);
 }
 
+/* The guide: "only honored if PreemptMode=CANCEL", so not by a job that can't be queued again. */
+static uint32_t grace_of(const struct engine *e, const struct job *job)
+{
+	return mode_of_components(job) == PREEMPT_MODE_CANCEL
+		? preempt_get_grace_time(e->preempt, &job->record)
+		: 0;
+}
+
 static void put_aside(struct engine *e, struct job *job)
 {
-	uint32_t grace_s = preempt_get_grace_time(e->preempt, &job->record);
+	uint32_t grace_s = grace_of(e, job);
 
 	if (grace_s > 0 && job->launched)
 		begin_grace(e, job, engine_now(e) + (time_t)grace_s);
@@ -213,7 +221,7 @@ void preempt_begin(struct engine *e, struct job *preemptor, List preempted)
 	list_iterator_destroy(i);
 }
 
-void preempt_ended(struct engine *e, struct job *job)
+void preempt_ended(struct engine *e, struct job *job, bool is_queued_again)
 {
 	struct job *preemptor;
 
@@ -223,7 +231,17 @@ void preempt_ended(struct engine *e, struct job *job)
 	if (preemptor && preemptor->victims > 0)
 		preemptor->victims--;
 	job->preempted = false;
-	job->preemptor_id = 0;
+	if (!is_queued_again)
+		job->preemptor_id = 0;
+}
+
+bool preempt_has_taken(const struct engine *e, const struct job *job)
+{
+	const struct job *preemptor =
+		job->preemptor_id ? engine_find_job((struct engine *)e, job->preemptor_id) : NULL;
+
+	return preemptor && !job_has_ended(preemptor) &&
+		(!job_is_pending(preemptor) || preemptor->queued);
 }
 
 void preempt_restore(struct engine *e)
