@@ -482,6 +482,11 @@ static void test_wrong_qos(void **state)
 	refuses(SMALL, "QOSName=a Preempt=b\n", "qos.conf:1: QOS a: Preempt=b: there is no such");
 	refuses(SMALL, "QOSName=a Flags=NoReserve,x\n",
 		"qos.conf:1: Flags=x: must be PartitionMin");
+	refuses(SMALL, "QOSName=a Preempt=a\n", "qos.conf:1: QOS a: Preempt=a leads back to it");
+	refuses(SMALL,
+		"QOSName=z Preempt=a\nQOSName=a Preempt=b\nQOSName=b Preempt=c\n"
+		"QOSName=c Preempt=a\n",
+		"qos.conf:2: QOS a: Preempt=b leads back to it");
 }
 
 /* ---- lines -------------------------------------------------------------------------------------

@@ -1440,6 +1440,37 @@ static bool has_pair(const struct conf_line *line, const char *key)
 	return false;
 }
 
+/* Jobs of one could preempt each other in turns, or stand still for each other. */
+static int check_qos_loops(const struct conf *conf, struct err *err)
+{
+	bitoff_t n = (bitoff_t)conf->qos_count, i, k;
+	_cleanup_free_ bitstr_t **below = calloc(conf->qos_count + 1, sizeof(bitstr_t *));
+	int r = 0;
+
+	if (!below)
+		return err_set(err, -ENOMEM, "read the QOS");
+	for (i = 0; i < n; i++)
+		below[i] = bit_copy(conf->qos[i].preempts);
+	for (k = 0; k < n; k++) {
+		for (i = 0; i < n; i++) {
+			if (bit_test(below[i], k))
+				bit_or(below[i], below[k]);
+		}
+	}
+	for (i = 0; r == 0 && i < n; i++) {
+		if (!bit_test(below[i], i))
+			continue;
+		(void)err_set_text(err, -EINVAL,
+			"QOS %s: Preempt=%s leads back to it: of two QOS only one may preempt the "
+			"other, and none itself",
+			conf->qos[i].name, conf->qos[i].preempts_text);
+		r = prefix_place(conf, &conf->qos[i].place, err);
+	}
+	for (i = 0; i < n; i++)
+		bit_free(below[i]);
+	return r;
+}
+
 /* ---- all of it ----------------------------------------------------------------------------------
  */
 
@@ -1667,6 +1698,8 @@ static int finish(struct conf *conf, const char *file, struct err *err)
 		r = find_part_nodes(conf, &table, &conf->parts[i], err);
 	for (i = 0; r == 0 && i < conf->qos_count; i++)
 		r = find_preempted_qos(conf, &conf->qos[i], err);
+	if (r == 0)
+		r = check_qos_loops(conf, err);
 	free(table.v);
 	if (r == 0 && conf->first_job_id > conf->max_job_id) {
 		(void)err_set_text(err, -EINVAL, "FirstJobId=%u: must not be above MaxJobId=%u",
