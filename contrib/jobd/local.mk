@@ -290,7 +290,9 @@ EXTRA_DIST += tests/data/jobd/A1-guide-simple-constres-core.json \
 	tests/data/jobd/D4-core-force2-mixed.json tests/data/jobd/D6-corememory-fit.json \
 	tests/data/jobd/D7-suspend-memory.json tests/data/jobd/F1-het-cancel.json \
 	tests/data/jobd/F4-het-mixed-requeue-cancel.json tests/data/jobd/G1-reservations.json \
-	tests/data/jobd/G2-backfill.json
+	tests/data/jobd/G2-backfill.json tests/data/jobd/guide-future-ideas.json \
+	tests/data/jobd/guide-future-least.json tests/data/jobd/guide-qos.json \
+	tests/data/jobd/guide-simple.json tests/data/jobd/guide-three-modes.json
 
 if JOBD
 TESTS += tests/system/0940-jobd-simulate.sh

@@ -10,6 +10,7 @@
 jobd=$(cd "${top_builddir:?}" && pwd)/contrib/jobd/server/jobd
 plugins=$(cd "$top_builddir" && pwd)/stepd/cli/plugins
 jobctl=$(cd "$top_builddir" && pwd)/contrib/jobd/cli/jobctl
+source=$(cd "$top_srcdir" && pwd)
 if ! [ -x "$jobd" ] || ! [ -x "$jobctl" ]; then
 	skip_all "jobd is not built"
 fi
@@ -319,7 +320,13 @@ for cluster in $clusters; do
 	scancel -u root
 done
 
-# ---- the same by simulation
+# ---- the same by simulation, to the second of the guide's tables
+
+for case in simple three-modes qos future-ideas future-least; do
+	guides=$source/tests/data/jobd/guide-$case.json
+	is "$("$jobd" --plugin-dir "$plugins" --replay "$guides" | sed 's/, [0-9]* comparisons//')" \
+		"1 cases, 0 differences" "replayed, $case prints the guide's tables with their times"
+done
 
 simulated() { # NAME CLUSTER WANTED [OPTION...]: standard input is the trace; nodes and seconds suspended
 	simulated_name=$1 on=$2 simulated_wanted=$3

@@ -174,6 +174,17 @@ static void test_examples(void **state)
 	check_case("A4-future-linear", 24);
 }
 
+/* The tables that the guide prints, to the second. */
+static void test_guide(void **state)
+{
+	(void)state;
+	check_case("guide-simple", 32);
+	check_case("guide-three-modes", 12);
+	check_case("guide-qos", 18);
+	check_case("guide-future-ideas", 25);
+	check_case("guide-future-least", 15);
+}
+
 static void test_modes(void **state)
 {
 	(void)state;
@@ -277,6 +288,18 @@ static void test_differences(void **state)
 		{"{\"t\":5,\"reservations\":[{\"ReservationName\":\"r\"}]}", 1},
 		{"{\"t\":5,\"squeue_start\":[{\"job\":\"1\",\"st\":\"R\",\"start_min\":0.0}]}", 0},
 		{"{\"t\":5,\"squeue_start\":[{\"job\":\"1\",\"st\":\"R\",\"start_min\":1.0}]}", 1},
+		{"{\"t\":5,\"prints\":\"squeue -Si\",\"lines\":[\"JOBID PARTITION NAME USER ST TIME "
+		 "NODES NODELIST\",\" 1 p job x R 0:05 1 n1\"]}",
+			0},
+		{"{\"t\":5,\"prints\":\"squeue -Si\",\"lines\":[\"JOBID PARTITION NAME USER ST TIME "
+		 "NODES NODELIST\",\" 1 p job x R 0:06 1 n1\"]}",
+			1},
+		{"{\"t\":5,\"prints\":\"squeue\",\"lines\":[\"JOBID PARTITION NAME USER ST TIME NODES "
+		 "NODELIST(REASON)\"]}",
+			2},
+		{"{\"t\":5,\"prints\":\"sinfo\",\"lines\":[\"PARTITION AVAIL TIMELIMIT NODES STATE "
+		 "NODELIST\",\"p* up infinite 1 alloc n1\",\"p* up infinite 1 down n2\"]}",
+			1},
 	};
 	size_t i, differences;
 
@@ -336,6 +359,8 @@ static void test_unreadable(void **state)
 		"{" CONF ",\"events\":[],\"expect\":[{\"t\":1,\"weather\":\"fine\"}]}",
 		"{" CONF ",\"events\":[],\"expect\":[{\"t\":1e300,\"jobs\":{}}]}",
 		"{" CONF ",\"events\":[],\"expect\":[7]}",
+		"{" CONF ",\"events\":[],\"expect\":[{\"t\":1,\"prints\":\"squeue -l\"}]}",
+		"{" CONF ",\"events\":[],\"expect\":[{\"t\":1,\"prints\":\"ls\"}]}",
 		"{" CONF ",\"events\":[],\"expect\":[{\"busy\":\"1\"}]}",
 		"{" CONF ",\"events\":[],\"expect\":[{\"pattern\":\"P\",\"low\":[[1,\"n1\"]]}]}",
 	};
@@ -359,6 +384,7 @@ int main(void)
 		cmocka_unit_test(test_reservations),
 		cmocka_unit_test(test_backfill),
 		cmocka_unit_test(test_examples),
+		cmocka_unit_test(test_guide),
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_candidates),
 		cmocka_unit_test(test_gang),

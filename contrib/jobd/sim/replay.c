@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "contrib/jobd/cli/node_table.h"
 #include "contrib/jobd/cli/options.h"
+#include "contrib/jobd/cli/queue_table.h"
 #include "contrib/jobd/sim/sim.h"
 #include "stepd/base/err.h"
 #include "stepd/base/fs.h"
@@ -367,15 +369,30 @@ static struct job *find_job(const struct replay *r, uint32_t number)
 	return id ? engine_find_job(r->engine, id) : NULL;
 }
 
-/* What is recorded as "sleep 300" runs so long, an allocation until it is cancelled. */
+/* What is recorded as "sleep 300" runs so long, also while it stands still; a job of run_s uses so
+ * many seconds; an allocation is there until it is cancelled. */
 static void plan_job(const struct job *job, struct sim_job_plan *plan, void *userdata)
 {
+	const struct replay *r = userdata;
 	const char *script = job->request.script, *sleep = script ? strstr(script, "sleep ") : NULL;
+	_cleanup_free_ char *number = text_of("%u", job->record.job_id);
+	int64_t run_s = json_get_int(json_get_object(r->json, "run_s"), number, 0);
 
-	(void)userdata;
-	plan->sleeps = true;
-	if (sleep)
+	plan->sleeps = run_s == 0;
+	if (run_s > 0)
+		plan->run_ms = MS_PER_S * (uint64_t)run_s;
+	else if (sleep)
 		plan->run_ms = MS_PER_S * strtoull(sleep + strlen("sleep "), NULL, 10);
+}
+
+/* A job has the name of its script's file. */
+static void name_job(struct job_request *request, const struct options *options)
+{
+	const char *file = options->rest.n ? options->rest.v[0] : NULL;
+	const char *slash = file ? strrchr(file, '/') : NULL;
+
+	if (file && !request->name)
+		request->name = text_of("%s", slash ? slash + 1 : file);
 }
 
 static int submit_options(
@@ -416,6 +433,7 @@ static int submit(struct replay *r, enum options_command command, const struct s
 	if (command == OPTIONS_SBATCH)
 		options.request.script =
 			text_of("#!/bin/sh\n%s\n", options.wrap ? options.wrap : "");
+	name_job(&options.request, &options);
 	return submit_options(r, &options, ret_id, err);
 }
 
@@ -1301,6 +1319,146 @@ static int row_pattern(struct replay *r, const json_t *row, struct err *err)
 	return ret;
 }
 
+/* ---- tables as they are printed ----------------------------------------------------------------
+ */
+
+static json_t *list_jobs(const struct replay *r)
+{
+	json_t *list = must_have(json_array());
+	size_t i;
+
+	for (i = 0; i < engine_count_jobs(r->engine); i++) {
+		const struct job *job = engine_get_job(r->engine, i);
+
+		if (job)
+			(void)json_array_append_new(list, must_have(job_to_json(r->engine, job)));
+	}
+	return list;
+}
+
+/* "squeue", "squeue -Si" */
+static int print_queue(const struct replay *r, const struct strv *words, FILE *out, struct err *err)
+{
+	struct queue_view view = {.format = QUEUE_FORMAT, .header = true};
+	json_t *jobs;
+	int ret;
+
+	if (words->n == 2 && strncmp(words->v[1], "-S", 2) == 0)
+		view.sort = words->v[1] + 2;
+	else if (words->n > 1)
+		return err_set_text(
+			err, -EINVAL, "option '%.60s' of squeue is unknown: it is -S", words->v[1]);
+	jobs = list_jobs(r);
+	ret = queue_print(&view, jobs, engine_get_time(r->engine), out, err);
+	json_decref(jobs);
+	return ret;
+}
+
+static int print_nodes(const struct replay *r, FILE *out, struct err *err)
+{
+	const struct node_view view = {.format = NODES_FORMAT, .header = true};
+	json_t *nodes = must_have(json_array()), *parts = must_have(json_array());
+	part_record_t *part;
+	ListIterator next = list_iterator_create(part_list);
+	int ret, i;
+
+	for (i = 0; i < node_record_count; i++)
+		(void)json_array_append_new(
+			nodes, must_have(node_to_json(r->engine, &node_record_table_ptr[i])));
+	while ((part = list_next(next)))
+		(void)json_array_append_new(parts, must_have(part_to_json(r->engine, part)));
+	list_iterator_destroy(next);
+	ret = node_table_print(&view, nodes, parts, out, err);
+	json_decref(nodes);
+	json_decref(parts);
+	return ret;
+}
+
+static int print_table(
+	const struct replay *r, const char *command, char **ret_text, struct err *err)
+{
+	_cleanup_strv_ struct strv words = {.v = NULL};
+	int ret = options_split(command, &words, err);
+	size_t size = 0;
+	FILE *out;
+
+	if (ret < 0)
+		return ret;
+	out = must_have(open_memstream(ret_text, &size));
+	if (words.n > 0 && strcmp(words.v[0], "squeue") == 0)
+		ret = print_queue(r, &words, out, err);
+	else if (words.n == 1 && strcmp(words.v[0], "sinfo") == 0)
+		ret = print_nodes(r, out, err);
+	else
+		ret = err_set_text(err, -EINVAL, "command '%.60s' prints no known table", command);
+	(void)fclose(out);
+	return ret;
+}
+
+/* The words of a line: one blank stands between two, and "*" for the user. Tables of old have
+ * NODELIST where NODELIST(REASON) is now. */
+static char *plain_line(const char *line, size_t user_column)
+{
+	_cleanup_free_ char *copy = text_of("%s", line);
+	char *rest = copy, *word, *text = text_of("%s", ""), *longer;
+	size_t column = 0;
+
+	while ((word = strsep(&rest, " \t"))) {
+		if (!*word)
+			continue;
+		if (++column == user_column)
+			word = (char *)"*";
+		else if (strcmp(word, "NODELIST(REASON)") == 0)
+			word = (char *)"NODELIST";
+		longer = text_of("%s%s%s", text, *text ? " " : "", word);
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+/* From 1 on; 0: a table without users. */
+static size_t find_user_column(const char *title)
+{
+	_cleanup_free_ char *copy = text_of("%s", title);
+	char *rest = copy, *word;
+	size_t column = 0;
+
+	while ((word = strsep(&rest, " \t"))) {
+		column += *word != '\0';
+		if (strcmp(word, "USER") == 0)
+			return column;
+	}
+	return 0;
+}
+
+static int row_prints(struct replay *r, const json_t *row, struct err *err)
+{
+	const json_t *lines = json_get_array(row, "lines");
+	const char *command = json_get_text(row, "prints", "");
+	_cleanup_free_ char *text = NULL;
+	char *rest, *line;
+	size_t i, user_column = 0;
+	int ret = print_table(r, command, &text, err);
+
+	if (ret < 0)
+		return ret;
+	rest = text;
+	for (i = 0; (line = strsep(&rest, "\n")) && (*line || rest); i++) {
+		const char *wanted = json_string_value(json_array_get(lines, i));
+		_cleanup_free_ char *thing = text_of("%s, line %zu", command, i + 1);
+		_cleanup_free_ char *expected = NULL, *got = NULL;
+
+		expected = plain_line(wanted ? wanted : "", user_column);
+		got = plain_line(line, user_column);
+		compare(r, thing, expected, got);
+		if (i == 0)
+			user_column = find_user_column(line);
+	}
+	compare_number(r, "number of lines", (int64_t)json_array_size(lines), (int64_t)i);
+	return 0;
+}
+
 /* ---- all rows ----------------------------------------------------------------------------------
  */
 
@@ -1324,6 +1482,7 @@ static const struct {
 	{"show", row_show},
 	{"states", row_states},
 	{"pattern", row_pattern},
+	{"prints", row_prints},
 	{"jobs", row_snapshot},
 	{"sinfo", row_snapshot},
 	/* what processes were sent: there are none here */
@@ -1428,7 +1587,8 @@ static int begin_case(struct replay *r, const char *plugin_dir, struct err *err)
 	struct sim_options options = {.plugin_dir = plugin_dir,
 		.log = r->log,
 		.now_ms = (uint64_t)BEGIN_S * MS_PER_S,
-		.plan = plan_job};
+		.plan = plan_job,
+		.plan_data = r};
 	int ret = read_conf(r, &conf, err);
 
 	if (ret < 0)

@@ -7,6 +7,9 @@
  * States, reasons, nodes, CPUs and memory must be equal, times within REPLAY_TOLERANCE_MS: the
  * recorded ones are of a loaded machine. Not compared are a job that waits with "(None)", times of
  * day, and which nodes a job gets that others are cancelled for ("hi_got").
+ *
+ * Tables that squeue and sinfo print ("prints", "lines"), as documents have them, must be equal to
+ * the second, but for blanks and the name of the user.
  */
 #ifndef JOBD_SIM_REPLAY_H
 #define JOBD_SIM_REPLAY_H
