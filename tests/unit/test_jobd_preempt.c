@@ -1420,6 +1420,29 @@ static void test_equals(void **state)
 		NODES CORES "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS("FORCE:3"), 3);
 }
 
+/* A job whose turns are cut short by a higher tier, again and again, gives way to its equal all the
+ * same. */
+static void test_turns_beside_a_shadow(void **state)
+{
+	struct job *a, *b;
+	struct rig rig;
+	uint32_t t;
+
+	(void)state;
+	rig_make(&rig, NODES LINEAR SUSPEND PARTS("FORCE:2"));
+	a = rig_submit(&rig, .nodes = 4, .run_s = 1000);
+	b = rig_submit(&rig, .nodes = 4, .run_s = 1000);
+	for (t = 5; t < 100; t += 10) {
+		rig_run(&rig, t);
+		(void)rig_submit(&rig, .nodes = 1, .partition = "hi", .run_s = 7);
+	}
+	assert_state(a, "S");
+	assert_state(b, "S");
+	assert_true(a->record.suspend_time - a->record.start_time - a->record.tot_sus_time >= 15);
+	assert_true(b->record.suspend_time - b->record.start_time - b->record.tot_sus_time >= 15);
+	rig_clear(&rig);
+}
+
 /* A job of whole nodes that takes turns with two small ones of these nodes: it has as many. */
 static void test_unequal_sizes(void **state)
 {
@@ -1508,6 +1531,7 @@ int main(void)
 		cmocka_unit_test(test_least_with_qos),
 		cmocka_unit_test(test_least_of_sizes),
 		cmocka_unit_test(test_equals),
+		cmocka_unit_test(test_turns_beside_a_shadow),
 		cmocka_unit_test(test_unequal_sizes),
 		cmocka_unit_test(test_never_more),
 		cmocka_unit_test(test_workloads),

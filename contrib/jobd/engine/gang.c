@@ -252,6 +252,7 @@ static void stop_job(struct engine *e, struct job *job)
 		job->gang_refused)
 		return;
 	job->gang_stopped = true;
+	job->gang_ran = job->launched;
 	if (job->launched)
 		job_begin_suspension(e, job);
 	else
@@ -412,7 +413,7 @@ void gang_remove(struct engine *e, struct job *job)
 			g->jobs[n++] = g->jobs[i];
 	}
 	job->gang_active = job->gang_stopped = job->gang_waits = job->gang_refused = false;
-	job->gang_held = false;
+	job->gang_held = job->gang_ran = false;
 	if (n == g->count)
 		return;
 	g->count = n;
@@ -435,7 +436,8 @@ void gang_refused(struct engine *e, struct job *job)
 /* ---- time slices --------------------------------------------------------------------------------
  */
 
-/* Who ran goes to the end. */
+/* Those that ran go to the end, also those that had to stop in between for a shadow: else they
+ * would come first again. */
 static void turn(struct gang *g)
 {
 	struct job **ran = calloc(g->count + 1, sizeof(struct job *));
@@ -447,7 +449,7 @@ static void turn(struct gang *g)
 		struct job *job = g->jobs[i];
 
 		job->gang_refused = false;
-		if (job->gang_active)
+		if (job->gang_active || job->gang_ran)
 			ran[n++] = job;
 		else
 			g->jobs[stood++] = job;
@@ -455,6 +457,12 @@ static void turn(struct gang *g)
 	for (i = 0; i < n; i++)
 		g->jobs[stood + i] = ran[i];
 	free(ran);
+}
+
+static void begin_slice(struct engine *e, struct job *job)
+{
+	(void)e;
+	job->gang_ran = false;
 }
 
 void gang_slice(struct engine *e)
@@ -465,6 +473,7 @@ void gang_slice(struct engine *e)
 	for (i = 0; i < e->parts_count; i++)
 		turn(&e->gangs[i]);
 	gang_settle(e);
+	each_job(e, begin_slice); /* those that were stopped now ran in the last one */
 }
 
 /* As the turns were: first those that run, then those that have stood still longest. */
