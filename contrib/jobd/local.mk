@@ -240,7 +240,7 @@ tests_unit_test_jobd_request_LDADD = $(JOBD_CLI_LDADD) $(CMOCKA_LIBS)
 if JOBD
 if CMOCKA
 JOBD_SIM_TESTS = tests/unit/test_jobd_engine tests/unit/test_jobd_metrics tests/unit/test_jobd_preempt \
-	tests/unit/test_jobd_replay tests/unit/test_jobd_trace
+	tests/unit/test_jobd_replay tests/unit/test_jobd_trace tests/unit/test_jobd_workloads
 check_PROGRAMS += $(JOBD_SIM_TESTS)
 TESTS += $(JOBD_SIM_TESTS)
 endif
@@ -254,6 +254,10 @@ tests_unit_test_jobd_preempt_SOURCES = tests/unit/test_jobd_preempt.c $(JOBD_RIG
 tests_unit_test_jobd_preempt_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_jobd_preempt_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 tests_unit_test_jobd_preempt_LDADD = libjobd.la libagent.la $(CMOCKA_LIBS)
+tests_unit_test_jobd_workloads_SOURCES = tests/unit/test_jobd_workloads.c $(JOBD_RIG)
+tests_unit_test_jobd_workloads_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_jobd_workloads_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_unit_test_jobd_workloads_LDADD = libjobd.la libagent.la $(CMOCKA_LIBS)
 
 # Replays of recorded cases, and simulations of traces: jobd --replay, jobd --simulate.
 if JOBD

@@ -27,7 +27,7 @@ struct rig {
 	struct sim *sim;
 	struct engine *e;
 	struct rig_store store;
-	uint32_t starts, signals;
+	uint32_t starts;
 };
 
 /* A job, as far as it is not one of one node that runs until it is cancelled. */

@@ -78,6 +78,27 @@ void job_changed(struct engine *e, struct job *job)
 		log_error(e->log, "%s", err.text);
 }
 
+bool changes_begin(struct engine *e)
+{
+	const struct engine_store *store = e->options.store;
+	struct err err = ERR_INIT;
+
+	if (!store)
+		return false;
+	if (store->begin(e->options.store_data, &err) == 0)
+		return true;
+	log_error(e->log, "%s", err.text);
+	return false;
+}
+
+void changes_end(struct engine *e, bool begun)
+{
+	struct err err = ERR_INIT;
+
+	if (begun && e->options.store->commit(e->options.store_data, &err) < 0)
+		log_error(e->log, "%s", err.text);
+}
+
 /* ---- life ---------------------------------------------------------------------------------------
  */
 

@@ -159,6 +159,10 @@ void engine_fill_parts(struct engine *e);                                /* of c
 void engine_want_pass(struct engine *e); /* a pass as soon as the engine is called again */
 void timer_set(struct engine *e, struct job *job, uint64_t due_ms); /* NEVER_MS: none */
 void job_changed(struct engine *e, struct job *job);                /* the store hears of it */
+/* What is stored in between is stored together, or nothing of it. begun: what changes_begin() said.
+ * No process may know of it before its end. */
+bool changes_begin(struct engine *e) _must_check_;
+void changes_end(struct engine *e, bool begun);
 
 /* ---- jobs.c ---- */
 int job_add(struct engine *e, struct job *job);   /* to the table, by its id */

@@ -116,10 +116,8 @@ static void choose_active(const struct shadow *s)
 	for (i = 0; i < g->count; i++) {
 		struct job *job = g->jobs[i];
 
-		if (!holds_cores(job))
-			continue;
 		if (!is_ending(job))
-			job->gang_active = !job->gang_held &&
+			job->gang_active = has_turns(job) && !job->gang_held &&
 				!bit_overlap_any(active, parts_of(job)) && !is_shadowed(s, job);
 		if (job->gang_active)
 			bit_or(active, parts_of(job));
@@ -246,13 +244,22 @@ static bool stands_whole(const struct job *job)
 	return true;
 }
 
+/* For a second at least: else that was no turn. */
+static bool has_run(const struct engine *e, const struct job *job)
+{
+	const job_record_t *r = &job->record;
+	time_t since = r->suspend_time > r->start_time ? r->suspend_time : r->start_time;
+
+	return job->launched && job_base_state(job) == JOB_RUNNING && engine_now(e) > since;
+}
+
 static void stop_job(struct engine *e, struct job *job)
 {
 	if (job->gang_active || job_base_state(job) != JOB_RUNNING || job->change != JOB_STEADY ||
 		job->gang_refused)
 		return;
 	job->gang_stopped = true;
-	job->gang_ran = job->launched;
+	job->gang_ran = job->gang_ran || has_run(e, job);
 	if (job->launched)
 		job_begin_suspension(e, job);
 	else
@@ -436,27 +443,35 @@ void gang_refused(struct engine *e, struct job *job)
 /* ---- time slices --------------------------------------------------------------------------------
  */
 
-/* Those that ran go to the end, also those that had to stop in between for a shadow: else they
- * would come first again. */
-static void turn(struct gang *g)
+/* 0: it stood still in this time slice; 1: it ran, and had to stop, for a shadow or one that was
+ * resumed by hand; 2: it runs. */
+static unsigned rank_in_slice(const struct engine *e, const struct job *job)
 {
-	struct job **ran = calloc(g->count + 1, sizeof(struct job *));
-	size_t i, n = 0, stood = 0;
+	if (job->gang_active && has_run(e, job))
+		return 2;
+	return job->gang_ran;
+}
 
-	if (!ran)
+/* Those that ran go to the end, also those that do not now: else they would come first again. */
+static void turn(const struct engine *e, struct gang *g)
+{
+	struct job **turned = calloc(g->count + 1, sizeof(struct job *));
+	size_t i, n = 0;
+	unsigned rank;
+
+	if (!turned)
 		return; /* the next slice comes */
-	for (i = 0; i < g->count; i++) {
-		struct job *job = g->jobs[i];
-
-		job->gang_refused = false;
-		if (job->gang_active || job->gang_ran)
-			ran[n++] = job;
-		else
-			g->jobs[stood++] = job;
+	for (rank = 0; rank <= 2; rank++) {
+		for (i = 0; i < g->count; i++) {
+			if (rank_in_slice(e, g->jobs[i]) == rank)
+				turned[n++] = g->jobs[i];
+		}
 	}
-	for (i = 0; i < n; i++)
-		g->jobs[stood + i] = ran[i];
-	free(ran);
+	for (i = 0; i < n; i++) {
+		g->jobs[i] = turned[i];
+		g->jobs[i]->gang_refused = false;
+	}
+	free(turned);
 }
 
 static void begin_slice(struct engine *e, struct job *job)
@@ -471,7 +486,7 @@ void gang_slice(struct engine *e)
 
 	e->slice_due_ms = NEVER_MS;
 	for (i = 0; i < e->parts_count; i++)
-		turn(&e->gangs[i]);
+		turn(e, &e->gangs[i]);
 	gang_settle(e);
 	each_job(e, begin_slice); /* those that were stopped now ran in the last one */
 }

@@ -322,9 +322,7 @@ static bool start_all(struct engine *e, struct job *leader)
 /* What is stored of it is all of it, or nothing. */
 static void het_start(struct engine *e, struct job *leader)
 {
-	const struct engine_store *store = e->options.store;
-	struct err err = ERR_INIT;
-	bool begun = store && store->begin(e->options.store_data, &err) == 0, started;
+	bool begun = changes_begin(e), started;
 
 	queue_remove(e, leader);
 	leader->het->starting = true;
@@ -336,8 +334,7 @@ static void het_start(struct engine *e, struct job *leader)
 		if (job_is_pending(leader))
 			queue_place(e, leader);
 	}
-	if (begun && store->commit(e->options.store_data, &err) < 0)
-		log_error(e->log, "%s", err.text);
+	changes_end(e, begun);
 	gang_settle(e); /* none of them was let go before all had their nodes */
 }
 

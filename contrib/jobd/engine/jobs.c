@@ -260,11 +260,24 @@ void job_fini_plugin(struct engine *e, struct job *job)
 		drain_nodes(e, job, &err);
 }
 
+/* How long it has stood still by now, of one that does. */
+static time_t job_count_suspension(const struct engine *e, struct job *job)
+{
+	time_t stood =
+		job_base_state(job) == JOB_SUSPENDED ? engine_now(e) - job->record.suspend_time : 0;
+
+	if (stood < 0) /* the clock was set back, and jobd restarted */
+		stood = 0;
+	job->record.tot_sus_time += stood;
+	return stood;
+}
+
 /* Its end begins: the plugin gives its resources to others, who get them when the processes are
  * gone. */
 static void job_fini(struct engine *e, struct job *job)
 {
-	if (job->record.job_resrcs) { /* else another was expanded with them */
+	(void)job_count_suspension(e, job); /* its end is now, whatever it was to be */
+	if (job->record.job_resrcs) {       /* else another was expanded with them */
 		job_fini_plugin(e, job);
 		nodes_remove_job(e, job);
 	}
@@ -792,7 +805,8 @@ void job_stand(struct engine *e, struct job *job)
 	job->record.suspend_time = engine_now(e);
 	job->gang_waits = false;
 	nodes_add_job(e, job);
-	timer_set(e, job, NEVER_MS); /* its time stands still, too */
+	if (!job->preempted)
+		timer_set(e, job, NEVER_MS); /* its time stands still, too */
 	engine_want_pass(e);
 	job_changed(e, job);
 }
@@ -805,11 +819,10 @@ void job_go_on(struct engine *e, struct job *job)
 	if (select_job_resume(e->select, &job->record, !job->gang_stopped, &err) < 0)
 		log_warning(e->log, "%s, ignoring", err.text);
 	nodes_remove_job(e, job);
-	stood = engine_now(e) - job->record.suspend_time;
-	if (stood > 0) { /* unless the clock was set back, and jobd restarted */
-		job->record.tot_sus_time += stood;
+	stood = job_count_suspension(e, job);
+	if (!job->preempted) /* else it has a grace time, which goes on */
 		job->record.end_time += stood;
-	}
+	job->record.suspend_time = engine_now(e); /* as Slurm has it: of the last change */
 	job->record.job_state = JOB_RUNNING;
 	job->gang_stopped = false;
 	nodes_add_job(e, job);

@@ -144,16 +144,30 @@ void preempt_due(struct engine *e, struct job *job)
 		mode_of(&job->record) == PREEMPT_MODE_REQUEUE ? JOB_PENDING : JOB_PREEMPTED);
 }
 
-/* Its steps learn of it at once; the batch script lives on through the grace time, as Slurm was
- * seen to have it. */
-static void begin_grace(struct engine *e, struct job *job, time_t end_time)
+/* The guide: "only honored if PreemptMode=CANCEL", so not by a job that can't be queued again. One
+ * without processes has nothing to do in it. */
+static uint32_t grace_of(const struct engine *e, const struct job *job)
 {
-	if (job->record.end_time > end_time)
-		job->record.end_time = end_time;
-	job_set_limit_timer(e, job);
+	return job->launched && mode_of_components(job) == PREEMPT_MODE_CANCEL
+		? preempt_get_grace_time(e->preempt, &job->record)
+		: 0;
+}
+
+/* A job that is to stand still is suspended by the gang scheduler, when the preemptor starts. */
+static void mark(struct engine *e, struct job *job, struct job *preemptor)
+{
+	job->preempt_time = engine_now(e);
+	if (mode_of(&job->record) != PREEMPT_MODE_SUSPEND) {
+		time_t end = engine_now(e) + (time_t)grace_of(e, job);
+
+		job->preempted = true;
+		job->preemptor_id = preemptor->record.job_id;
+		preemptor->victims++;
+		if (job->record.end_time > end)
+			job->record.end_time = end;
+		job_set_limit_timer(e, job);
+	}
 	job_changed(e, job);
-	e->options.runner->signal(job, SIGCONT, JOB_SIGNAL_STEPS, e->options.runner_data);
-	e->options.runner->signal(job, SIGTERM, JOB_SIGNAL_STEPS, e->options.runner_data);
 }
 
 static bool is_to_end(const struct job *job)
@@ -161,38 +175,19 @@ static bool is_to_end(const struct job *job)
 	return job && job->preempted && job_has_nodes(job);
 }
 
-/* The guide: "only honored if PreemptMode=CANCEL", so not by a job that can't be queued again. */
-static uint32_t grace_of(const struct engine *e, const struct job *job)
-{
-	return mode_of_components(job) == PREEMPT_MODE_CANCEL
-		? preempt_get_grace_time(e->preempt, &job->record)
-		: 0;
-}
-
+/* Its steps learn of it at once; the batch script lives on through the grace time, as Slurm was
+ * seen to have it. */
 static void put_aside(struct engine *e, struct job *job)
 {
-	uint32_t grace_s = grace_of(e, job);
-
-	if (grace_s > 0 && job->launched)
-		begin_grace(e, job, engine_now(e) + (time_t)grace_s);
-	else
+	if (job->record.end_time <= engine_now(e)) {
 		preempt_due(e, job);
-}
-
-/* Who stands still for it is suspended by the gang scheduler, when the preemptor starts. */
-static void mark(struct engine *e, struct job *job, struct job *preemptor)
-{
-	job->preempt_time = engine_now(e);
-	if (mode_of(&job->record) == PREEMPT_MODE_SUSPEND) {
-		job_changed(e, job);
 		return;
 	}
-	job->preempted = true;
-	job->preemptor_id = preemptor->record.job_id;
-	preemptor->victims++;
+	e->options.runner->signal(job, SIGCONT, JOB_SIGNAL_STEPS, e->options.runner_data);
+	e->options.runner->signal(job, SIGTERM, JOB_SIGNAL_STEPS, e->options.runner_data);
 }
 
-static void preempt_job(struct engine *e, struct job *job, struct job *preemptor)
+static void mark_job(struct engine *e, struct job *job, struct job *preemptor)
 {
 	uint32_t i;
 
@@ -202,6 +197,12 @@ static void preempt_job(struct engine *e, struct job *job, struct job *preemptor
 		if (one && job_has_nodes(one) && !one->preempted)
 			mark(e, one, preemptor);
 	}
+}
+
+static void put_job_aside(struct engine *e, struct job *job)
+{
+	uint32_t i;
+
 	/* the end of the first component is that of the others */
 	for (i = engine_count_components(job); i-- > 0;) {
 		if (is_to_end(engine_get_component(job, i)))
@@ -209,14 +210,27 @@ static void preempt_job(struct engine *e, struct job *job, struct job *preemptor
 	}
 }
 
+static int is_component_of(void *item, void *het)
+{
+	return ((const struct job *)item)->het == het;
+}
+
+/* All are known to be preempted before a process of any is: a jobd that is killed in between finds
+ * all of them so. */
 void preempt_begin(struct engine *e, struct job *preemptor, List preempted)
 {
 	ListIterator i = list_iterator_create(preempted);
+	bool begun = changes_begin(e);
 	struct job *job;
 
+	while ((job = list_next(i)))
+		mark_job(e, job, preemptor);
+	changes_end(e, begun);
+	list_iterator_reset(i);
 	while ((job = list_next(i))) {
-		if (!job->preempted)
-			preempt_job(e, job, preemptor);
+		/* several components may be listed */
+		if (!job->het || list_find_first(preempted, is_component_of, job->het) == job)
+			put_job_aside(e, job);
 	}
 	list_iterator_destroy(i);
 }
