@@ -285,6 +285,78 @@ static void test_qos_in_two_partitions(void **state)
 	}
 }
 
+/* The guide: preempt/qos "will permit one additional job to be run on the partition", and no more.
+ */
+static void test_qos_has_one_more(void **state)
+{
+	struct job *high, *next;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		"ClusterName=test\nPreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG\n"
+		"NodeName=n1 CPUs=2\n" CORES
+		"PartitionName=a Nodes=n1 OverSubscribe=FORCE:2 Default=YES\n"
+		"QOSName=low\nQOSName=high Priority=2 Preempt=low\n");
+	(void)rig_submit(&rig, .tasks = 2, .run_s = 100, .qos = "low");
+	(void)rig_submit(&rig, .tasks = 2, .run_s = 100, .qos = "low");
+	high = rig_submit(&rig, .tasks = 2, .run_s = 100, .qos = "high");
+	assert_state(high, "S");
+	next = rig_submit(&rig, .tasks = 2, .run_s = 100, .qos = "high");
+	assert_state(next, "PD");
+	assert_int_equal(engine_get_reason(rig.e, next), JOB_REASON_RESOURCES);
+	rig_clear(&rig);
+}
+
+/* Nobody has its cores as long as its processes have. */
+static void test_turn_of_an_ending_job(void **state)
+{
+	struct job *first, *second;
+	struct err err = ERR_INIT;
+	struct rig rig;
+
+	(void)state;
+	rig_make(
+		&rig, NODES LINEAR "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS("FORCE:2"));
+	first = rig_submit(&rig, .nodes = 4, .run_s = 1000, .term_s = 5);
+	second = rig_submit(&rig, .nodes = 4, .run_s = 1000);
+	rig_run(&rig, 8);
+	assert_int_equal(engine_cancel(rig.e, first, &err), 0);
+	rig_run(&rig, 12); /* a slice has begun */
+	assert_state(first, "CG");
+	assert_state(second, "S");
+	rig_run(&rig, 13);
+	assert_state(first, "CA");
+	assert_state(second, "R");
+	rig_clear(&rig);
+}
+
+/* A turn that was cut short by hand is one, too. */
+static void test_turn_that_was_stopped(void **state)
+{
+	struct job *first, *second, *third;
+	struct err err = ERR_INIT;
+	struct rig rig;
+
+	(void)state;
+	rig_make(
+		&rig, NODES LINEAR "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS("FORCE:3"));
+	first = rig_submit(&rig, .nodes = 4, .run_s = 1000);
+	second = rig_submit(&rig, .nodes = 4, .run_s = 1000);
+	third = rig_submit(&rig, .nodes = 4, .run_s = 1000);
+	rig_run(&rig, 5);
+	assert_int_equal(engine_suspend(rig.e, first, &err), 0);
+	rig_run(&rig, 11);
+	assert_state(third, "R");
+	assert_int_equal(engine_resume(rig.e, first, &err), 0);
+	rig_run(&rig, 19);
+	assert_state(third, "R");
+	rig_run(&rig, 21);
+	assert_state(first, "R");
+	assert_state(second, "S");
+	rig_clear(&rig);
+}
+
 /* ---- jobs that end for others ------------------------------------------------------------------
  */
 
@@ -678,6 +750,30 @@ static void test_components_suspended(void **state)
 	assert_int_equal(het[0]->record.tot_sus_time, 50);
 	rig_run(&rig, 150);
 	assert_state(het[0], "CD");
+	rig_clear(&rig);
+}
+
+/* One of two jobs has its turn, where each has a component in the way of the other: the one whose
+ * component is in no shadow. */
+static void test_components_cross(void **state)
+{
+	struct job *het[2], *other[2];
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, NODES LINEAR SUSPEND PARTS("FORCE:2"));
+	add_components(&rig, (struct rig_job){.nodelist = "n1", .run_s = 100},
+		(struct rig_job){.nodelist = "n2"}, het);
+	add_components(&rig, (struct rig_job){.nodelist = "n1", .run_s = 50},
+		(struct rig_job){.nodelist = "n2", .partition = "hi"}, other);
+	assert_state(other[0], "R");
+	assert_state(other[1], "R");
+	assert_state(het[0], "S");
+	assert_state(het[1], "S");
+	rig_run(&rig, 51);
+	assert_state(other[1], "CD");
+	assert_state(het[0], "R");
+	assert_state(het[1], "R");
 	rig_clear(&rig);
 }
 
@@ -1091,6 +1187,9 @@ int main(void)
 		cmocka_unit_test(test_shadows_of_three_tiers),
 		cmocka_unit_test(test_other_tiers),
 		cmocka_unit_test(test_qos_in_two_partitions),
+		cmocka_unit_test(test_qos_has_one_more),
+		cmocka_unit_test(test_turn_of_an_ending_job),
+		cmocka_unit_test(test_turn_that_was_stopped),
 		cmocka_unit_test(test_grace),
 		cmocka_unit_test(test_no_more_than_needed),
 		cmocka_unit_test(test_requeued),
@@ -1102,6 +1201,7 @@ int main(void)
 		cmocka_unit_test(test_components_grace),
 		cmocka_unit_test(test_components_modes),
 		cmocka_unit_test(test_components_suspended),
+		cmocka_unit_test(test_components_cross),
 		cmocka_unit_test(test_components_not_suspended),
 		cmocka_unit_test(test_components_preempt),
 		cmocka_unit_test(test_components_killed),

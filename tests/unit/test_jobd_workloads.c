@@ -13,7 +13,7 @@
  *	ends      all jobs come to an end, and nothing of a node is in use then
  *
  * JOBD_WORKLOADS_SEED is where the random numbers begin, JOBD_WORKLOADS how many workloads there
- * are.
+ * are. The last row and seed are printed: those of a failure.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -196,7 +196,9 @@ static void check_account(const struct job *job, uint32_t away_s)
 
 	assert_true(r->submit_time <= r->start_time && r->start_time <= r->end_time);
 	assert_true(r->tot_sus_time >= 0);
-	assert_true(ran_s(job) <= (time_t)(run_s + away_s));
+	if (ran_s(job) > (time_t)(run_s + away_s))
+		fail_msg("job %u (%s) has run for %lld s of %u", r->job_id, state_of(job),
+			(long long)ran_s(job), run_s);
 	assert_true(ran_s(job) >= (r->job_state == JOB_COMPLETE ? (time_t)run_s : 0));
 }
 
@@ -456,6 +458,19 @@ static const struct workload workloads[] = {
 		.by_qos = true},
 };
 
+static struct {
+	size_t row;
+	uint32_t seed;
+} last;
+
+static int print_last(void **state)
+{
+	(void)state;
+	print_message(
+		"# the last workload was row %zu, JOBD_WORKLOADS_SEED=%u\n", last.row, last.seed);
+	return 0;
+}
+
 static void test_workloads(void **state)
 {
 	uint32_t first = from_environment("JOBD_WORKLOADS_SEED", 1);
@@ -465,10 +480,11 @@ static void test_workloads(void **state)
 
 	(void)state;
 	for (k = 0; k < ARRAY_SIZE(workloads); k++) {
-		print_message("# workloads of row %zu, JOBD_WORKLOADS_SEED=%u to %u\n", k, first,
-			first + each - 1);
-		for (i = 0; i < each; i++)
-			run_workload(&workloads[k], (uint64_t)(first + i) * 1000 + k);
+		for (i = 0; i < each; i++) {
+			last.row = k;
+			last.seed = first + i;
+			run_workload(&workloads[k], (uint64_t)last.seed * 1000 + k);
+		}
 	}
 }
 
@@ -592,19 +608,21 @@ static void test_never_more(void **state)
 		make_six(sparing, sizeof(sparing), rows[k].conf, rows[k].least);
 		fewer = 0;
 		for (i = first; i < first + each; i++) {
+			last.row = k;
+			last.seed = i;
 			struct cost usual = find_cost(usually, (uint64_t)i * 77 + k);
 			struct cost least = find_cost(sparing, (uint64_t)i * 77 + k);
 
 			if (usual.fits != least.fits || least.jobs > usual.jobs ||
 				least.node_s > usual.node_s)
-				fail_msg("row %zu, seed %u: %u jobs, %llu s; usually %u, %llu s", k,
-					i, least.jobs, (unsigned long long)least.node_s, usual.jobs,
+				fail_msg("%u jobs, %llu s; usually %u, %llu s", least.jobs,
+					(unsigned long long)least.node_s, usual.jobs,
 					(unsigned long long)usual.node_s);
 			fewer += least.jobs < usual.jobs;
 		}
-		print_message("# row %zu, JOBD_WORKLOADS_SEED=%u to %u: fewer jobs in %u\n", k,
-			first, first + each - 1, fewer);
-		assert_true(fewer > 0); /* else it does nothing */
+		print_message("# row %zu: fewer jobs are preempted in %u of %u workloads\n", k,
+			fewer, each);
+		assert_true(fewer > 0 || each < 100); /* else it does nothing */
 	}
 }
 
@@ -656,6 +674,7 @@ static void submit_missing(struct rig *rig, const struct crash *c)
 			fail_msg("%s: %s", j->job.name, err.text);
 		if (!j->with.name)
 			(void)rig_add(rig, j->job);
+		rig_run(rig, rig_now(rig));
 	}
 }
 
@@ -794,8 +813,8 @@ static void test_killed_at_each_change(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_workloads),
-		cmocka_unit_test(test_never_more),
+		cmocka_unit_test_teardown(test_workloads, print_last),
+		cmocka_unit_test_teardown(test_never_more, print_last),
 		cmocka_unit_test(test_killed_at_each_change),
 	};
 

@@ -104,7 +104,6 @@ struct job {
 	bool gang_stopped; /* suspended by that, or about to be, not by hand */
 	bool gang_waits;   /* starts when those that stand still for it do */
 	bool gang_refused; /* could not be suspended or resumed in this time slice */
-	bool gang_held;    /* another component has no turn */
 	bool gang_ran;     /* it was stopped in this time slice */
 	enum {
 		JOB_STEADY,

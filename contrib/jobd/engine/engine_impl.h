@@ -299,7 +299,8 @@ void preempt_restore(struct engine *e); /* once all jobs are there */
 bool gang_add(struct engine *e, struct job *job);
 bool gang_takes(const struct engine *e, const struct job *job); /* it was added */
 void gang_remove(struct engine *e, struct job *job); /* of any job: it has none any more */
-/* Who should stand still is suspended, and who can go is let go. */
+void gang_stops(struct engine *e, struct job *job);  /* of any job: it is about to be suspended */
+/* Jobs that should stand still are suspended, and those that can go are let go. */
 void gang_settle(struct engine *e);
 void gang_slice(struct engine *e);                    /* e->slice_due_ms has come */
 void gang_refused(struct engine *e, struct job *job); /* it is as before */

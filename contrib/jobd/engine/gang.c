@@ -55,88 +55,139 @@ static bool holds_cores(const struct job *job)
 	return has_turns(job) || is_ending(job);
 }
 
-/* The parts of jobs that come before those of one partition, from their start to their end, whether
- * they run or not. */
-struct shadow {
-	const struct engine *e;
-	const struct gang *gang;
-	const bitstr_t *of_tiers; /* of the jobs of higher tiers */
-	bitstr_t **of_qos;        /* with preempt/qos in its place, by QOS; NULL: not made yet */
+/* Of a partition: what its jobs that are to run have, and what those before them have from their
+ * start to their end, whether they run or not. */
+struct part_choice {
+	bitstr_t *active;
+	bitstr_t *shadow;  /* of jobs of higher tiers */
+	bitstr_t **of_qos; /* with preempt/qos in its place, by QOS; NULL: not made yet */
 };
 
-static void cast_shadows(const struct gang *g, bitstr_t *shadow)
+struct choice {
+	const struct engine *e;
+	struct part_choice *parts; /* by partition */
+};
+
+static struct part_choice *part_of(const struct choice *c, const struct job *job)
+{
+	return &c->parts[job->record.part_ptr - c->e->parts];
+}
+
+static void add_parts(const struct gang *g, bool (*is)(const struct job *job), bitstr_t *into)
 {
 	size_t i;
 
 	for (i = 0; i < g->count; i++) {
-		if (holds_cores(g->jobs[i]))
-			bit_or(shadow, parts_of(g->jobs[i]));
+		if (is(g->jobs[i]))
+			bit_or(into, parts_of(g->jobs[i]));
 	}
 }
 
+static uint16_t tier_of(const struct engine *e, size_t i)
+{
+	return e->parts[e->parts_by_tier[i]].priority_tier;
+}
+
+/* Partitions of one tier cast no shadows on each other. */
+static struct choice choice_make(const struct engine *e, bitoff_t size)
+{
+	struct choice c = {.e = e, .parts = xmalloc(e->parts_count * sizeof(*c.parts))};
+	bitstr_t *shadow = bit_alloc(size);
+	size_t from, to;
+
+	for (from = 0; from < e->parts_count; from = to) {
+		for (to = from; to < e->parts_count && tier_of(e, to) == tier_of(e, from); to++) {
+			size_t i = e->parts_by_tier[to];
+
+			c.parts[i] = (struct part_choice){.active = bit_alloc(size),
+				.shadow = bit_copy(shadow),
+				.of_qos = xmalloc((e->conf->qos_count + 1) * sizeof(bitstr_t *))};
+			add_parts(&e->gangs[i], is_ending, c.parts[i].active);
+		}
+		for (; from < to; from++)
+			add_parts(&e->gangs[e->parts_by_tier[from]], holds_cores, shadow);
+	}
+	bit_free(shadow);
+	return c;
+}
+
+static void choice_clear(struct choice *c)
+{
+	size_t i, k;
+
+	for (i = 0; i < c->e->parts_count; i++) {
+		bit_free(c->parts[i].active);
+		bit_free(c->parts[i].shadow);
+		for (k = 0; k < c->e->conf->qos_count; k++)
+			bit_free(c->parts[i].of_qos[k]);
+		xfree(c->parts[i].of_qos);
+	}
+	xfree(c->parts);
+}
+
 /* On jobs with the QOS of this one, of those of other partitions that may preempt it. */
-static bitstr_t *make_qos_shadow(const struct shadow *s, const struct job *job)
+static bitstr_t *make_qos_shadow(const struct engine *e, const struct job *job)
 {
 	bitstr_t *shadow = bit_alloc(bit_size(parts_of(job)));
 	size_t i, k;
 
-	for (i = 0; i < s->e->parts_count; i++) {
-		const struct gang *other = &s->e->gangs[i];
+	for (i = 0; i < e->parts_count; i++) {
+		const struct gang *other = &e->gangs[i];
 
-		for (k = 0; other != s->gang && k < other->count; k++) {
+		for (k = 0; other != gang_of(e, job) && k < other->count; k++) {
 			if (holds_cores(other->jobs[k]) &&
-				preempt_casts_shadow(s->e, other->jobs[k], job))
+				preempt_casts_shadow(e, other->jobs[k], job))
 				bit_or(shadow, parts_of(other->jobs[k]));
 		}
 	}
 	return shadow;
 }
 
-static bool is_shadowed(const struct shadow *s, const struct job *job)
+static bool is_shadowed(const struct choice *c, const struct job *job)
 {
 	const qos_record_t *qos = job->record.qos_ptr;
 	bitstr_t **shadow;
 
 	if (!slurm_conf.preempt_by_qos)
-		return bit_overlap_any(s->of_tiers, parts_of(job));
+		return bit_overlap_any(part_of(c, job)->shadow, parts_of(job));
 	if (!qos)
 		return false;
-	shadow = &s->of_qos[qos->id];
+	shadow = &part_of(c, job)->of_qos[qos->id];
 	if (!*shadow)
-		*shadow = make_qos_shadow(s, job);
+		*shadow = make_qos_shadow(c->e, job);
 	return bit_overlap_any(*shadow, parts_of(job));
 }
 
-static void choose_active(const struct shadow *s)
+/* All components that have turns have it now. */
+static bool fits(const struct choice *c, const struct job *job)
 {
-	const struct gang *g = s->gang;
-	bitstr_t *active = bit_alloc(bit_size(s->of_tiers));
-	size_t i;
+	uint32_t i;
 
-	for (i = 0; i < g->count; i++) {
-		struct job *job = g->jobs[i];
+	for (i = 0; i < engine_count_components(job); i++) {
+		const struct job *one = engine_get_component(job, i);
 
-		if (!is_ending(job))
-			job->gang_active = has_turns(job) && !job->gang_held &&
-				!bit_overlap_any(active, parts_of(job)) && !is_shadowed(s, job);
-		if (job->gang_active)
-			bit_or(active, parts_of(job));
+		if (one && has_turns(one) &&
+			(one->gang_active || is_shadowed(c, one) ||
+				bit_overlap_any(part_of(c, one)->active, parts_of(one))))
+			return false;
 	}
-	bit_free(active);
+	return true;
 }
 
-static void choose_in(const struct engine *e, const struct gang *g, const bitstr_t *of_tiers)
+static void choose(const struct choice *c, struct job *job)
 {
-	size_t n = e->conf->qos_count, i;
-	struct shadow s = {.e = e,
-		.gang = g,
-		.of_tiers = of_tiers,
-		.of_qos = xmalloc((n + 1) * sizeof(bitstr_t *))};
+	uint32_t i;
 
-	choose_active(&s);
-	for (i = 0; i < n; i++)
-		bit_free(s.of_qos[i]);
-	xfree(s.of_qos);
+	if (!has_turns(job) || !fits(c, job))
+		return;
+	for (i = 0; i < engine_count_components(job); i++) {
+		struct job *one = engine_get_component(job, i);
+
+		if (!one || !has_turns(one))
+			continue;
+		one->gang_active = true;
+		bit_or(part_of(c, one)->active, parts_of(one));
+	}
 }
 
 static const struct job *any_job(const struct engine *e)
@@ -152,74 +203,23 @@ static const struct job *any_job(const struct engine *e)
 	return NULL;
 }
 
-static uint16_t tier_of(const struct engine *e, size_t i)
-{
-	return e->parts[e->parts_by_tier[i]].priority_tier;
-}
-
-/* Partitions of one tier cast no shadows on each other. */
-static void choose_each(const struct engine *e, const struct job *any)
-{
-	bitstr_t *shadow = bit_alloc(bit_size(parts_of(any)));
-	size_t from, to;
-
-	for (from = 0; from < e->parts_count; from = to) {
-		for (to = from; to < e->parts_count && tier_of(e, to) == tier_of(e, from); to++)
-			choose_in(e, &e->gangs[e->parts_by_tier[to]], shadow);
-		for (; from < to; from++)
-			cast_shadows(&e->gangs[e->parts_by_tier[from]], shadow);
-	}
-	bit_free(shadow);
-}
-
-static void forget_held(struct job *job)
-{
-	job->gang_held = false;
-}
-
-static bool lacks_a_turn(const struct job *job)
-{
-	uint32_t i;
-
-	for (i = 0; i < engine_count_components(job); i++) {
-		const struct job *one = engine_get_component(job, i);
-
-		if (one && job_has_nodes(one) && has_turns(one) && !one->gang_active)
-			return true;
-	}
-	return false;
-}
-
-/* True: there was one of which only a part has its turn. The others get what it leaves. */
-static bool hold_parts(const struct engine *e)
-{
-	bool found = false;
-	size_t i, k;
-
-	for (i = 0; i < e->parts_count; i++) {
-		for (k = 0; k < e->gangs[i].count; k++) {
-			struct job *job = e->gangs[i].jobs[k];
-
-			if (!job->het || !job->gang_active || is_ending(job) || !lacks_a_turn(job))
-				continue;
-			job->gang_held = true;
-			found = true;
-		}
-	}
-	return found;
-}
-
+/* Each job as a whole, in the order of tiers and turns. */
 static void choose_all(const struct engine *e, const struct job *any)
 {
+	struct choice c = choice_make(e, bit_size(parts_of(any)));
 	size_t i, k;
 
 	for (i = 0; i < e->parts_count; i++) {
 		for (k = 0; k < e->gangs[i].count; k++)
-			forget_held(e->gangs[i].jobs[k]);
+			e->gangs[i].jobs[k]->gang_active = is_ending(e->gangs[i].jobs[k]);
 	}
-	do
-		choose_each(e, any);
-	while (hold_parts(e));
+	for (i = 0; i < e->parts_count; i++) {
+		const struct gang *g = &e->gangs[e->parts_by_tier[i]];
+
+		for (k = 0; k < g->count; k++)
+			choose(&c, g->jobs[k]);
+	}
+	choice_clear(&c);
 }
 
 /* ---- what follows of it -------------------------------------------------------------------------
@@ -253,13 +253,17 @@ static bool has_run(const struct engine *e, const struct job *job)
 	return job->launched && job_base_state(job) == JOB_RUNNING && engine_now(e) > since;
 }
 
+void gang_stops(struct engine *e, struct job *job)
+{
+	job->gang_ran = job->gang_ran || has_run(e, job);
+}
+
 static void stop_job(struct engine *e, struct job *job)
 {
 	if (job->gang_active || job_base_state(job) != JOB_RUNNING || job->change != JOB_STEADY ||
 		job->gang_refused)
 		return;
 	job->gang_stopped = true;
-	job->gang_ran = job->gang_ran || has_run(e, job);
 	if (job->launched)
 		job_begin_suspension(e, job);
 	else
@@ -420,7 +424,7 @@ void gang_remove(struct engine *e, struct job *job)
 			g->jobs[n++] = g->jobs[i];
 	}
 	job->gang_active = job->gang_stopped = job->gang_waits = job->gang_refused = false;
-	job->gang_held = job->gang_ran = false;
+	job->gang_ran = false;
 	if (n == g->count)
 		return;
 	g->count = n;

@@ -832,6 +832,7 @@ void job_go_on(struct engine *e, struct job *job)
 
 void job_begin_suspension(struct engine *e, struct job *job)
 {
+	gang_stops(e, job);
 	job->change = JOB_SUSPENDING;
 	e->options.runner->suspend(job, e->options.runner_data);
 }

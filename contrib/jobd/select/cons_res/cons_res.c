@@ -93,9 +93,12 @@ static bool gives_way(const struct attempt *a, const job_record_t *other)
 		&other, a->suspendable.jobs, a->suspendable.count, sizeof(other), by_address);
 }
 
-/* Whether the other job leaves its cores to this one, or gives way to it. */
+/* Whether the other job leaves its cores to this one, or gives way to it. With preempt/qos jobs of
+ * one partition take turns instead, for which there is one more place on a core. */
 static bool is_in_the_way(const struct attempt *a, const job_record_t *other)
 {
+	if (slurm_conf.preempt_by_qos && other->part_ptr == a->job->part_ptr)
+		return true;
 	return !a->suspends || !gives_way(a, other);
 }
 
