@@ -402,13 +402,13 @@ uint64_t engine_advance(struct engine *e, uint64_t now_ms)
 		timer_remove(e, job);
 		job_due(e, job);
 	}
-	if (e->gang_changed) {
-		e->gang_changed = false;
+	if (e->gang_changed)
 		gang_settle(e);
-	}
 	if (e->slice_due_ms <= e->now_ms)
 		gang_slice(e);
 	run_passes(e);
+	if (e->gang_changed)
+		gang_settle(e); /* jobs have started */
 	next = earliest(e->pass_due_ms, e->backfill_due_ms);
 	if (has_queue(e))
 		next = earliest(next, e->full_pass_due_ms);

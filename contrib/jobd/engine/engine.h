@@ -105,6 +105,7 @@ struct job {
 	bool gang_waits;   /* starts when those that stand still for it do */
 	bool gang_refused; /* could not be suspended or resumed in this time slice */
 	bool gang_ran;     /* it was stopped in this time slice */
+	bool gang_new;     /* it has just been given its cores */
 	enum {
 		JOB_STEADY,
 		JOB_SUSPENDING,

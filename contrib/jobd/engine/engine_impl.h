@@ -46,7 +46,6 @@ struct het_job {
 	uint32_t job_id; /* of the first */
 	uint32_t count;
 	struct job *components[ENGINE_COMPONENTS_MAX]; /* NULL: forgotten */
-	bool starting;                                 /* not all have their nodes */
 	bool refused; /* a node has refused to suspend one of them: the others go on, too */
 };
 
@@ -86,7 +85,7 @@ struct engine {
 	struct queue *queues; /* a partition's each */
 	struct gang *gangs;   /* likewise */
 	uint64_t slice_due_ms;
-	bool gang_changed, settling;
+	bool gang_changed; /* engine_advance() settles it */
 	size_t *parts_by_tier;
 	size_t parts_count;
 	struct node_extra *nodes;
@@ -295,7 +294,8 @@ bool preempt_has_taken(const struct engine *e, const struct job *job);
 void preempt_restore(struct engine *e); /* once all jobs are there */
 
 /* ---- gang.c ---- */
-/* A job that was given nodes; false: there is no gang scheduling. gang_settle() follows. */
+/* A job that was given nodes; false: there is no gang scheduling. It waits to be let go, or begins
+ * suspended, when e->gang_changed is settled. */
 bool gang_add(struct engine *e, struct job *job);
 bool gang_takes(const struct engine *e, const struct job *job); /* it was added */
 void gang_remove(struct engine *e, struct job *job); /* of any job: it has none any more */

@@ -285,7 +285,7 @@ static void let_go(struct engine *e, struct job *job)
 static bool waits_to_go(const struct job *job)
 {
 	return has_turns(job) && job->gang_active && !job->gang_refused &&
-		!(job->het && job->het->starting) && job->change == JOB_STEADY &&
+		job->change == JOB_STEADY &&
 		(job_base_state(job) == JOB_SUSPENDED || job->gang_waits);
 }
 
@@ -318,20 +318,35 @@ static bitstr_t *cores_still_used(const struct engine *e, const struct job *any)
 	return used;
 }
 
-/* A launch can fail at once, and change the lists: after each job all is looked at again. */
-static struct job *next_to_go(const struct engine *e, const bitstr_t *used)
+/* Those whose cores are free. A launch can fail at once, and change the lists: then all is looked
+ * at again. */
+static void let_all_go(struct engine *e, const bitstr_t *used)
 {
 	size_t i, k;
 
 	for (i = 0; i < e->parts_count; i++) {
-		for (k = 0; k < e->gangs[i].count; k++) {
-			struct job *job = e->gangs[i].jobs[k];
+		const struct gang *g = &e->gangs[i];
 
-			if (waits_to_go(job) && !bit_overlap_any(used, parts_of(job)))
-				return job;
+		for (k = 0; k < g->count; k++) {
+			struct job *job = g->jobs[k];
+			size_t count = g->count;
+
+			if (!waits_to_go(job) || bit_overlap_any(used, parts_of(job)))
+				continue;
+			job->gang_waits = false;
+			let_go(e, job);
+			if (g->count < count)
+				k = SIZE_MAX; /* begins anew */
 		}
 	}
-	return NULL;
+}
+
+/* One that still waits for others to stand still. */
+static void store_waiting(struct engine *e, struct job *job)
+{
+	if (job->gang_new && job->gang_waits)
+		job_changed(e, job);
+	job->gang_new = false;
 }
 
 static bool is_standing_for_others(const struct engine *e)
@@ -363,23 +378,19 @@ static void plan_slice(struct engine *e)
 void gang_settle(struct engine *e)
 {
 	const struct job *any = any_job(e);
-	struct job *job;
 	bitstr_t *used;
 
-	if (!any || e->settling) {
-		e->slice_due_ms = any ? e->slice_due_ms : NEVER_MS;
+	e->gang_changed = false;
+	if (!any) {
+		e->slice_due_ms = NEVER_MS;
 		return;
 	}
-	e->settling = true; /* what is called here calls this again */
 	choose_all(e, any);
 	each_job(e, stop_job);
 	used = cores_still_used(e, any);
-	while ((job = next_to_go(e, used))) {
-		job->gang_waits = false;
-		let_go(e, job);
-	}
+	let_all_go(e, used);
 	bit_free(used);
-	e->settling = false;
+	each_job(e, store_waiting);
 	plan_slice(e);
 }
 
@@ -401,6 +412,8 @@ bool gang_add(struct engine *e, struct job *job)
 		g->jobs = grown;
 	}
 	g->jobs[g->count++] = job;
+	job->gang_new = true;
+	e->gang_changed = true;
 	return true;
 }
 
@@ -424,7 +437,7 @@ void gang_remove(struct engine *e, struct job *job)
 			g->jobs[n++] = g->jobs[i];
 	}
 	job->gang_active = job->gang_stopped = job->gang_waits = job->gang_refused = false;
-	job->gang_ran = false;
+	job->gang_ran = job->gang_new = false;
 	if (n == g->count)
 		return;
 	g->count = n;
@@ -441,7 +454,7 @@ void gang_refused(struct engine *e, struct job *job)
 			engine_get_component(job, i)->gang_refused =
 				true; /* until the next slice */
 	}
-	gang_settle(e);
+	e->gang_changed = true;
 }
 
 /* ---- time slices --------------------------------------------------------------------------------
@@ -518,7 +531,7 @@ void gang_restore(struct engine *e)
 
 		if (!job || !job_has_nodes(job) || !gang_add(e, job))
 			continue;
-		e->gang_changed = true;
+		job->gang_new = false;
 		if (!(job->record.job_state & JOB_CONFIGURING))
 			continue;
 		job->gang_waits = true;

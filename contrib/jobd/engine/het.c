@@ -325,9 +325,7 @@ static void het_start(struct engine *e, struct job *leader)
 	bool begun = changes_begin(e), started;
 
 	queue_remove(e, leader);
-	leader->het->starting = true;
 	started = start_all(e, leader);
-	leader->het->starting = false;
 	if (!started) {
 		release_pending(leader);
 		job_terminate(e, leader, JOB_PENDING);
@@ -335,7 +333,6 @@ static void het_start(struct engine *e, struct job *leader)
 			queue_place(e, leader);
 	}
 	changes_end(e, begun);
-	gang_settle(e); /* none of them was let go before all had their nodes */
 }
 
 int het_try(struct engine *e, struct job *leader, struct het_nodes *n, struct err *err)

@@ -434,9 +434,8 @@ void job_start(struct engine *e, struct job *job)
 	}
 	job->gang_waits = true;
 	r->job_state |= JOB_CONFIGURING;
-	gang_settle(e);
-	if (job->gang_waits)
-		job_changed(e, job);
+	if (job->het)
+		job_changed(e, job); /* with the other components */
 }
 
 /* ---- its end ------------------------------------------------------------------------------------
@@ -866,7 +865,7 @@ static int resume_component(struct engine *e, struct job *job, struct err *err)
 	if (gang_takes(e, job)) {
 		job->gang_stopped = true;
 		job_changed(e, job);
-		gang_settle(e);
+		e->gang_changed = true;
 		return 0;
 	}
 	job_begin_resumption(e, job);
@@ -913,7 +912,7 @@ void engine_job_suspended(struct engine *e, struct job *job, int r)
 			gang_refused(e, job);
 	} else if (job->record.job_state == JOB_RUNNING) {
 		job_stand(e, job);
-		gang_settle(e);
+		e->gang_changed = true;
 	}
 	het_suspension_ended(e, job);
 }
@@ -933,7 +932,7 @@ void engine_job_resumed(struct engine *e, struct job *job, int r)
 		return;
 	}
 	job_go_on(e, job);
-	gang_settle(e);
+	e->gang_changed = true;
 }
 
 enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
