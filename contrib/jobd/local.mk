@@ -317,6 +317,21 @@ bench-simulate: all tests/bench/jobtest
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-simulate
 .PHONY: bench-simulate
 
+# tests/bench/preempttime and slicetime: what preemption and a time slice take, in the engine and over real
+# processes.
+if JOBD
+EXTRA_PROGRAMS += tests/bench/preempttime tests/bench/slicetime
+endif
+tests_bench_preempttime_SOURCES = tests/bench/preempttime.c $(JOBD_RIG)
+tests_bench_preempttime_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_bench_preempttime_LDADD = libjobd.la libagent.la
+tests_bench_slicetime_SOURCES = tests/bench/slicetime.c
+EXTRA_DIST += tests/bench/run-slice
+bench-slice: all tests/bench/pause tests/bench/preempttime tests/bench/slicetime
+	top_builddir='$(abs_top_builddir)' tests/bench/preempttime
+	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' $(SHELL) $(top_srcdir)/tests/bench/run-slice
+.PHONY: bench-slice
+
 # Real jobs, by the daemon and jobctl.
 SYSTEM_JOBD_RUN_TESTS = tests/system/0931-jobd-run.sh tests/system/0937-jobd-killed.sh \
 	tests/system/0938-jobd-preempt.sh tests/system/0939-jobd-lab.sh \
