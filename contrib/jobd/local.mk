@@ -3,15 +3,19 @@ if JOBD
 noinst_LTLIBRARIES += libjobd.la
 endif
 libjobd_la_SOURCES = \
-	contrib/jobd/abi/bitstring.c contrib/jobd/abi/list.c contrib/jobd/abi/pack.c \
+	contrib/jobd/abi/bits.h contrib/jobd/abi/bitstring.c contrib/jobd/abi/list.c contrib/jobd/abi/pack.c \
 	contrib/jobd/conf/conf.c contrib/jobd/conf/conf.h \
 	contrib/jobd/conf/lines.c contrib/jobd/conf/lines.h \
-	contrib/jobd/engine/backfill.c contrib/jobd/engine/documents.c \
+	contrib/jobd/engine/backfill.c contrib/jobd/engine/bookings.c \
+	contrib/jobd/engine/bookings.h contrib/jobd/engine/documents.c \
 	contrib/jobd/engine/engine.c contrib/jobd/engine/engine.h contrib/jobd/engine/engine_impl.h \
-	contrib/jobd/engine/gang.c contrib/jobd/engine/groups.c contrib/jobd/engine/het.c \
+	contrib/jobd/engine/gang.c contrib/jobd/engine/groups.c contrib/jobd/engine/grow.h \
+	contrib/jobd/engine/het.c \
 	contrib/jobd/engine/jobs.c \
-	contrib/jobd/engine/nodes.c contrib/jobd/engine/pass.c contrib/jobd/engine/preempt.c \
+	contrib/jobd/engine/nodes.c contrib/jobd/engine/pass.c \
+	contrib/jobd/engine/plan.c contrib/jobd/engine/plan.h contrib/jobd/engine/preempt.c \
 	contrib/jobd/engine/queue.c contrib/jobd/engine/request.c contrib/jobd/engine/request.h contrib/jobd/engine/job_array.c contrib/jobd/engine/job_array.h \
+	contrib/jobd/engine/releases.c contrib/jobd/engine/releases.h \
 	contrib/jobd/engine/reservations.c contrib/jobd/engine/submit.c contrib/jobd/engine/update.c \
 	contrib/jobd/preempt/host.c contrib/jobd/preempt/host.h \
 	contrib/jobd/run/agent.c contrib/jobd/run/call.c contrib/jobd/run/recover.c \
@@ -239,8 +243,9 @@ tests_unit_test_jobd_request_LDADD = $(JOBD_CLI_LDADD) $(CMOCKA_LIBS)
 # The engine with a virtual clock. Programs that load plugins have the functions that these need.
 if JOBD
 if CMOCKA
-JOBD_SIM_TESTS = tests/unit/test_jobd_engine tests/unit/test_jobd_metrics tests/unit/test_jobd_preempt \
-	tests/unit/test_jobd_replay tests/unit/test_jobd_trace tests/unit/test_jobd_workloads
+JOBD_SIM_TESTS = tests/unit/test_jobd_backfill tests/unit/test_jobd_engine \
+	tests/unit/test_jobd_metrics tests/unit/test_jobd_preempt tests/unit/test_jobd_replay \
+	tests/unit/test_jobd_trace tests/unit/test_jobd_workloads
 check_PROGRAMS += $(JOBD_SIM_TESTS)
 TESTS += $(JOBD_SIM_TESTS)
 endif
@@ -250,6 +255,10 @@ tests_unit_test_jobd_engine_SOURCES = tests/unit/test_jobd_engine.c $(JOBD_RIG)
 tests_unit_test_jobd_engine_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_jobd_engine_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 tests_unit_test_jobd_engine_LDADD = libjobd.la libagent.la $(CMOCKA_LIBS)
+tests_unit_test_jobd_backfill_SOURCES = tests/unit/test_jobd_backfill.c $(JOBD_RIG)
+tests_unit_test_jobd_backfill_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_jobd_backfill_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_unit_test_jobd_backfill_LDADD = libjobd.la libagent.la $(CMOCKA_LIBS)
 tests_unit_test_jobd_preempt_SOURCES = tests/unit/test_jobd_preempt.c $(JOBD_RIG)
 tests_unit_test_jobd_preempt_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_jobd_preempt_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
@@ -356,7 +365,7 @@ if JOBD
 sbin_PROGRAMS += contrib/jobd/server/jobd
 endif
 JOBD_SERVER_SOURCES = \
-	contrib/jobd/abi/bitstring.c contrib/jobd/abi/list.c contrib/jobd/abi/pack.c \
+	contrib/jobd/abi/bits.h contrib/jobd/abi/bitstring.c contrib/jobd/abi/list.c contrib/jobd/abi/pack.c \
 	contrib/jobd/server/act.c \
 	contrib/jobd/server/admin.c \
 	contrib/jobd/server/daemon.c contrib/jobd/server/daemon.h \

@@ -186,8 +186,8 @@ enum node_cr_state {
 };
 
 /* What a job got: made by select_p_job_test() with SELECT_MODE_RUN_NOW, all from xmalloc() and the
- * bitmaps' functions; the host's from then on, who frees it. Arrays are by the job's nodes, in the
- * order of their numbers. */
+ * bitmaps' functions; the host's from then on, who frees it. With another mode it is what the job
+ * would have, for backfill's plan. Arrays are by the job's nodes, in the order of their numbers. */
 typedef struct job_resources {
 	bitstr_t *node_bitmap;
 	bitstr_t *core_bitmap; /* of all of the cluster's cores; NULL: the plugin gives whole
@@ -217,7 +217,7 @@ typedef struct job_record {
 	job_details_t *details;
 	uint32_t time_limit; /* minutes; INFINITE; NO_VAL: the partition's */
 	time_t submit_time;
-	time_t start_time; /* with SELECT_MODE_WILL_RUN written by _job_test() */
+	time_t start_time; /* with SELECT_MODE_WILL_RUN read and written by _job_test() */
 	time_t end_time;   /* 0: none yet; of a running one: by its limit */
 	time_t suspend_time;
 	time_t tot_sus_time;   /* seconds */
@@ -419,13 +419,19 @@ STEPD_EXPORT char *select_p_select_jobinfo_xstrdup(select_jobinfo_t *jobinfo, in
  *
  *	SELECT_MODE_RUN_NOW    the job starts now: writes job_resrcs
  *	SELECT_MODE_TEST_ONLY  whether it could on an empty cluster: SLURM_ERROR is "never"
- *	SELECT_MODE_WILL_RUN   when: writes start_time
+ *	SELECT_MODE_WILL_RUN   when: writes start_time; one before what stands there is of no use,
+ *			       0 is now
+ *
+ * With the last two it may write job_resrcs, too: what the job would have. Backfill holds these
+ *cores and this memory for it then, and others can have the rest of the nodes; without it, or
+ *without its core_bitmap, the job's nodes are held as a whole.
  *
  * preemptee_candidates: of job_record_t, first those that are preempted first; NULL: none may be.
  * *preemptee_job_list: which of them must be, a list that the plugin makes and the host destroys;
  * NULL where none must. If one of these has to end (slurm_job_preempt_mode()) the job does not
  * start: bitmap is where it could, and it is tested again when they have ended. exc_core_bitmap:
- *cores that are held by reservations; NULL: none. SLURM_ERROR with EAGAIN or EBUSY: not now. */
+ * cores that are held by reservations, or for jobs that backfill has planned, in any mode; NULL:
+ *none. SLURM_ERROR with EAGAIN or EBUSY: not now. */
 STEPD_EXPORT int select_p_job_test(job_record_t *job_ptr, bitstr_t *bitmap, uint32_t min_nodes,
 	uint32_t max_nodes, uint32_t req_nodes, uint32_t mode, List preemptee_candidates,
 	List *preemptee_job_list, bitstr_t *exc_core_bitmap);

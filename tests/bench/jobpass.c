@@ -5,6 +5,8 @@
  *	jobpass pass [linear|cons_res [JOBS [NODES]]]
  *		a pass, and backfill for all, with so many pending jobs of 1 to 32 nodes and 10 to
  *		300 minutes, on nodes of 16 CPUs whose jobs of four nodes all end at other times
+ *	jobpass parts [cons_res [JOBS [NODES]]]
+ *		the same with jobs of 1 to 16 cores of a node, on nodes whose jobs have four each
  *	jobpass run [linear|cons_res [JOBS [NODES]]]
  *		jobs of random sizes and times, with backfill, from submission to end
  *	jobpass singleton [linear|cons_res [JOBS]]
@@ -47,7 +49,7 @@ static char *conf_text(const char *type, uint32_t jobs, uint32_t nodes, const ch
 		    "SchedulerParameters=%s\nNodeName=n[1-%u] Sockets=2 CoresPerSocket=8\n"
 		    "PartitionName=p Nodes=ALL Default=YES\n",
 		    type, strcmp(type, "linear") == 0 ? "" : "SelectTypeParameters=CR_CPU\n",
-		    2 * jobs + nodes, parameters, nodes) < 0)
+		    2 * jobs + 5 * nodes, parameters, nodes) < 0)
 		errx(1, "no memory");
 	return text;
 }
@@ -67,7 +69,13 @@ static struct rig_job job_of(uint32_t nodes, uint32_t minutes)
 		.nodes = nodes, .tasks = 16 * nodes, .minutes = minutes, .run_s = 60 * minutes};
 }
 
-static void bench_pass(const char *type, uint32_t jobs, uint32_t nodes)
+static struct rig_job part_of(uint32_t cores, uint32_t minutes)
+{
+	return (struct rig_job){
+		.nodes = 1, .tasks = cores, .minutes = minutes, .run_s = 60 * minutes};
+}
+
+static void bench_pass(const char *type, uint32_t jobs, uint32_t nodes, bool parts)
 {
 	char *text = conf_text(type, jobs, nodes,
 		"bf_interval=1000,bf_max_job_test=1000000,bf_window=43200,default_queue_depth=1000");
@@ -77,18 +85,21 @@ static void bench_pass(const char *type, uint32_t jobs, uint32_t nodes)
 	uint32_t i;
 
 	rig_make(&rig, text);
-	for (i = 0; i < nodes / 4; i++) {
-		job = job_of(4, 60 + i);
+	for (i = 0; i < (parts ? 4 * nodes : nodes / 4); i++) {
+		job = parts ? part_of(4, 60 + i % 300) : job_of(4, 60 + i);
 		must_submit(&rig, &job);
 	}
-	rig_run(&rig, 1);
+	rig_run(&rig, 61); /* all have started by then: that pass is a full one */
 	begin = now_ms();
 	for (i = 0; i < jobs; i++) {
-		job = job_of(1 + random_below(32), 10 + random_below(291));
+		const uint32_t size = 1 + random_below(parts ? 16 : 32);
+
+		job = parts ? part_of(size, 10 + random_below(291))
+			    : job_of(size, 10 + random_below(291));
 		must_submit(&rig, &job);
 	}
 	submitted = now_ms();
-	rig_run(&rig, 1);
+	rig_run(&rig, 61);
 	passed = now_ms();
 	rig_run(&rig, 1001);
 	filled = now_ms();
@@ -185,7 +196,8 @@ static void bench_restore(const char *type, uint32_t jobs)
 int main(int argc, char **argv)
 {
 	bool is_run = argc > 1 && strcmp(argv[1], "run") == 0;
-	const char *type = argc > 2 ? argv[2] : "linear";
+	bool is_parts = argc > 1 && strcmp(argv[1], "parts") == 0;
+	const char *type = argc > 2 ? argv[2] : is_parts ? "cons_res" : "linear";
 	uint32_t jobs = argc > 3 ? (uint32_t)atoi(argv[3]) : is_run ? 100000 : 10000;
 	uint32_t nodes = argc > 4 ? (uint32_t)atoi(argv[4]) : is_run ? 10000 : 1000;
 
@@ -196,6 +208,6 @@ int main(int argc, char **argv)
 	else if (is_run)
 		bench_run(type, jobs, nodes);
 	else
-		bench_pass(type, jobs, nodes);
+		bench_pass(type, jobs, nodes, is_parts);
 	return 0;
 }

@@ -71,6 +71,13 @@ static void spoil_nodes(const job_record_t *job, const bitstr_t *given, bitstr_t
 	}
 }
 
+static bitoff_t all_cores(void)
+{
+	const node_record_t *last = &node_record_table_ptr[node_record_count - 1];
+
+	return (bitoff_t)last->core_offset + last->tot_cores;
+}
+
 static void spoil_resources(job_record_t *job)
 {
 	job_resources_t *r = job->job_resrcs;
@@ -103,8 +110,13 @@ static int test_job(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, uin
 		spoil_nodes(job, given, bitmap);
 	if (r == SLURM_SUCCESS && mode == SELECT_MODE_RUN_NOW)
 		spoil_resources(job);
-	if (is_broken("stray") && !job->job_resrcs)
+	if (is_broken("plan"))
+		job->job_resrcs = make_resources(given);
+	if (is_broken("held")) {
 		job->job_resrcs = make_resources(bitmap);
+		job->job_resrcs->core_bitmap = bit_alloc(all_cores());
+		bit_nset(job->job_resrcs->core_bitmap, 0, all_cores() - 1);
+	}
 	if (is_broken("early"))
 		job->start_time = slurm_now() - 1;
 	if (is_broken("preempted") && preempted) {

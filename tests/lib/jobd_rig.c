@@ -136,6 +136,30 @@ static const struct engine_store store = {
 /* ---- the rig -----------------------------------------------------------------------------------
  */
 
+static void note(struct rig *rig, uint64_t value)
+{
+	rig->history = (rig->history ^ value) * 1099511628211u;
+}
+
+static void note_bits(struct rig *rig, const bitstr_t *bits)
+{
+	bitoff_t i = 0;
+
+	for (; bits && (i = bit_ffs_from_bit(bits, i)) >= 0; i++)
+		note(rig, (uint64_t)i);
+}
+
+static void note_start(struct rig *rig, const struct job *job)
+{
+	const job_record_t *r = &job->record;
+
+	rig->starts++;
+	note(rig, r->job_id);
+	note(rig, (uint64_t)r->start_time);
+	note_bits(rig, r->node_bitmap);
+	note_bits(rig, r->job_resrcs ? r->job_resrcs->core_bitmap : NULL);
+}
+
 /* A request's comment has how the job runs: so it is found again with it. */
 static void plan_job(const struct job *job, struct sim_job_plan *plan, void *userdata)
 {
@@ -144,7 +168,7 @@ static void plan_job(const struct job *job, struct sim_job_plan *plan, void *use
 	struct rig *rig = userdata;
 	int status = 0;
 
-	rig->starts++;
+	note_start(rig, job);
 	if (!text || sscanf(text, "run=%u term=%u exit=%d", &run_s, &term_s, &status) != 3)
 		return;
 	plan->run_ms = run_s ? (uint64_t)run_s * MS_PER_S : SIM_NEVER;
@@ -193,6 +217,7 @@ struct conf *rig_conf(const char *conf_text)
 }
 
 const char *rig_plugins;
+bool rig_no_plans, rig_plain;
 
 void rig_make_at(struct rig *rig, const char *conf_text, uint32_t now_s)
 {
@@ -207,6 +232,8 @@ void rig_make_at(struct rig *rig, const char *conf_text, uint32_t now_s)
 		.store = &store,
 		.store_data = rig,
 		.now_ms = (uint64_t)(RIG_BEGIN_S + now_s) * MS_PER_S,
+		.no_plans = rig_no_plans,
+		.plain = rig_plain,
 		.plan = plan_job,
 		.plan_data = rig};
 
@@ -270,6 +297,7 @@ static void fill(const struct rig *rig, const struct rig_job *job, struct job_re
 	q->max_nodes = job->max_nodes ? job->max_nodes : given(job->nodes);
 	q->ntasks = given(job->tasks);
 	q->cpus_per_task = given(job->cpus_per_task);
+	q->ntasks_per_node = given(job->ntasks_per_node);
 	q->time_limit_min = given(job->minutes);
 	q->priority = given(job->priority);
 	if (job->memory_mb)

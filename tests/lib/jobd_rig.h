@@ -28,13 +28,14 @@ struct rig {
 	struct engine *e;
 	struct rig_store store;
 	uint32_t starts;
+	uint64_t history; /* a hash of who has started when on which nodes and cores */
 };
 
 /* A job, as far as it is not one of one node that runs until it is cancelled. */
 struct rig_job {
 	const char *name, *partition, *nodelist, *exclude, *features, *array, *reservation, *qos;
 	const char *script; /* NULL: it has none, and so no step */
-	uint32_t nodes, max_nodes, tasks, cpus_per_task, minutes, priority, run_s;
+	uint32_t nodes, max_nodes, tasks, cpus_per_task, ntasks_per_node, minutes, priority, run_s;
 	uint32_t term_s;          /* to its end after SIGTERM; NO_VAL: it ignores it */
 	int exit_status, begin_s; /* begin_s: from now on */
 	uint64_t memory_mb;
@@ -49,6 +50,9 @@ struct rig_job {
 
 /* The directory of plugins, in that of the build; NULL: the product's. */
 extern const char *rig_plugins;
+
+/* As those of struct engine_options. */
+extern bool rig_no_plans, rig_plain;
 
 /* now_s: since RIG_BEGIN_S. The engine has begun. */
 void rig_make(struct rig *rig, const char *conf_text);

@@ -73,12 +73,21 @@ static int test_job(struct cluster *c, job_record_t *job, uint32_t mode, bitstr_
 	struct err err = ERR_INIT;
 	struct select_request q;
 	List preempted = NULL, candidates = list_create(NULL);
+	bitstr_t *held = NULL;
 	int r;
 
 	cluster_request(c, job, &q);
 	q.candidates = candidates;
 	q.preempted = &preempted;
+	if (mode == SELECT_MODE_WILL_RUN) { /* all cores are held for others */
+		const node_record_t *last = &node_record_table_ptr[node_record_count - 1];
+
+		held = bit_alloc((bitoff_t)last->core_offset + last->tot_cores);
+		bit_not(held);
+		q.exc_cores = held;
+	}
 	r = select_test(c->select, &q, mode, &err);
+	FREE_NULL_BITMAP(held);
 	assert_null(preempted);
 	list_destroy(candidates);
 	*ret_nodes = q.nodes;
@@ -106,8 +115,9 @@ static const struct breach breaches[] = {
 	{"memory", SELECT_MODE_RUN_NOW, "more memory of a node than that has left"},
 	{"preempted", SELECT_MODE_RUN_NOW, "preempts a job that is no candidate"},
 	{"early", SELECT_MODE_WILL_RUN, "a start in the past"},
-	{"stray", SELECT_MODE_TEST_ONLY, "job_resrcs of a job that does not start"},
-	{"stray", SELECT_MODE_WILL_RUN, "job_resrcs of a job that does not start"},
+	{"plan", SELECT_MODE_TEST_ONLY, "not of the nodes that it takes"},
+	{"plan", SELECT_MODE_WILL_RUN, "not of the nodes that it takes"},
+	{"held", SELECT_MODE_WILL_RUN, "plans with cores of others"},
 };
 
 /* Each is reported once, the call fails each time, and the job and its nodes are as before. */

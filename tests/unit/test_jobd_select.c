@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "contrib/jobd/select/use.h"
 #include "stepd/base/hostlist.h"
 #include "tests/lib/jobd_cluster.h"
 #include "tests/lib/scratch.h"
@@ -55,6 +56,7 @@ struct trial {
 	struct kind kind;
 	job_record_t *jobs[JOBS_MAX]; /* that run or are suspended */
 	uint32_t jobs_count;
+	bitstr_t *exc_cores; /* of this request; NULL: none */
 };
 
 static bool has_param(uint32_t param)
@@ -111,10 +113,19 @@ static uint64_t memory_used(const struct trial *t, uint32_t node, time_t when, b
 	return used;
 }
 
+static bool is_excepted(const struct trial *t, uint32_t node, uint32_t core)
+{
+	return t->exc_cores &&
+		bit_test(t->exc_cores, (bitoff_t)t->c.nodes[node].core_offset + core);
+}
+
 static bool core_is_free(
 	const struct trial *t, const job_record_t *job, uint32_t node, uint32_t core, time_t when)
 {
 	uint32_t k, others = 0;
+
+	if (is_excepted(t, node, core))
+		return false;
 
 	for (k = 0; k < t->jobs_count; k++) {
 		const job_record_t *other = t->jobs[k];
@@ -141,10 +152,11 @@ static uint32_t count_cores(
 
 	for (socket = 0; socket < n->tot_sockets; socket++) {
 		for (core = 0, free = 0; core < n->cores; core++)
-			free += empty || core_is_free(t, job, node, socket * n->cores + core, when);
+			free += empty ? !is_excepted(t, node, socket * n->cores + core)
+				      : core_is_free(t, job, node, socket * n->cores + core, when);
 		sum += has_param(CR_SOCKET) && free < n->cores ? 0 : free;
 	}
-	return sum;
+	return is_whole(job) && sum < n->tot_cores ? 0 : sum;
 }
 
 /* Whole nodes: whether the job can be on this one beside the others. */
@@ -237,17 +249,21 @@ static bool can_run(const struct trial *t, const struct select_request *q, const
 	return false;
 }
 
-/* -1: never. */
-static time_t earliest(const struct trial *t, const struct select_request *q, const bitstr_t *given)
+/* Not before this one; -1: never. Jobs that should have ended by now have not. */
+static time_t earliest(const struct trial *t, const struct select_request *q, const bitstr_t *given,
+	time_t not_before)
 {
 	time_t best = -1, now = slurm_now(), end;
 	uint32_t k;
 
-	if (can_run(t, q, given, 0, false))
-		return now;
+	if (not_before <= now)
+		not_before = 0;
+	if (can_run(t, q, given, not_before, false))
+		return not_before ? not_before : now;
 	for (k = 0; k < t->jobs_count; k++) {
 		end = t->jobs[k]->end_time;
-		if (end && (best < 0 || end < best) && can_run(t, q, given, end, false))
+		if (end && end > not_before && (best < 0 || end < best) &&
+			can_run(t, q, given, end, false))
 			best = end;
 	}
 	return best >= 0 && best < now ? now : best;
@@ -468,12 +484,51 @@ static void describe(const struct trial *t, const struct select_request *q)
 	}
 }
 
+/* Parts of nodes that a job would have then; empty: of a cluster without jobs. */
+static void check_plan(const struct trial *t, const struct select_request *q,
+	const job_resources_t *r, time_t when, bool empty)
+{
+	const job_record_t *job = q->job;
+	uint32_t i, core, k = 0, cpus = 0;
+
+	if (!r)
+		return;
+	SHOULD(t->kind.parts && r->core_bitmap && !is_whole(job));
+	SHOULD(bit_equal(r->node_bitmap, q->nodes));
+	for (i = 0; i < t->c.conf->nodes_count; i++) {
+		const node_record_t *node = &t->c.nodes[i];
+		uint32_t cores = 0;
+
+		for (core = 0; core < node->tot_cores; core++) {
+			if (!bit_test(r->core_bitmap, (bitoff_t)node->core_offset + core))
+				continue;
+			SHOULD(bit_test(q->nodes, i));
+			SHOULD(empty ? !is_excepted(t, i, core)
+				     : core_is_free(t, job, i, core, when));
+			cores++;
+		}
+		if (!bit_test(q->nodes, i))
+			continue;
+		SHOULD(cores > 0 && r->cpus[k] == cores * node->threads);
+		SHOULD(!has_param(CR_MEMORY) ||
+			r->memory_allocated[k] + (empty ? 0 : memory_used(t, i, when, true)) <=
+				node->real_memory);
+		cpus += r->cpus[k++];
+	}
+	SHOULD(cpus >= job->details->min_cpus && cpus == r->ncpus);
+}
+
 static void check_times(struct trial *t, struct select_request *q, const bitstr_t *given)
 {
-	time_t when = earliest(t, q, given);
+	job_resources_t *resources = NULL;
 	struct err err = ERR_INIT;
+	time_t when;
+	bool is_now;
 	int r;
 
+	q->not_before = below(2) ? 0 : slurm_now() + (time_t)between(0, 8) * 60;
+	q->resources = below(2) ? &resources : NULL;
+	when = earliest(t, q, given, q->not_before);
 	q->job->start_time = 0;
 	r = select_test(t->c.select, q, SELECT_MODE_WILL_RUN, &err);
 	SHOULD((r == 0) == (when >= 0));
@@ -481,6 +536,31 @@ static void check_times(struct trial *t, struct select_request *q, const bitstr_
 	SHOULD(r < 0 || q->job->start_time == when);
 	SHOULD(r < 0 || bit_super_set(q->nodes, given));
 	SHOULD(!q->job->job_resrcs);
+	/* where it is now, some may have to end first that should have */
+	is_now = when <= slurm_now() && can_run(t, q, given, 0, false);
+	if (r == 0)
+		check_plan(t, q, resources, is_now ? 0 : when, false);
+	use_resources_free(resources);
+	q->resources = NULL;
+	bit_copybits(q->nodes, given);
+}
+
+static void check_ever(struct trial *t, struct select_request *q, const bitstr_t *given)
+{
+	bool ever = can_run(t, q, given, 0, true);
+	job_resources_t *resources = NULL;
+	struct err err = ERR_INIT;
+	int r;
+
+	q->resources = below(2) ? &resources : NULL;
+	r = select_test(t->c.select, q, SELECT_MODE_TEST_ONLY, &err);
+	SHOULD((r == 0) == ever);
+	SHOULD(r == 0 || r == -EINVAL);
+	SHOULD(!q->job->job_resrcs);
+	if (r == 0)
+		check_plan(t, q, resources, 0, true);
+	use_resources_free(resources);
+	q->resources = NULL;
 	bit_copybits(q->nodes, given);
 }
 
@@ -489,23 +569,21 @@ static bool check_request(struct trial *t, struct select_request *q)
 {
 	bitstr_t *given = bit_copy(q->nodes);
 	struct err err = ERR_INIT;
-	bool ever, now;
+	bool now;
 	int r;
 
 	describe(t, q);
-	ever = can_run(t, q, given, 0, true);
 	now = can_run(t, q, given, 0, false);
-	r = select_test(t->c.select, q, SELECT_MODE_TEST_ONLY, &err);
-	SHOULD((r == 0) == ever);
-	SHOULD(r == 0 || r == -EINVAL);
-	bit_copybits(q->nodes, given);
+	check_ever(t, q, given);
 	check_times(t, q, given);
 	r = select_test(t->c.select, q, SELECT_MODE_RUN_NOW, &err);
 	SHOULD((r == 0) == now);
 	SHOULD(r == 0 || r == -EBUSY);
-	SHOULD(t->jobs_count > 0 || now == ever);
+	SHOULD(t->jobs_count > 0 || now == can_run(t, q, given, 0, true));
 	if (r == 0)
 		check_given(t, q, given);
+	if (r == 0 && t->exc_cores && t->kind.parts)
+		SHOULD(!bit_overlap_any(q->job->job_resrcs->core_bitmap, t->exc_cores));
 	bit_free(given);
 	return r == 0;
 }
@@ -608,13 +686,30 @@ static void disturb(struct trial *t)
 	}
 }
 
+/* Cores that are booked or reserved for others; NULL: none. */
+static bitstr_t *random_cores(const struct trial *t)
+{
+	const node_record_t *last = &t->c.nodes[t->c.conf->nodes_count - 1];
+	bitstr_t *cores = bit_alloc((bitoff_t)last->core_offset + last->tot_cores);
+	uint32_t often = between(2, 8);
+	bitoff_t i;
+
+	for (i = 0; i < bit_size(cores); i++) {
+		if (below(often) == 0)
+			bit_set(cores, i);
+	}
+	return cores;
+}
+
 static void one_request(struct trial *t)
 {
 	struct select_request q;
 	job_record_t *job = random_job(t);
 	bitstr_t *some = below(4) ? NULL : random_nodes(t, 2);
 
+	t->exc_cores = t->kind.parts && below(3) == 0 ? random_cores(t) : NULL;
 	cluster_request(&t->c, job, &q);
+	q.exc_cores = t->exc_cores;
 	if (some)
 		bit_and(q.nodes, some);
 	if (job->details->req_node_bitmap) /* always among those that it is given */
@@ -627,6 +722,7 @@ static void one_request(struct trial *t)
 		cluster_free_job(job);
 	bit_free(q.nodes);
 	bit_free(some);
+	FREE_NULL_BITMAP(t->exc_cores);
 	check_cores(t);
 	check_memory(t);
 	if (below(3) == 0)

@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORD_BITS  64
-#define SIZE_LIMIT ((bitoff_t)INT32_MAX) /* what counts of bits are given in */
+#include "contrib/jobd/abi/bits.h"
 
-struct stepd_bitstring {
-	bitoff_t size;
-	uint64_t words[]; /* bits behind the last one are clear */
-};
+#define WORD_BITS  BITS_WORD
+#define SIZE_LIMIT ((bitoff_t)INT32_MAX) /* what counts of bits are given in */
 
 _Noreturn static void mistake(const char *function, const char *what)
 {
@@ -91,19 +88,19 @@ bitoff_t bit_size(const bitstr_t *b)
 bool bit_test(const bitstr_t *b, bitoff_t bit)
 {
 	check_bit(b, bit, "bit_test");
-	return b->words[bit / WORD_BITS] >> (bit % WORD_BITS) & 1;
+	return bits_test(b, bit);
 }
 
 void bit_set(bitstr_t *b, bitoff_t bit)
 {
 	check_bit(b, bit, "bit_set");
-	b->words[bit / WORD_BITS] |= UINT64_C(1) << (bit % WORD_BITS);
+	bits_set(b, bit);
 }
 
 void bit_clear(bitstr_t *b, bitoff_t bit)
 {
 	check_bit(b, bit, "bit_clear");
-	b->words[bit / WORD_BITS] &= ~(UINT64_C(1) << (bit % WORD_BITS));
+	bits_clear(b, bit);
 }
 
 /* Calls for each word that has some of these bits, with a mask of them. */
@@ -273,56 +270,56 @@ int32_t bit_clear_count(const bitstr_t *b)
 
 int32_t bit_set_count_range(const bitstr_t *b, bitoff_t start, bitoff_t end)
 {
-	bitoff_t i, last = end - 1;
-	uint64_t word;
-	int32_t n = 0;
+	bitoff_t first = start / WORD_BITS, last = (end - 1) / WORD_BITS;
+	uint64_t from = mask_from((unsigned)(start % WORD_BITS)), to = ~UINT64_C(0);
 
 	if (start >= end)
 		return 0;
 	check_bit(b, start, "bit_set_count_range");
-	check_bit(b, last, "bit_set_count_range");
-	for (i = start / WORD_BITS; i <= last / WORD_BITS; i++) {
-		word = b->words[i];
-		if (i == start / WORD_BITS)
-			word &= mask_from((unsigned)(start % WORD_BITS));
-		if (i == last / WORD_BITS && last % WORD_BITS < WORD_BITS - 1)
-			word &= ~mask_from((unsigned)(last % WORD_BITS) + 1);
-		n += __builtin_popcountll(word);
-	}
-	return n;
+	check_bit(b, end - 1, "bit_set_count_range");
+	if (end % WORD_BITS)
+		to = ~mask_from((unsigned)(end % WORD_BITS));
+	if (first == last)
+		return count_words(&b->words[first], (const uint64_t[]){from & to}, 1);
+	return count_words(&b->words[first], &from, 1) +
+		count_words(&b->words[first + 1], NULL, (size_t)(last - first - 1)) +
+		count_words(&b->words[last], &to, 1);
 }
 
 /* ---- two of them -------------------------------------------------------------------------------
  */
 
+/* Four words at a time, as far as the processor has such instructions. */
+typedef uint64_t four_words __attribute__((vector_size(32), aligned(8), may_alias));
+
+#define COMBINE(b1, operation, b2)                                                                 \
+	do {                                                                                       \
+		uint64_t *to = (b1)->words;                                                        \
+		const uint64_t *from = (b2)->words;                                                \
+		size_t n = words_of(b1), i = 0;                                                    \
+                                                                                                   \
+		for (; i + 4 <= n; i += 4)                                                         \
+			*(four_words *)(to + i) operation *(const four_words *)(from + i);         \
+		for (; i < n; i++)                                                                 \
+			to[i] operation from[i];                                                   \
+	} while (0)
+
 void bit_and(bitstr_t *b1, const bitstr_t *b2)
 {
-	size_t i, n;
-
 	check_sizes(b1, b2, "bit_and");
-	n = words_of(b1);
-	for (i = 0; i < n; i++)
-		b1->words[i] &= b2->words[i];
+	COMBINE(b1, &=, b2);
 }
 
 void bit_or(bitstr_t *b1, const bitstr_t *b2)
 {
-	size_t i, n;
-
 	check_sizes(b1, b2, "bit_or");
-	n = words_of(b1);
-	for (i = 0; i < n; i++)
-		b1->words[i] |= b2->words[i];
+	COMBINE(b1, |=, b2);
 }
 
 void bit_and_not(bitstr_t *b1, const bitstr_t *b2)
 {
-	size_t i, n;
-
 	check_sizes(b1, b2, "bit_and_not");
-	n = words_of(b1);
-	for (i = 0; i < n; i++)
-		b1->words[i] &= ~b2->words[i];
+	COMBINE(b1, &= ~, b2);
 }
 
 void bit_not(bitstr_t *b)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "contrib/jobd/engine/engine_impl.h"
+#include "contrib/jobd/engine/plan.h"
 #include "contrib/jobd/preempt/host.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/err.h"
@@ -231,6 +231,7 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine,
 	e->preempt = options->preempt;
 	e->log = options->log;
 	e->now_ms = options->now_ms;
+	e->changes = 1;
 	e->next_job_id = e->conf->first_job_id;
 	if (options->next_job_id > e->next_job_id && options->next_job_id <= e->conf->max_job_id)
 		e->next_job_id = options->next_job_id;
@@ -308,6 +309,7 @@ struct engine *engine_free(struct engine *e)
 	gang_free(e);
 	queue_clear(e);
 	reservations_clear(e);
+	e->plan = plan_free(e->plan);
 	nodes_free(e);
 	FREE_NULL_LIST(part_list);
 	FREE_NULL_LIST(job_list);
@@ -325,8 +327,16 @@ struct engine *engine_free(struct engine *e)
 /* ---- the clock ----------------------------------------------------------------------------------
  */
 
+void engine_want_pass_for(struct engine *e, struct job *job)
+{
+	job->refused = 0;
+	e->pass_due_ms = e->now_ms;
+	e->backfill_wanted = true;
+}
+
 void engine_want_pass(struct engine *e)
 {
+	e->changes++;
 	e->pass_due_ms = e->now_ms;
 	e->backfill_wanted = true;
 }

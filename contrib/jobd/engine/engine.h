@@ -78,6 +78,7 @@ struct job {
 	time_t eligible_time, begin_time, last_start_time;
 	time_t planned_start; /* of backfill; 0: none */
 	bitstr_t *planned_nodes;
+	job_resources_t *planned_resrcs; /* what it has of these; NULL: all */
 	int exit_status;        /* as wait(2) has it; -1: none yet */
 	bitstr_t *failed_nodes; /* where it could not be started; NULL: none */
 	char *description; /* why its last start or run failed, for people; NULL: nothing is known
@@ -91,6 +92,7 @@ struct job {
 	bool step_killed;
 	bool begin_failed; /* the plugin could not prepare its nodes: it is queued again */
 	bool cleaning;     /* its processes are gone, the plugin is still busy with its end */
+	uint64_t refused;  /* it can't start until there are other changes than these; 0: it may */
 	uint64_t due_ms;   /* of its timer */
 	size_t timer_index;
 	bool queued, waits; /* in its partition's queue; among those that wait for others */
@@ -174,6 +176,7 @@ struct engine_options {
 	bool no_plans; /* nobody is told when a job that waits will start: a backfill cycle ends
 			* when no job is left that could start at once */
 	uid_t uid;     /* who sets nodes aside that fail, or are configured so */
+	bool plain;    /* for tests: nothing is skipped that could not change a decision */
 	uint64_t now_ms;
 };
 

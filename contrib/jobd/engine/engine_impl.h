@@ -3,7 +3,7 @@
  * The engine's state, shared by its files: engine.c (its life, and the clock), jobs.c (jobs from
  * their submission to their end), queue.c (those that wait), groups.c (jobs that have something in
  * common), het.c (components that start together), pass.c (which of them starts now), backfill.c
- * (when the others could), preempt.c (who makes room for it), gang.c (whose turn it is),
+ * and plan.c (when the others could), preempt.c (who makes room for it), gang.c (whose turn it is),
  * reservations.c, nodes.c, update.c (what is changed by hand) and documents.c (all of it as JSON).
  */
 #ifndef JOBD_ENGINE_ENGINE_IMPL_H
@@ -78,6 +78,7 @@ struct engine {
 	uint64_t pass_due_ms, full_pass_due_ms, backfill_due_ms;
 	uint64_t backfilled_ms; /* the last cycle */
 	bool backfill_wanted;   /* something has changed since then */
+	uint64_t changes;       /* so often a job that could not start may have become able to */
 
 	/* nodes are node_record_table_ptr's, partitions part_list's, in the order of conf */
 	part_record_t *parts;
@@ -94,6 +95,8 @@ struct engine {
 	bitstr_t *up_nodes;   /* neither down nor drained */
 	bitstr_t *completing_nodes; /* a job's processes end there */
 	bool memory_unconfirmed;    /* nodes have other memory than before jobd was started */
+	bitstr_t *used_nodes;       /* those of jobs that have not ended */
+	struct plan *plan;          /* of backfill; NULL: none was made yet */
 
 	/* All jobs by id. NULL where one was forgotten; holes are closed now and then. */
 	struct job **jobs;
@@ -141,6 +144,15 @@ static inline bool job_has_ended(const struct job *job)
 	return job_base_state(job) >= JOB_COMPLETE && !job_is_completing(job);
 }
 
+/* As long as it may run. Without a limit: for ever, as far as others can tell. */
+#define FOR_EVER_S ((time_t)365 * 24 * 3600)
+static inline time_t job_duration(const struct job *job)
+{
+	uint32_t limit = job->record.time_limit;
+
+	return limit == INFINITE || limit == NO_VAL ? FOR_EVER_S : (time_t)limit * 60;
+}
+
 static inline char *job_request_name(const struct job_request *request)
 {
 	return request->name ? request->name : (char *)"job";
@@ -155,7 +167,9 @@ static inline bool job_has_nodes(const struct job *job)
 int engine_make_qos(const struct conf *conf, qos_record_t **ret_qos);    /* free(); -ENOMEM */
 qos_record_t *engine_find_qos(const struct engine *e, const char *name); /* NULL: none */
 void engine_fill_parts(struct engine *e);                                /* of conf */
-void engine_want_pass(struct engine *e); /* a pass as soon as the engine is called again */
+/* A pass as soon as the engine is called again. */
+void engine_want_pass(struct engine *e);
+void engine_want_pass_for(struct engine *e, struct job *job);       /* nothing else has changed */
 void timer_set(struct engine *e, struct job *job, uint64_t due_ms); /* NEVER_MS: none */
 void job_changed(struct engine *e, struct job *job);                /* the store hears of it */
 /* What is stored in between is stored together, or nothing of it. begun: what changes_begin() said.
@@ -268,7 +282,11 @@ struct select_request job_make_request(
 	const struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores);
 bitstr_t *job_possible_nodes(const struct engine *e, const struct job *job);
 int job_test(struct engine *e, struct select_request *q, uint32_t mode, struct err *err);
-/* It starts on these nodes now: 0. -EINPROGRESS: when those have ended that it has preempted. */
+/* What it has of these nodes if it starts now becomes its job_resrcs: 0. -EINPROGRESS: when those
+ * have ended that it has preempted. */
+int job_choose(
+	struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores, struct err *err);
+/* As job_choose(), and it starts. */
 int job_try(
 	struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores, struct err *err);
 
@@ -309,6 +327,7 @@ void gang_free(struct engine *e);
 
 /* ---- backfill.c ---- */
 void backfill_run(struct engine *e);
+void backfill_forget(struct job *job); /* when it was planned to start */
 /* When and where a job that is in no queue would start, after those that are planned before it.
  * Nothing is started. nodes is filled. -EBUSY: it can't start on the nodes that are up. */
 int backfill_find_start(struct engine *e, struct job *job, bitstr_t *nodes, time_t *ret_start);

@@ -17,7 +17,6 @@
 #define REQUEUE_DELAY_S 121
 #define READY_POLL_MS   1000
 #define KILL_AGAIN_MS   30000
-#define FOR_EVER_S      ((time_t)365 * 24 * 3600)
 
 /* ---- names --------------------------------------------------------------------------------------
  */
@@ -190,7 +189,7 @@ void job_free(struct engine *e, struct job *job)
 	job_release(job);
 	FREE_NULL_BITMAP(job->details.req_node_bitmap);
 	FREE_NULL_BITMAP(job->details.exc_node_bitmap);
-	FREE_NULL_BITMAP(job->planned_nodes);
+	backfill_forget(job);
 	FREE_NULL_BITMAP(job->failed_nodes);
 	FREE_NULL_BITMAP(job->leaving_nodes);
 	select_jobinfo_free(e->select, job->step_info);
@@ -332,11 +331,6 @@ void job_set_limit_timer(struct engine *e, struct job *job)
 						 : NEVER_MS);
 }
 
-static time_t limit_seconds(const struct job *job)
-{
-	return has_limit(job) ? (time_t)job->record.time_limit * 60 : FOR_EVER_S;
-}
-
 /* Back into the queue, after a while. */
 static void put_aside(struct engine *e, struct job *job, enum job_reason reason, time_t delay)
 {
@@ -407,18 +401,17 @@ void job_start(struct engine *e, struct job *job)
 	(void)list_append(job_list, r);
 	r->job_state = JOB_RUNNING;
 	r->start_time = job->last_start_time = engine_now(e);
-	r->end_time = r->start_time + limit_seconds(job);
+	r->end_time = r->start_time + job_duration(job);
 	r->tot_sus_time = r->suspend_time = 0;
 	job->reason = JOB_REASON_NONE;
 	job->end_state = JOB_END;
 	job->exit_status = -1;
 	job->launched = false;
 	job->batch_node = (int)bit_ffs(r->node_bitmap);
-	job->planned_start = 0;
 	job->preempt_time = 0;
 	job->preemptor_id = 0;
 	engine_job_describe(job, NULL);
-	FREE_NULL_BITMAP(job->planned_nodes);
+	backfill_forget(job);
 	if (select_job_begin(e->select, r, &err) < 0) {
 		log_error(e->log, "job %u: %s", r->job_id, err.text);
 		(void)list_delete_all(job_list, is_record, r);

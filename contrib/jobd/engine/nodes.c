@@ -92,6 +92,7 @@ int nodes_make(struct engine *e, struct err *err)
 	e->most_cpus = 1;
 	e->up_nodes = bit_alloc((bitoff_t)n);
 	e->completing_nodes = bit_alloc((bitoff_t)n);
+	e->used_nodes = bit_alloc((bitoff_t)n);
 	fill_nodes(e->conf);
 	if (order_nodes(e) < 0)
 		return err_set(err, -ENOMEM, "order %zu nodes", n);
@@ -122,6 +123,7 @@ void nodes_free(struct engine *e)
 	free(e->node_order);
 	bit_free(e->up_nodes);
 	bit_free(e->completing_nodes);
+	bit_free(e->used_nodes);
 	free(node_record_table_ptr);
 	node_record_table_ptr = NULL;
 	node_record_count = 0;
@@ -268,6 +270,10 @@ static void count_job(struct engine *e, const struct job *job, int n)
 								       : &node->run_job_cnt;
 
 		*count = (uint16_t)(*count + n);
+		if (node->run_job_cnt + node->sus_job_cnt > 0)
+			bit_set(e->used_nodes, i);
+		else
+			bit_clear(e->used_nodes, i);
 		if (is_alone(job))
 			node->no_share_job_cnt = (uint16_t)(node->no_share_job_cnt + n);
 		set_state(e, node);

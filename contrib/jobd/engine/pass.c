@@ -70,15 +70,20 @@ int job_test(struct engine *e, struct select_request *q, uint32_t mode, struct e
 		(required && !bit_super_set(required, q->nodes)))
 		return -EBUSY;
 	e->stats.tests++;
-	q->candidates = mode == SELECT_MODE_TEST_ONLY
-		? NULL
-		: preempt_candidates(e, (const struct job *)q->job);
+	q->candidates = NULL;
+	if (mode == SELECT_MODE_WILL_RUN)
+		q->candidates = preempt_candidates(e, (const struct job *)q->job);
 	r = select_test(e->select, q, mode, err);
+	/* nobody is preempted for a job that fits beside those that run */
+	if (r == -EBUSY && mode == SELECT_MODE_RUN_NOW)
+		q->candidates = preempt_candidates(e, (const struct job *)q->job);
+	if (mode == SELECT_MODE_RUN_NOW && q->candidates)
+		r = select_test(e->select, q, mode, err);
 	FREE_NULL_LIST(q->candidates);
 	return r;
 }
 
-int job_try(
+int job_choose(
 	struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores, struct err *err)
 {
 	struct select_request q = job_make_request(e, job, nodes, exc_cores);
@@ -90,6 +95,14 @@ int job_try(
 	if (preempted)
 		preempt_begin(e, job, preempted);
 	FREE_NULL_LIST(preempted);
+	return r;
+}
+
+int job_try(
+	struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores, struct err *err)
+{
+	int r = job_choose(e, job, nodes, exc_cores, err);
+
 	if (r == 0)
 		job_start(e, job);
 	return r;
@@ -102,6 +115,8 @@ struct pass {
 	struct engine *e;
 	bitstr_t *up;    /* nodes that can be given at all */
 	bitstr_t *avail; /* those that no job holds which could not start */
+	bool kept;       /* there are such jobs */
+	bool full;
 	uint32_t tests_left;
 };
 
@@ -144,14 +159,15 @@ static bool lacks_reserved(struct pass *p, struct job *job)
 	return can;
 }
 
-/* A job that it may preempt soon: a pass comes then. */
-static void wait_for_exempt(struct engine *e, const struct job *job)
+/* A job that it may preempt soon: a pass comes then. False: there is none. */
+static bool wait_for_exempt(struct engine *e, const struct job *job)
 {
 	time_t t = preempt_get_next_eligible(e, job);
 	uint64_t due_ms = MS_PER_S * (uint64_t)t;
 
 	if (t && due_ms < e->pass_due_ms)
 		e->pass_due_ms = due_ms > e->now_ms ? due_ms : e->now_ms + 1;
+	return t != 0;
 }
 
 /* A reason that any of its components has. */
@@ -165,7 +181,7 @@ static void note_why_not(struct pass *p, struct job *job, const struct het_nodes
 
 		if (job->reason == JOB_REASON_RESOURCES)
 			job->reason = why_not(p->e, one, n->reserved[i] && lacks_reserved(p, one));
-		wait_for_exempt(p->e, one);
+		(void)wait_for_exempt(p->e, one); /* the pass comes */
 	}
 }
 
@@ -191,21 +207,33 @@ static bool try_het(struct pass *p, struct job *job)
 	return r == 0;
 }
 
+/* Nothing has come free since the job could not start on all nodes that are up: it can't now. A
+ * full pass tests it all the same. */
+static bool is_refused(const struct pass *p, const struct job *job)
+{
+	return job->refused == p->e->changes && !p->full && !p->e->options.plain;
+}
+
 /* False: it is in the queue as before, and why stands in its reason. */
 static bool try_job(struct pass *p, struct job *job)
 {
 	struct engine *e = p->e;
-	bitstr_t *nodes = job_possible_nodes(e, job), *exc_cores = NULL;
+	bool of_all = queue_of(e, job)->blocked || !p->kept, reserved;
+	bitstr_t *nodes, *exc_cores = NULL;
 	struct err err = ERR_INIT;
-	bool reserved;
 	int r;
 
-	bit_and(nodes, queue_of(e, job)->blocked ? p->up : p->avail);
+	if (is_refused(p, job))
+		return false;
+	nodes = job_possible_nodes(e, job);
+	bit_and(nodes, of_all ? p->up : p->avail);
 	reserved = reservations_apply(e, job, engine_now(e), nodes, &exc_cores);
 	r = job_try(e, job, nodes, exc_cores, &err);
 	if (r == -EBUSY || r == -EINVAL) {
 		job->reason = why_not(e, job, reserved && lacks_reserved(p, job));
-		wait_for_exempt(e, job);
+		/* a reservation may be the reason no more when others have started */
+		if (!wait_for_exempt(e, job) && of_all && job->reason != JOB_REASON_RESERVATION)
+			job->refused = e->changes;
 	} else if (r == -EINPROGRESS) {
 		job->reason = JOB_REASON_RESOURCES;
 	} else if (r < 0) {
@@ -230,6 +258,8 @@ static bool holds_back(const struct job *job)
  */
 static const struct job *next_of(const struct engine *e, const struct queue *q, size_t *at)
 {
+	if (q->blocked && (!e->preempt || !e->conf->qos_count))
+		return NULL;
 	for (; q->blocked && *at < q->count; (*at)++) {
 		if (preempt_is_possible(e, q->blocked, q->jobs[*at]))
 			break;
@@ -264,6 +294,7 @@ static void keep_nodes(struct pass *p, const struct job *job)
 {
 	uint32_t i;
 
+	p->kept = true;
 	for (i = 0; i < engine_count_components(job); i++)
 		bit_and_not(p->avail, engine_get_component(job, i)->record.part_ptr->node_bitmap);
 }
@@ -308,8 +339,9 @@ static bool same_tier(const struct engine *e, size_t a, size_t b)
 
 void pass_run(struct engine *e, bool full)
 {
-	struct pass p = {
-		.e = e, .tests_left = full ? UINT32_MAX : e->conf->scheduler.default_queue_depth};
+	struct pass p = {.e = e,
+		.full = full,
+		.tests_left = full ? UINT32_MAX : e->conf->scheduler.default_queue_depth};
 	size_t *at = calloc(e->parts_count + 1, sizeof(*at)), from, to, i;
 
 	if (!at)

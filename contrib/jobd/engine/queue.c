@@ -304,7 +304,7 @@ void queue_place(struct engine *e, struct job *job)
 	job->reason = JOB_REASON_NONE;
 	array_count(job);
 	queue_add(e, job);
-	engine_want_pass(e);
+	engine_want_pass_for(e, job);
 }
 
 /* Those that need not wait any more leave the list while it is gone through. */

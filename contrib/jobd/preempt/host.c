@@ -124,9 +124,9 @@ static int by_start(const void *a, const void *b)
 static bool is_preemptable(
 	const struct preempt *p, const job_record_t *other, const job_record_t *job)
 {
-	return other->node_bitmap &&
-		bit_overlap_any(other->node_bitmap, job->part_ptr->node_bitmap) &&
-		p->call.preemptable(other, job);
+	return other->node_bitmap && p->call.preemptable(other, job) &&
+		(job->part_ptr->total_nodes == (uint32_t)node_record_count ||
+			bit_overlap_any(other->node_bitmap, job->part_ptr->node_bitmap));
 }
 
 time_t preempt_find_next_eligible(const struct preempt *p, const job_record_t *job,

@@ -516,6 +516,21 @@ static int is_same(void *item, void *key)
 	return item == key;
 }
 
+/* Of a plan: no core that it may not have. */
+static int check_plan(struct select *s, const struct select_request *q)
+{
+	const job_resources_t *r = q->job->job_resrcs;
+
+	if (!r)
+		return 0;
+	if (!fits_nodes(r, q->nodes))
+		return breach(s, BREACH_RESOURCES, "job_test",
+			"job_resrcs is not of the nodes that it takes");
+	if (r->core_bitmap && q->exc_cores && bit_overlap_any(r->core_bitmap, q->exc_cores))
+		return breach(s, BREACH_CORES, "job_test", "it plans with cores of others");
+	return 0;
+}
+
 static int check_preempted(struct select *s, const struct select_request *q)
 {
 	ListIterator i;
@@ -553,9 +568,8 @@ static int check_test(
 
 	if (r == 0 && mode == SELECT_MODE_RUN_NOW && !must_end(q))
 		r = check_resources(s, q);
-	if (r == 0 && mode != SELECT_MODE_RUN_NOW && q->job->job_resrcs)
-		r = breach(s, BREACH_RESOURCES, "job_test",
-			"it writes job_resrcs of a job that does not start");
+	if (r == 0 && mode != SELECT_MODE_RUN_NOW)
+		r = check_plan(s, q);
 	if (r == 0 && mode == SELECT_MODE_WILL_RUN && q->job->start_time < slurm_now())
 		r = breach(s, BREACH_TIME, "job_test", "it expects a start in the past");
 	return r == 0 ? check_preempted(s, q) : r;
@@ -568,6 +582,10 @@ int select_test(struct select *s, const struct select_request *q, uint32_t mode,
 
 	if (q->preempted)
 		*q->preempted = NULL;
+	if (q->resources)
+		*q->resources = NULL;
+	if (mode == SELECT_MODE_WILL_RUN)
+		q->job->start_time = q->not_before;
 	r = CALL(s, job_test, q->job, q->nodes, q->min_nodes, q->max_nodes, q->req_nodes, mode,
 		q->candidates, q->preempted, q->exc_cores);
 	if (r == 0)
@@ -578,9 +596,12 @@ int select_test(struct select *s, const struct select_request *q, uint32_t mode,
 		FREE_NULL_LIST(*q->preempted);
 	if (r == 0 && mode == SELECT_MODE_RUN_NOW && must_end(q))
 		r = -EINPROGRESS;
-	if (r == -EPROTO)
+	if (r < 0 && r != -EINPROGRESS)
 		bit_copybits(q->nodes, given);
-	if (r < 0) {
+	if (r == 0 && mode != SELECT_MODE_RUN_NOW && q->resources) {
+		*q->resources = q->job->job_resrcs;
+		q->job->job_resrcs = NULL;
+	} else if (r < 0 || mode != SELECT_MODE_RUN_NOW) {
 		use_resources_free(q->job->job_resrcs);
 		q->job->job_resrcs = NULL;
 	}

@@ -47,9 +47,12 @@ struct select_request {
 	job_record_t *job;
 	bitstr_t *nodes; /* in and out */
 	uint32_t min_nodes, max_nodes, req_nodes;
-	List candidates;     /* NULL: nobody may be preempted */
-	List *preempted;     /* NULL: likewise */
-	bitstr_t *exc_cores; /* NULL: none */
+	List candidates;             /* NULL: nobody may be preempted */
+	List *preempted;             /* NULL: likewise */
+	bitstr_t *exc_cores;         /* NULL: none; of another mode than RUN_NOW, too */
+	time_t not_before;           /* WILL_RUN: no start before then is of use */
+	job_resources_t **resources; /* another mode than RUN_NOW: what the job would have, the
+				      * caller's to free; NULL: whole nodes. NULL: not wanted */
 };
 
 /* 0: it can. -EBUSY: not now; -EINVAL: never; -EINPROGRESS: as soon as those of *preempted have

@@ -27,6 +27,8 @@ void use_make(struct use *use, uint32_t nodes_count)
 		.core_jobs = xmalloc(count_cores(nodes_count) * sizeof(*use->core_jobs)),
 		.shapes = xmalloc(nodes_count * sizeof(*use->shapes)),
 		.full = bit_alloc(nodes_count),
+		.shared = bit_alloc(nodes_count),
+		.opened = bit_alloc(nodes_count),
 		.idle = bit_alloc(nodes_count)};
 	bit_set_all(use->idle);
 	use_note_nodes(use);
@@ -43,6 +45,8 @@ void use_clear(struct use *use)
 	free(use->order);
 	free(use->shapes);
 	FREE_NULL_BITMAP(use->full);
+	FREE_NULL_BITMAP(use->shared);
+	FREE_NULL_BITMAP(use->opened);
 	free(use->held);
 	FREE_NULL_BITMAP(use->idle);
 	*use = (struct use){.nodes = NULL};
@@ -73,35 +77,41 @@ static void order_nodes(struct use *use)
 	qsort(use->order, use->nodes_count, sizeof(*use->order), by_weight);
 }
 
-#define SHAPES_MAX 64u
-
 static bool is_alike(const node_record_t *a, const node_record_t *b)
 {
 	return a->tot_sockets == b->tot_sockets && a->cores == b->cores &&
-		a->threads == b->threads && a->real_memory == b->real_memory &&
-		a->mem_spec_limit == b->mem_spec_limit && a->weight == b->weight;
+		a->threads == b->threads && a->cpus == b->cpus &&
+		a->real_memory == b->real_memory && a->mem_spec_limit == b->mem_spec_limit &&
+		a->weight == b->weight;
 }
 
 static void shape_nodes(struct use *use)
 {
-	uint32_t first[SHAPES_MAX], i, k = 0; /* the first node of each */
+	uint32_t *first = use->shape_nodes, i, k = 0;
 
 	use->shapes_count = 0;
+	use->has_shapeless = false;
 	use->most_cores = 0;
+	use->most_cpus = 1;
+	use->same_cpus = true;
 	for (i = 0; i < use->nodes_count; i++) {
 		const node_record_t *node = &node_record_table_ptr[i];
 
 		if (node->tot_cores > use->most_cores)
 			use->most_cores = node->tot_cores;
+		if (node->cpus > use->most_cpus)
+			use->most_cpus = node->cpus;
+		use->same_cpus &= node->cpus == node_record_table_ptr[0].cpus;
 		if (k >= use->shapes_count || !is_alike(node, &node_record_table_ptr[first[k]])) {
 			for (k = 0; k < use->shapes_count; k++) {
 				if (is_alike(node, &node_record_table_ptr[first[k]]))
 					break;
 			}
 		}
-		if (k == use->shapes_count && k < SHAPES_MAX)
+		if (k == use->shapes_count && k < USE_SHAPES_MAX)
 			first[use->shapes_count++] = i;
 		use->shapes[i] = k < use->shapes_count ? (uint16_t)k : USE_NO_SHAPE;
+		use->has_shapeless |= k >= use->shapes_count;
 	}
 }
 
@@ -169,6 +179,10 @@ static void add_to(struct use *use, uint32_t index, const struct use_job *job)
 		node->jobs = grown;
 	}
 	node->jobs[node->count++] = *job;
+	if (node->count == 2) {
+		bit_set(use->shared, index);
+		use->shared_count++;
+	}
 	node->memory += job->memory;
 	if (!job->suspended)
 		node->running_memory += job->memory;
@@ -188,6 +202,10 @@ void use_remove_job_from(struct use *use, const job_record_t *job, uint32_t inde
 		if (!node->jobs[i].suspended)
 			node->running_memory -= node->jobs[i].memory;
 		node->jobs[i] = node->jobs[--node->count];
+		if (node->count == 1) {
+			bit_clear(use->shared, index);
+			use->shared_count--;
+		}
 		if (node->count == 0)
 			bit_set(use->idle, index);
 		count_cores_of(use, job, index, false);
@@ -270,12 +288,65 @@ void use_set_suspended(struct use *use, const job_record_t *job, bool suspended)
 	put_on_nodes(use, job, suspended);
 }
 
+/* ---- hidden jobs -------------------------------------------------------------------------------
+ */
+
+static void set_hidden(struct use *use, uint32_t index, const job_record_t *job, bool hidden)
+{
+	struct use_node *node = &use->nodes[index];
+	struct use_job *one = node->jobs;
+	uint64_t memory;
+
+	while (one->job != job)
+		one++;
+	memory = hidden ? -one->memory : one->memory; /* modulo 2^64 */
+	one->hidden = hidden;
+	node->hidden += hidden ? 1u : -1u;
+	node->memory += memory;
+	if (!one->suspended)
+		node->running_memory += memory;
+	if (node->hidden == 0)
+		bit_clear(use->opened, index);
+	else
+		bit_set(use->opened, index);
+	if (node->hidden < node->count)
+		bit_clear(use->idle, index);
+}
+
+/* On nodes that others have, too. */
+static void set_hidden_among_others(struct use *use, const job_record_t *job, bool hidden)
+{
+	const bitstr_t *nodes = job->job_resrcs->node_bitmap;
+	bitoff_t i = 0;
+
+	if (use->shared_count == 0 || !bit_overlap_any(nodes, use->shared))
+		return;
+	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++) {
+		if (bit_test(use->shared, i))
+			set_hidden(use, (uint32_t)i, job, hidden);
+	}
+}
+
+void use_hide(struct use *use, const job_record_t *job)
+{
+	bit_or(use->idle, job->job_resrcs->node_bitmap);
+	set_hidden_among_others(use, job, true);
+}
+
+void use_show(struct use *use, const job_record_t *job)
+{
+	bit_and_not(use->idle, job->job_resrcs->node_bitmap);
+	set_hidden_among_others(use, job, false);
+}
+
 /* ---- memory ------------------------------------------------------------------------------------
  */
 
-uint64_t use_memory(const struct use_node *node, bool of_suspended)
+uint64_t use_memory(const struct use *use, bitoff_t node, bool of_suspended)
 {
-	return of_suspended ? node->memory : node->running_memory;
+	if (bit_test(use->idle, node))
+		return 0; /* of hidden ones at most */
+	return of_suspended ? use->nodes[node].memory : use->nodes[node].running_memory;
 }
 
 uint64_t use_memory_limit(const node_record_t *node)
@@ -308,9 +379,6 @@ uint32_t use_max_share(const job_record_t *job)
 	return job->details->share_res == JOB_SHARED_OK ? max_share : 1;
 }
 
-/* ---- when --------------------------------------------------------------------------------------
- */
-
 /* Jobs without an end are the last. */
 static int by_end(const void *a, const void *b)
 {
@@ -339,84 +407,120 @@ static size_t sort_by_end(struct use *use)
 	return i;
 }
 
-/* So many of those that end first are off their nodes, instead of *gone. */
-static void end_first(struct use *use, size_t wanted, size_t *gone)
+/* ---- which jobs must go ------------------------------------------------------------------------
+ */
+
+/* So many of them are hidden. */
+static void row_hide(struct use_row *row, size_t wanted)
 {
-	for (; *gone < wanted; (*gone)++)
-		take_from_nodes(use, use->held[*gone].job);
-	for (; *gone > wanted; (*gone)--)
-		put_on_nodes(use, use->held[*gone - 1].job, use->held[*gone - 1].suspended);
+	for (; row->hidden < wanted; row->hidden++)
+		use_hide(&use_now, row->jobs[row->hidden]);
+	for (; row->hidden > wanted; row->hidden--)
+		use_show(&use_now, row->jobs[row->hidden - 1]);
 }
 
-/* How many jobs have ended at each of the different ends, in their order. Returns how many ends. */
-static size_t list_ends(const struct use *use, size_t most, size_t **ret_ended)
+void use_row_clear(struct use_row *row)
 {
-	size_t *ended = xmalloc((most + 1) * sizeof(*ended)), n = 0, i;
+	row_hide(row, 0);
+	xfree(row->jobs);
+	row->count = 0;
+}
 
-	for (i = 0; i < most; i++) {
-		if (i + 1 == most || use->held[i + 1].job->end_time != use->held[i].job->end_time)
-			ended[n++] = i + 1;
+/* The first step with which there are enough nodes, if each one that a hidden job has is another;
+ * n: none. */
+static size_t skip_hopeless(const struct use_row *row, const size_t *steps, size_t n,
+	const struct use_need *need, const bitstr_t *nodes)
+{
+	uint64_t have = need->have;
+	size_t done = 0, k;
+
+	for (k = 0; k < n; k++) {
+		for (; done < steps[k] && have < need->nodes; done++)
+			have += (uint32_t)bit_overlap(
+				row->jobs[done]->job_resrcs->node_bitmap, nodes);
+		if (have >= need->nodes)
+			break;
 	}
-	*ret_ended = ended;
-	return n;
+	return k;
 }
 
-/* The first end after which it fits, which is among the first for most jobs: looked for in steps
- * that double, and then by halves. *ret_end is the last job's that ends then. */
-static bool find_first_end(
-	struct use *use, bitstr_t *nodes, use_fits_fn fits, void *userdata, time_t *ret_end)
+/* At each step so many jobs of the row are hidden. The first one at which the job fits, which is
+ * among the first that are possible for most jobs: looked for in steps that double, and then by
+ * halves. found: what it takes then. n: none. */
+static size_t find_step(struct use_row *row, const size_t *steps, size_t n,
+	const struct use_need *need, const bitstr_t *nodes, bitstr_t *found)
 {
-	bitstr_t *tried = bit_copy(nodes), *found = bit_copy(nodes);
-	size_t *ended, n = list_ends(use, sort_by_end(use), &ended), low = 0, high = n, gone = 0;
-	size_t step = 1;
+	size_t low = skip_hopeless(row, steps, n, need, nodes), high = n, step = 1;
+	bitstr_t *tried = bit_copy(nodes);
 
-	while (low < high) { /* the first one is from low to high; n: there is none */
+	while (low < high) { /* the first one is from low to high */
 		size_t middle = low + (high - low) / 2;
 
 		if (high == n && low + step - 1 < middle)
 			middle = low + step - 1;
 		step *= 2;
-		end_first(use, ended[middle], &gone);
+		row_hide(row, steps[middle]);
 		bit_copybits(tried, nodes);
-		if (fits(use, tried, userdata)) {
+		if (need->fits(tried, need->userdata)) {
 			high = middle;
 			bit_copybits(found, tried);
 		} else {
 			low = middle + 1;
 		}
 	}
-	end_first(use, 0, &gone);
-	if (high < n) {
-		*ret_end = use->held[ended[high] - 1].job->end_time;
-		bit_copybits(nodes, found);
-	}
 	bit_free(tried);
-	bit_free(found);
-	free(ended);
-	return high < n;
+	return high;
 }
 
-bool use_find_start(bitstr_t *nodes, use_fits_fn fits, void *userdata, time_t *ret_start)
-{
-	bitstr_t *tried = bit_copy(nodes);
-	bool found = fits(&use_now, tried, userdata);
-	time_t end = 0;
+/* ---- when --------------------------------------------------------------------------------------
+ */
 
-	if (found)
-		bit_copybits(nodes, tried);
-	else
-		found = find_first_end(&use_now, nodes, fits, userdata, &end);
-	bit_free(tried);
-	if (found)
-		*ret_start = end > slurm_now() ? end : slurm_now();
-	return found;
+/* Those that have ended by then, and how many have at each of the different ends after it, in their
+ * order. Returns how many of these there are. */
+static size_t list_ends(const struct use_row *row, time_t then, size_t **ret_ended)
+{
+	size_t *ended = xmalloc((row->count + 1) * sizeof(*ended)), n = 1, i;
+
+	if (then > slurm_now()) { /* else those that should have ended have not */
+		while (ended[0] < row->count && row->jobs[ended[0]]->end_time <= then)
+			ended[0]++;
+	}
+	for (i = ended[0]; i < row->count; i++) {
+		if (i + 1 == row->count || row->jobs[i + 1]->end_time != row->jobs[i]->end_time)
+			ended[n++] = i + 1;
+	}
+	*ret_ended = ended;
+	return n;
+}
+
+bool use_find_start(struct use_row *row, bitstr_t *nodes, const struct use_need *need,
+	time_t not_before, time_t *ret_start)
+{
+	size_t most = sort_by_end(&use_now), n, k, i, *ended;
+	bitstr_t *found = bit_copy(nodes);
+
+	*row = (struct use_row){.jobs = xmalloc((most + 1) * sizeof(*row->jobs)), .count = most};
+	for (i = 0; i < most; i++)
+		row->jobs[i] = use_now.held[i].job;
+	n = list_ends(row, not_before, &ended);
+	k = find_step(row, ended, n, need, nodes, found);
+	if (k < n) {
+		row_hide(row, ended[k]);
+		bit_copybits(nodes, found);
+		*ret_start = k > 0 ? row->jobs[ended[k] - 1]->end_time : not_before;
+		if (*ret_start < slurm_now())
+			*ret_start = slurm_now();
+	}
+	xfree(ended);
+	bit_free(found);
+	return k < n;
 }
 
 /* ---- who makes room ----------------------------------------------------------------------------
  */
 
 struct candidate {
-	struct use_held held;
+	const job_record_t *job;
 	bool last; /* without it the job did not fit */
 	int32_t overlap;
 	uint32_t place;
@@ -424,40 +528,26 @@ struct candidate {
 
 struct preemption {
 	struct candidate *candidates;
-	size_t count, gone; /* so many of them are off their nodes */
-	use_fits_fn fits;
-	void *userdata;
+	size_t count;
+	const struct use_need *need;
 };
 
-static void set_gone(struct preemption *p, size_t wanted)
+/* How many of them must go, in their order. 0: it does not even fit without all. found: what it
+ * takes then. */
+static size_t count_needed(const struct preemption *p, const bitstr_t *nodes, bitstr_t *found)
 {
-	for (; p->gone < wanted; p->gone++)
-		take_from_nodes(&use_now, p->candidates[p->gone].held.job);
-	for (; p->gone > wanted; p->gone--)
-		put_on_nodes(&use_now, p->candidates[p->gone - 1].held.job,
-			p->candidates[p->gone - 1].held.suspended);
-}
+	struct use_row row = {
+		.jobs = xmalloc((p->count + 1) * sizeof(*row.jobs)), .count = p->count};
+	size_t *steps = xmalloc((p->count + 1) * sizeof(*steps)), i;
 
-/* How many of them must go, in their order: found by halves, as what fits fits with fewer jobs,
- * too. 0: it does not even fit without all. found: what it takes then. */
-static size_t count_needed(struct preemption *p, const bitstr_t *nodes, bitstr_t *found)
-{
-	size_t low = 1, high = p->count + 1, middle;
-	bitstr_t *tried = bit_copy(nodes);
-
-	for (middle = p->count; low < high; middle = low + (high - low) / 2) {
-		set_gone(p, middle);
-		bit_copybits(tried, nodes);
-		if (p->fits(&use_now, tried, p->userdata)) {
-			high = middle;
-			bit_copybits(found, tried);
-		} else {
-			low = middle + 1;
-		}
+	for (i = 0; i < p->count; i++) {
+		row.jobs[i] = p->candidates[i].job;
+		steps[i] = i + 1;
 	}
-	set_gone(p, 0);
-	bit_free(tried);
-	return high <= p->count ? high : 0;
+	i = find_step(&row, steps, p->count, p->need, nodes, found);
+	use_row_clear(&row);
+	xfree(steps);
+	return i < p->count ? i + 1 : 0;
 }
 
 static int by_overlap(const void *a, const void *b)
@@ -483,7 +573,7 @@ static void reorder(struct preemption *p, size_t needed, const bitstr_t *chosen)
 		c->place = (uint32_t)i;
 		c->overlap = slurm_conf.preempt_strict_order
 			? 0
-			: bit_overlap(c->held.job->node_bitmap, chosen);
+			: bit_overlap(c->job->node_bitmap, chosen);
 	}
 	qsort(p->candidates, needed, sizeof(*p->candidates), by_overlap);
 }
@@ -495,11 +585,8 @@ static void list_candidates(struct preemption *p, List candidates, uint16_t mode
 
 	p->candidates = xmalloc((size_t)(list_count(candidates) + 1) * sizeof(*p->candidates));
 	while ((job = list_next(i))) {
-		bool suspended = (job->job_state & JOB_STATE_BASE) == JOB_SUSPENDED;
-
 		if (job->job_resrcs && (slurm_job_preempt_mode(job) & modes))
-			p->candidates[p->count++] =
-				(struct candidate){.held = {.job = job, .suspended = suspended}};
+			p->candidates[p->count++] = (struct candidate){.job = job};
 	}
 	list_iterator_destroy(i);
 }
@@ -511,7 +598,7 @@ static List list_preempted(const struct preemption *p, const bool *gone, const b
 	size_t i;
 
 	for (i = 0; i < p->count; i++) {
-		job_record_t *job = (job_record_t *)p->candidates[i].held.job;
+		job_record_t *job = (job_record_t *)p->candidates[i].job;
 
 		if (gone[i] && bit_overlap_any(job->node_bitmap, chosen))
 			(void)list_append(list, job);
@@ -649,24 +736,23 @@ bool use_least(const job_record_t *const *jobs, size_t n, bool *gone, const bits
 }
 
 struct least_preemption {
-	struct preemption *p;
-	bool *off; /* who is off its nodes now */
+	const struct preemption *p;
+	bool *hidden; /* who is now */
 	bitstr_t *tried;
 };
 
-static void set_off(struct least_preemption *l, const bool *gone)
+static void set_gone(struct least_preemption *l, const bool *gone)
 {
 	size_t i;
 
 	for (i = 0; i < l->p->count; i++) {
-		const struct use_held *held = &l->p->candidates[i].held;
 		bool wanted = gone && gone[i];
 
-		if (wanted && !l->off[i])
-			take_from_nodes(&use_now, held->job);
-		else if (!wanted && l->off[i])
-			put_on_nodes(&use_now, held->job, held->suspended);
-		l->off[i] = wanted;
+		if (wanted && !l->hidden[i])
+			use_hide(&use_now, l->p->candidates[i].job);
+		else if (!wanted && l->hidden[i])
+			use_show(&use_now, l->p->candidates[i].job);
+		l->hidden[i] = wanted;
 	}
 }
 
@@ -674,34 +760,35 @@ static bool fits_without(const bool *gone, const bitstr_t *nodes, void *userdata
 {
 	struct least_preemption *l = userdata;
 
-	set_off(l, gone);
+	set_gone(l, gone);
 	bit_copybits(l->tried, nodes);
-	return l->p->fits(&use_now, l->tried, l->p->userdata);
+	return l->p->need->fits(l->tried, l->p->need->userdata);
 }
 
 /* found becomes what it takes then. */
-static void preempt_least(struct preemption *p, bool *gone, const bitstr_t *nodes, bitstr_t *found)
+static void preempt_least(
+	const struct preemption *p, bool *gone, const bitstr_t *nodes, bitstr_t *found)
 {
 	struct least_preemption l = {
-		.p = p, .off = xmalloc(p->count + 1), .tried = bit_copy(nodes)};
+		.p = p, .hidden = xmalloc(p->count + 1), .tried = bit_copy(nodes)};
 	const job_record_t **jobs = xmalloc((p->count + 1) * sizeof(*jobs));
 	size_t i;
 
 	for (i = 0; i < p->count; i++)
-		jobs[i] = p->candidates[i].held.job;
+		jobs[i] = p->candidates[i].job;
 	if (use_least(jobs, p->count, gone, nodes, fits_without, &l) &&
 		fits_without(gone, nodes, &l))
 		bit_copybits(found, l.tried);
-	set_off(&l, NULL);
+	set_gone(&l, NULL);
 	bit_free(l.tried);
-	xfree(l.off);
+	xfree(l.hidden);
 	xfree(jobs);
 }
 
-bool use_preempt(bitstr_t *nodes, List candidates, uint16_t modes, use_fits_fn fits, void *userdata,
+bool use_preempt(bitstr_t *nodes, List candidates, uint16_t modes, const struct use_need *need,
 	List *ret_preempted)
 {
-	struct preemption p = {.fits = fits, .userdata = userdata};
+	struct preemption p = {.need = need};
 	uint32_t turn = 0;
 	bitstr_t *found;
 	size_t needed, i;
@@ -718,7 +805,7 @@ bool use_preempt(bitstr_t *nodes, List candidates, uint16_t modes, use_fits_fn f
 		needed = count_needed(&p, nodes, found);
 	}
 	for (i = 0; i < needed; i++)
-		gone[i] = bit_overlap_any(p.candidates[i].held.job->node_bitmap, found);
+		gone[i] = bit_overlap_any(p.candidates[i].job->node_bitmap, found);
 	if (needed && slurm_conf.select_type_param & CR_LEAST_PREEMPT)
 		preempt_least(&p, gone, nodes, found);
 	if (needed && ret_preempted)

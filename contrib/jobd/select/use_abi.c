@@ -297,8 +297,9 @@ int select_p_select_nodeinfo_unpack(
 	return SLURM_SUCCESS;
 }
 
-static void set_info(node_record_t *node, const struct use_node *use)
+static void set_info(node_record_t *node)
 {
+	const struct use_node *use = &use_now.nodes[node->index];
 	uint32_t cpus = 0, i;
 
 	if (!node->select_nodeinfo)
@@ -306,7 +307,7 @@ static void set_info(node_record_t *node, const struct use_node *use)
 	for (i = 0; i < use->count; i++)
 		cpus += use->jobs[i].cpus;
 	node->select_nodeinfo->alloc_cpus = (uint16_t)(cpus < node->cpus ? cpus : node->cpus);
-	node->select_nodeinfo->alloc_memory = use_memory(use, true);
+	node->select_nodeinfo->alloc_memory = use_memory(&use_now, node->index, true);
 }
 
 int select_p_select_nodeinfo_set(job_record_t *job)
@@ -314,7 +315,7 @@ int select_p_select_nodeinfo_set(job_record_t *job)
 	bitoff_t i = 0;
 
 	for (; job->job_resrcs && (i = bit_ffs_from_bit(job->job_resrcs->node_bitmap, i)) >= 0; i++)
-		set_info(&node_record_table_ptr[i], &use_now.nodes[i]);
+		set_info(&node_record_table_ptr[i]);
 	return SLURM_SUCCESS;
 }
 
@@ -323,7 +324,7 @@ int select_p_select_nodeinfo_set_all(void)
 	uint32_t i;
 
 	for (i = 0; i < use_now.nodes_count; i++)
-		set_info(&node_record_table_ptr[i], &use_now.nodes[i]);
+		set_info(&node_record_table_ptr[i]);
 	return SLURM_SUCCESS;
 }
 

@@ -337,6 +337,7 @@ int sim_new(const struct sim_options *o, struct sim **ret_sim, struct err *err)
 		.store_data = o->store_data,
 		.log = o->log,
 		.no_plans = o->no_plans,
+		.plain = o->plain,
 		.now_ms = o->now_ms};
 	int r;
 

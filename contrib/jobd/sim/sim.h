@@ -39,7 +39,7 @@ struct sim_options {
 	const struct engine_store *store; /* NULL: nothing is kept */
 	void *store_data;
 	uint64_t now_ms;
-	bool no_plans; /* as the engine's */
+	bool no_plans, plain; /* as the engine's */
 	sim_plan_fn plan;
 	void *plan_data;
 };

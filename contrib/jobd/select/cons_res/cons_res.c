@@ -47,6 +47,7 @@ struct attempt {
 	const job_record_t *job;
 	const struct use *use;     /* NULL: of nodes without jobs */
 	const bitstr_t *exc_cores; /* NULL: none */
+	bitstr_t *exc_nodes;       /* that have some of these */
 	uint32_t min_nodes, max_nodes, req_nodes;
 	uint32_t most;                  /* that it may ever share a core with, and itself */
 	uint32_t share;                 /* jobs of the partition on a core, with this one */
@@ -56,18 +57,19 @@ struct attempt {
 	bool in_gang;                   /* it shares cores for having preempted */
 	bool least;                     /* and with none but those that are suspendable */
 	bool whole;                     /* it shares its nodes with nobody */
+	bool plans;                     /* it does not start now */
 };
 
 enum offer_state {
-	OFFER_NONE,
+	OFFER_NONE,  /* it can't, by now */
 	OFFER_LEFT,  /* it can be taken */
 	OFFER_TAKEN, /* it is */
 };
 
-/* What a node can give to the job. */
+/* What a node can give to the job: there is none of a node that can give nothing. */
 struct offer {
-	uint16_t cpus; /* 0: nothing */
-	uint16_t taken;
+	uint32_t node;
+	uint16_t cpus, taken;
 	uint8_t state; /* enum offer_state */
 };
 
@@ -122,7 +124,7 @@ static void count_by_job(const struct attempt *a, const node_record_t *node, uin
 		const bitstr_t *cores = use->jobs[i].job->job_resrcs->core_bitmap;
 		bool shares = can_share_with(a, &use->jobs[i]);
 
-		if (!is_in_the_way(a, use->jobs[i].job))
+		if (use->jobs[i].hidden || !is_in_the_way(a, use->jobs[i].job))
 			continue;
 		for (core = 0; core < node->tot_cores; core++) {
 			if (cores && !bit_test(cores, (bitoff_t)node->core_offset + core))
@@ -146,6 +148,8 @@ static struct others look_at_jobs(const struct attempt *a, const struct use_node
 	uint32_t i;
 
 	for (i = 0; i < use->count; i++) {
+		if (use->jobs[i].hidden)
+			continue;
 		if (!is_in_the_way(a, use->jobs[i].job)) {
 			o.giving_way = true;
 			continue;
@@ -167,7 +171,7 @@ static void find_between(
 	const struct use_node *use = &a->use->nodes[node->index];
 	uint32_t core;
 
-	if (o->giving_way || use->whole_jobs || (o->sharing && o->not_sharing)) {
+	if (o->giving_way || use->whole_jobs || use->hidden || (o->sharing && o->not_sharing)) {
 		count_by_job(a, node, count);
 	} else {
 		memcpy(count, &a->use->core_jobs[node->core_offset],
@@ -185,13 +189,13 @@ static void find_between(
 /* The cores that the job may have: free_core[core], 1 or 0. Returns how many. */
 static uint32_t find_free_cores(struct attempt *a, const node_record_t *node, uint16_t *free_core)
 {
-	const struct use_node *use = a->use ? &a->use->nodes[node->index] : NULL;
+	bool is_used = a->use && !bit_test(a->use->idle, node->index);
 	bitoff_t first = node->core_offset;
 	uint32_t core, socket, n = 0;
 	struct others o = {.any = false};
 
-	if (use && use->count > 0)
-		o = look_at_jobs(a, use);
+	if (is_used)
+		o = look_at_jobs(a, &a->use->nodes[node->index]);
 	if (o.closed || (a->whole && o.any)) {
 		memset(free_core, 0, node->tot_cores * sizeof(*free_core));
 		return 0;
@@ -220,7 +224,7 @@ static uint64_t free_memory(const struct attempt *a, const node_record_t *node)
 	uint64_t limit = use_memory_limit(node), used = 0;
 
 	if (a->use)
-		used = use_memory(&a->use->nodes[node->index], true);
+		used = use_memory(a->use, node->index, true);
 	return used < limit ? limit - used : 0;
 }
 
@@ -262,43 +266,76 @@ static uint32_t offer_of(struct attempt *a, bitoff_t i, uint16_t *space)
 	return cores ? count_cpus(a, node, cores) : 0;
 }
 
-/* Those of a row of nodes, from first to before end. known: what nodes without jobs offer, by their
- * shape; -1: not known yet. */
-static void make_row(struct attempt *a, struct offer *offers, bitoff_t first, bitoff_t end,
-	uint16_t *space, int32_t *known)
+/* Takes out of nodes those that are seen at once to have nothing. */
+static void drop_full(const struct attempt *a, bitstr_t *nodes)
+{
+	bitstr_t *closed;
+
+	if (!a->use || a->most > 1 || a->suspends)
+		return;
+	closed = bit_copy(a->use->full);
+	bit_and_not(closed, a->use->idle);
+	bit_and_not(closed, a->use->opened);
+	bit_and_not(nodes, closed);
+	bit_free(closed);
+}
+
+static void add_offer(struct offer *offers, uint32_t *n, bitoff_t node, int32_t cpus)
+{
+	if (cpus > 0)
+		offers[(*n)++] = (struct offer){.node = (uint32_t)node,
+			.cpus = (uint16_t)cpus,
+			.state = use_now.order ? OFFER_NONE : OFFER_LEFT};
+}
+
+/* A row of nodes without jobs, and without cores that are excepted, from first to before end: all
+ * of a shape offer the same. known: what; -1: not known yet. */
+static void add_row(struct attempt *a, struct offer *offers, uint32_t *n, bitoff_t first,
+	bitoff_t end, int32_t *known, uint16_t *space)
 {
 	bitoff_t i;
 
 	for (i = first; i < end; i++) {
 		uint16_t shape = use_now.shapes[i];
-		bool is_idle = !a->exc_cores && shape != USE_NO_SHAPE &&
-			(!a->use || a->use->nodes[i].count == 0);
 
-		if (!is_idle)
-			offers[i].cpus = (uint16_t)offer_of(a, i, space);
+		if (shape == USE_NO_SHAPE)
+			add_offer(offers, n, i, (int32_t)offer_of(a, i, space));
 		else if (known[shape] >= 0)
-			offers[i].cpus = (uint16_t)known[shape];
+			add_offer(offers, n, i, known[shape]);
 		else
-			offers[i].cpus = (uint16_t)(known[shape] = (int32_t)offer_of(a, i, space));
+			add_offer(offers, n, i, known[shape] = (int32_t)offer_of(a, i, space));
 	}
 }
 
-static struct offer *make_offers(struct attempt *a, bitstr_t *nodes)
+/* Of each of these nodes that has one, by their numbers. */
+static struct offer *make_offers(struct attempt *a, bitstr_t *nodes, uint32_t *ret_n)
 {
-	struct offer *offers = xmalloc((size_t)bit_size(nodes) * sizeof(*offers));
+	struct offer *offers;
 	uint16_t *space = xmalloc(use_now.most_cores * sizeof(*space));
-	int32_t *known = xmalloc((use_now.shapes_count + 1) * sizeof(*known));
+	bitstr_t *untouched;
+	int32_t known[USE_SHAPES_MAX];
 	bitoff_t i, end;
 
-	memset(known, 0xff, (use_now.shapes_count + 1) * sizeof(*known));
-	if (a->use && a->most <= 1 && !a->suspends)
-		bit_and_not(nodes, a->use->full);
+	memset(known, 0xff, sizeof(known));
+	drop_full(a, nodes);
+	untouched = bit_copy(nodes);
+	if (a->use)
+		bit_and(untouched, a->use->idle);
+	if (a->exc_nodes)
+		bit_and_not(untouched, a->exc_nodes);
+	offers = xmalloc(((size_t)bit_set_count(nodes) + 1) * sizeof(*offers));
+	*ret_n = 0;
 	for (i = 0; (i = bit_ffs_from_bit(nodes, i)) >= 0; i = end) {
-		end = bit_ffc_from_bit(nodes, i);
-		end = end < 0 ? bit_size(nodes) : end;
-		make_row(a, offers, i, end, space, known);
+		end = i + 1;
+		if (bit_test(untouched, i)) {
+			end = bit_ffc_from_bit(untouched, i);
+			end = end < 0 ? bit_size(nodes) : end;
+			add_row(a, offers, ret_n, i, end, known, space);
+		} else {
+			add_offer(offers, ret_n, i, (int32_t)offer_of(a, i, space));
+		}
 	}
-	xfree(known);
+	bit_free(untouched);
 	xfree(space);
 	return offers;
 }
@@ -309,15 +346,15 @@ static struct offer *make_offers(struct attempt *a, bitstr_t *nodes)
 /* What is chosen by now, and what is missing. */
 struct choice {
 	const struct attempt *a;
-	struct offer *offers;
-	bitoff_t size; /* nodes of the cluster */
+	struct offer *offers; /* by the numbers of their nodes */
+	uint32_t size;        /* offers */
 	uint32_t count;
 	int64_t cpus_missing;
 	bool keeps_sockets; /* of nodes to come, not only a task of each */
 };
 
 /* For each node that must come: a task, or all of a socket where whole sockets are given. */
-static int64_t kept_cpus(const struct choice *c, bitoff_t node)
+static int64_t kept_cpus(const struct choice *c, uint32_t node)
 {
 	const uint32_t task = c->a->job->details->cpus_per_task;
 	const uint32_t socket = c->keeps_sockets ? node_record_table_ptr[node].cores : 0;
@@ -326,12 +363,12 @@ static int64_t kept_cpus(const struct choice *c, bitoff_t node)
 }
 
 /* As many CPUs as there are, but some for each node that must come. */
-static void take_node(struct choice *c, bitoff_t node)
+static void take_offer(struct choice *c, uint32_t i)
 {
-	struct offer *offer = &c->offers[node];
+	struct offer *offer = &c->offers[i];
 	uint32_t task = c->a->job->details->cpus_per_task;
 	int64_t to_come = (int64_t)c->a->min_nodes - c->count - 1;
-	int64_t most = c->cpus_missing - (to_come > 0 ? to_come * kept_cpus(c, node) : 0);
+	int64_t most = c->cpus_missing - (to_come > 0 ? to_come * kept_cpus(c, offer->node) : 0);
 
 	offer->state = OFFER_TAKEN;
 	c->count++;
@@ -352,25 +389,41 @@ static uint32_t nodes_missing(const struct choice *c)
 	return c->count < c->a->min_nodes ? c->a->min_nodes - c->count : 0;
 }
 
-/* Nodes that can be taken, one after the other: first to last. */
+/* Nodes that can be taken, one after the other: first to last, by their offers. */
 struct set {
-	bitoff_t first, last;
+	uint32_t first, last;
 	uint32_t count;
 	uint64_t cpus;
 	bool required; /* a node that must be taken stands in it, or beside it */
 };
 
-static bool is_left(const struct choice *c, bitoff_t node)
+static bool is_left(const struct choice *c, uint32_t i)
 {
-	return c->offers[node].state == OFFER_LEFT;
+	return c->offers[i].state == OFFER_LEFT;
 }
 
-/* The set that begins at the first node from here on that is left. */
-static bool next_set(const struct choice *c, bitoff_t from, struct set *ret)
+static bool is_taken(const struct choice *c, uint32_t i)
 {
-	const bitstr_t *required = c->a->job->details->req_node_bitmap;
+	return c->offers[i].state == OFFER_TAKEN;
+}
+
+/* Whether the nodes of these two offers, one behind the other in the list, are neighbours. */
+static bool are_neighbours(const struct choice *c, uint32_t i, uint32_t k)
+{
+	return c->offers[i].node + 1 == c->offers[k].node;
+}
+
+/* A node that must be taken, and is. */
+static bool is_required(const struct choice *c, uint32_t i)
+{
+	return is_taken(c, i) && bit_test(c->a->job->details->req_node_bitmap, c->offers[i].node);
+}
+
+/* The set that begins at the first offer from here on that is left. */
+static bool next_set(const struct choice *c, uint32_t from, struct set *ret)
+{
 	const struct offer *offers = c->offers;
-	bitoff_t i = from;
+	uint32_t i = from, behind;
 
 	while (i < c->size && offers[i].state != OFFER_LEFT)
 		i++;
@@ -378,16 +431,23 @@ static bool next_set(const struct choice *c, bitoff_t from, struct set *ret)
 		return false;
 	*ret = (struct set){.first = i, .last = i};
 	/* a node that is taken already stands between two that are left */
-	for (; i < c->size && offers[i].state != OFFER_NONE; i++) {
+	for (; i < c->size && offers[i].state != OFFER_NONE &&
+		(i == ret->first || are_neighbours(c, i - 1, i));
+		i++) {
 		if (offers[i].state == OFFER_TAKEN)
 			continue;
 		ret->last = i;
 		ret->count++;
 		ret->cpus += offers[i].cpus;
 	}
-	for (i = ret->first > 0 ? ret->first - 1 : 0; required && i <= ret->last + 1 && i < c->size;
-		i++)
-		ret->required |= offers[i].state == OFFER_TAKEN && bit_test(required, i);
+	if (!c->a->job->details->req_node_bitmap)
+		return true;
+	i = ret->first > 0 && are_neighbours(c, ret->first - 1, ret->first) ? ret->first - 1
+									    : ret->first;
+	behind = ret->last + 1;
+	behind += behind < c->size && are_neighbours(c, ret->last, behind);
+	for (; i < behind; i++)
+		ret->required |= is_required(c, i);
 	return true;
 }
 
@@ -412,7 +472,7 @@ static struct set *list_sets(const struct choice *c, size_t *ret_n)
 {
 	struct set *sets = NULL, *grown, s;
 	size_t n = 0, capacity = 0;
-	bitoff_t from = 0;
+	uint32_t from = 0;
 
 	for (; next_set(c, from, &s); from = s.last + 1) {
 		if (n == capacity) {
@@ -442,54 +502,83 @@ static struct set *find_best_set(const struct choice *c, struct set *sets, size_
 	return best;
 }
 
-/* One node that has all that is missing, with the least left; -1: none. */
-static bitoff_t find_single(const struct choice *c, const struct set *s)
+/* As is_better() has them where none suffices. */
+static int by_size(const void *a, const void *b)
 {
-	bitoff_t i, best = -1;
+	const struct set *x = a, *y = b;
+
+	if (x->required != y->required)
+		return x->required ? -1 : 1;
+	if (x->cpus != y->cpus)
+		return x->cpus > y->cpus ? -1 : 1;
+	return x->first < y->first ? -1 : 1;
+}
+
+/* One node that has all that is missing, with the least left; c->size: none. */
+static uint32_t find_single(const struct choice *c, const struct set *s)
+{
+	uint32_t i, best = c->size;
 
 	if (nodes_missing(c) > 1 || c->a->req_nodes > c->count + 1)
-		return -1;
+		return c->size;
 	for (i = s->first; i <= s->last; i++) {
 		if (is_left(c, i) && (int64_t)c->offers[i].cpus >= c->cpus_missing &&
-			(best < 0 || c->offers[i].cpus < c->offers[best].cpus))
+			(best == c->size || c->offers[i].cpus < c->offers[best].cpus))
 			best = i;
 	}
 	return best;
 }
 
+/* Where a set is begun: at the first node of it, or before it, that is taken already. */
+static uint32_t find_taken(const struct choice *c, const struct set *s)
+{
+	uint32_t i = s->first, behind = s->last + 1;
+
+	i -= i > 0 && are_neighbours(c, i - 1, i);
+	behind += behind < c->size && are_neighbours(c, s->last, behind);
+	for (; i < behind; i++) {
+		if (is_taken(c, i))
+			return i;
+	}
+	return s->first;
+}
+
 /* From a required node upwards, then downwards; without one from the lowest on. */
 static void take_from_set(struct choice *c, const struct set *s)
 {
-	bitoff_t single = find_single(c, s), start = s->first, i;
+	uint32_t single = find_single(c, s), start = s->required ? find_taken(c, s) : s->first, i;
 
-	if (single >= 0) {
-		take_node(c, single);
+	if (single < c->size) {
+		take_offer(c, single);
 		return;
-	}
-	for (i = s->first > 0 ? s->first - 1 : 0; s->required && i <= s->last + 1 && i < c->size;
-		i++) {
-		if (c->offers[i].state == OFFER_TAKEN) {
-			start = i;
-			break;
-		}
 	}
 	for (i = start; i <= s->last && wants_more(c); i++) {
 		if (is_left(c, i))
-			take_node(c, i);
+			take_offer(c, i);
 	}
-	for (i = start - 1; i >= s->first && wants_more(c); i--) {
+	for (i = start; i-- > s->first && wants_more(c);) {
 		if (is_left(c, i))
-			take_node(c, i);
+			take_offer(c, i);
 	}
 }
 
-/* A set of which not all is taken is the last one. */
+/* A set of which not all is taken is the last one. As long as not even the largest can suffice it
+ * is the next one. */
 static void take_neighbours(struct choice *c)
 {
-	size_t n;
+	size_t n, largest = 0, i;
 	struct set *sets = list_sets(c, &n), *best;
+	uint64_t most = 0;
 
-	while (wants_more(c) && (best = find_best_set(c, sets, n))) {
+	qsort(sets, n, sizeof(*sets), by_size);
+	for (i = 0; i < n; i++)
+		most = sets[i].cpus > most ? sets[i].cpus : most;
+	while (wants_more(c)) {
+		while (largest < n && sets[largest].count == 0)
+			largest++;
+		if (largest == n)
+			break;
+		best = (int64_t)most < c->cpus_missing ? &sets[largest] : find_best_set(c, sets, n);
 		take_from_set(c, best);
 		best->count = 0;
 	}
@@ -499,8 +588,7 @@ static void take_neighbours(struct choice *c)
 /* Those with the most CPUs first: all with as many before the next ones. */
 static void take_largest(struct choice *c)
 {
-	uint32_t now = UINT32_MAX, next;
-	bitoff_t i;
+	uint32_t now = UINT32_MAX, next, i;
 
 	for (; wants_more(c) && now > 0; now = next) {
 		next = 0;
@@ -508,7 +596,7 @@ static void take_largest(struct choice *c)
 			if (!is_left(c, i))
 				continue;
 			if (c->offers[i].cpus == now)
-				take_node(c, i);
+				take_offer(c, i);
 			else if (c->offers[i].cpus < now && c->offers[i].cpus > next)
 				next = c->offers[i].cpus;
 		}
@@ -519,7 +607,7 @@ static void take_largest(struct choice *c)
 static void take_contiguous(struct choice *c)
 {
 	struct set s, best = {.count = 0};
-	bitoff_t from = 0;
+	uint32_t from = 0;
 	bool found = false;
 
 	for (; next_set(c, from, &s); from = s.last + 1) {
@@ -538,12 +626,13 @@ static void take_contiguous(struct choice *c)
 static void take_window(struct choice *c)
 {
 	const bitstr_t *required = c->a->job->details->req_node_bitmap;
-	bool any = required && bit_ffs(required) >= 0;
-	bitoff_t lowest = any ? bit_ffs(required) : c->size;
-	bitoff_t highest = any ? bit_fls(required) : -1, first, end = 0;
+	bitoff_t lowest = required ? bit_ffs(required) : -1;
+	bitoff_t highest = required ? bit_fls(required) : -1;
+	uint32_t first, end = 0;
 	int64_t cpus = 0;
 
-	for (first = 0; first <= lowest && first < c->size; first++) {
+	for (first = 0; first < c->size && (lowest < 0 || c->offers[first].node <= lowest);
+		first++) {
 		if (!is_left(c, first))
 			continue;
 		if (end <= first) { /* another row */
@@ -551,45 +640,65 @@ static void take_window(struct choice *c)
 			cpus = 0;
 		}
 		while (end < c->size && is_left(c, end) &&
-			(end - first < c->a->min_nodes || cpus < c->cpus_missing || end <= highest))
+			(end == first || are_neighbours(c, end - 1, end)) &&
+			(end - first < c->a->min_nodes || cpus < c->cpus_missing ||
+				c->offers[end].node <= highest))
 			cpus += c->offers[end++].cpus;
-		if (end > highest && end - first >= c->a->min_nodes &&
-			end - first <= c->a->max_nodes && cpus >= c->cpus_missing) {
+		if (end > first && c->offers[end - 1].node >= highest &&
+			end - first >= c->a->min_nodes && end - first <= c->a->max_nodes &&
+			cpus >= c->cpus_missing) {
 			while (first < end)
-				take_node(c, first++);
+				take_offer(c, first++);
 			return;
 		}
 		cpus -= end > first ? c->offers[first].cpus : 0;
 	}
 }
 
+/* Of this node; c->size: none. */
+static uint32_t find_offer(const struct choice *c, uint32_t node)
+{
+	uint32_t low = 0, high = c->size, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (c->offers[middle].node < node)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < c->size && c->offers[low].node == node ? low : c->size;
+}
+
 /* False: one of them can give nothing. */
-static bool take_required(struct choice *c, const bitstr_t *nodes)
+static bool take_required(struct choice *c)
 {
 	const bitstr_t *required = c->a->job->details->req_node_bitmap;
 	bitoff_t i = 0;
 
 	for (; required && (i = bit_ffs_from_bit(required, i)) >= 0; i++) {
-		if (!bit_test(nodes, i) || c->offers[i].cpus == 0)
+		uint32_t offer = find_offer(c, (uint32_t)i);
+
+		if (offer == c->size)
 			return false;
-		take_node(c, i);
+		take_offer(c, offer);
 	}
 	return true;
 }
 
-/* Nodes up to this weight that can give something are left to take. Returns the next weight. */
+/* Nodes up to this weight are left to take. Returns the next weight; UINT32_MAX: there is none, as
+ * from the beginning where all have the same. */
 static uint32_t leave_up_to(struct choice *c, uint32_t weight)
 {
-	uint32_t next = UINT32_MAX;
-	bitoff_t i;
+	uint32_t next = UINT32_MAX, i;
 
-	for (i = 0; i < c->size; i++) {
+	for (i = 0; use_now.order && i < c->size; i++) {
 		struct offer *offer = &c->offers[i];
 		uint32_t its;
 
-		if (offer->cpus == 0 || offer->state == OFFER_TAKEN)
+		if (offer->state == OFFER_TAKEN)
 			continue;
-		its = use_now.order ? node_record_table_ptr[i].weight : 0;
+		its = node_record_table_ptr[offer->node].weight;
 		if (its <= weight)
 			offer->state = OFFER_LEFT;
 		else if (its < next)
@@ -619,49 +728,48 @@ static void take_by_weight(struct choice *c)
 /* One row of nodes, if that is what the job wants. */
 static bool is_enough(const struct choice *c)
 {
-	uint32_t rows = 0;
-	bitoff_t i;
+	uint32_t rows = 0, i;
 
 	if (c->count < c->a->min_nodes || c->count > c->a->max_nodes || c->cpus_missing > 0)
 		return false;
 	for (i = 0; c->a->job->details->contiguous && i < c->size; i++)
-		rows += c->offers[i].state == OFFER_TAKEN &&
-			(i == 0 || c->offers[i - 1].state != OFFER_TAKEN);
+		rows += is_taken(c, i) &&
+			(i == 0 || !is_taken(c, i - 1) || !are_neighbours(c, i - 1, i));
 	return rows <= 1;
 }
 
 static void take_none(struct choice *c)
 {
-	bitoff_t i;
+	uint32_t i;
 
 	for (i = 0; i < c->size; i++)
-		c->offers[i].state = OFFER_NONE;
+		c->offers[i].state = use_now.order ? OFFER_NONE : OFFER_LEFT;
 	c->count = 0;
 	c->cpus_missing = c->a->job->details->min_cpus;
 }
 
 /* Where the usual choice was not enough, the one that is if any is: the job may have so few nodes
  * that only the largest do. */
-static void take_last_resort(struct choice *c, const bitstr_t *nodes)
+static void take_last_resort(struct choice *c)
 {
 	take_none(c);
 	(void)leave_up_to(c, UINT32_MAX - 1);
 	if (c->a->job->details->contiguous)
 		take_window(c);
-	else if (take_required(c, nodes))
+	else if (take_required(c))
 		take_largest(c);
 }
 
-static bool take_all(struct choice *c, const bitstr_t *nodes)
+static bool take_all(struct choice *c)
 {
 	c->keeps_sockets = has_param(CR_SOCKET);
-	if (!take_required(c, nodes))
+	if (!take_required(c))
 		return false;
 	take_by_weight(c);
 	if (c->keeps_sockets && !is_enough(c)) { /* nodes to come had less */
 		c->keeps_sockets = false;
 		take_none(c);
-		if (!take_required(c, nodes))
+		if (!take_required(c))
 			return false;
 		take_by_weight(c);
 	}
@@ -669,27 +777,26 @@ static bool take_all(struct choice *c, const bitstr_t *nodes)
 		return true;
 	if (c->count < c->a->max_nodes && !c->a->job->details->contiguous)
 		return false; /* it has all that there is */
-	take_last_resort(c, nodes);
+	take_last_resort(c);
 	return is_enough(c);
 }
 
-/* Nodes becomes what the job gets, and *ret_offers what of each. */
+/* Nodes becomes what the job gets, and *ret_offers what of each, in their order. */
 static bool choose_nodes(struct attempt *a, bitstr_t *nodes, struct offer **ret_offers)
 {
-	struct choice c = {
-		.a = a,
-		.offers = make_offers(a, nodes),
-		.size = bit_size(nodes),
-		.cpus_missing = a->job->details->min_cpus,
-	};
-	bool found = take_all(&c, nodes);
-	bitoff_t i;
+	struct choice c = {.a = a, .cpus_missing = a->job->details->min_cpus};
+	uint32_t i, n = 0;
+	bool found;
 
+	c.offers = make_offers(a, nodes, &c.size);
+	found = c.size >= a->min_nodes && take_all(&c);
 	if (found)
 		bit_clear_all(nodes);
-	for (i = 0; found && i < c.size; i++) {
-		if (c.offers[i].state == OFFER_TAKEN)
-			bit_set(nodes, i);
+	for (i = 0; found && n < c.count; i++) {
+		if (!is_taken(&c, i))
+			continue;
+		bit_set(nodes, c.offers[i].node);
+		c.offers[n++] = c.offers[i];
 	}
 	*ret_offers = c.offers;
 	return found;
@@ -704,12 +811,11 @@ static void lay_out_tasks(const job_record_t *job, job_resources_t *r, const str
 {
 	uint32_t task = job->details->cpus_per_task, k, before;
 	int64_t missing = job->details->min_cpus;
-	bitoff_t i;
 
 	do {
 		before = r->ncpus;
-		for (i = 0, k = 0; (i = bit_ffs_from_bit(r->node_bitmap, i)) >= 0; i++, k++) {
-			if (r->cpus[k] + task > offers[i].taken || (missing <= 0 && r->cpus[k]))
+		for (k = 0; k < r->nhosts; k++) {
+			if (r->cpus[k] + task > offers[k].taken || (missing <= 0 && r->cpus[k]))
 				continue;
 			r->cpus[k] = (uint16_t)(r->cpus[k] + task);
 			r->ncpus += task;
@@ -801,6 +907,23 @@ static void complete_sockets(const node_record_t *node, bitstr_t *cores)
 	}
 }
 
+/* So many cores of a plan: first those that jobs have now. Those that are free now are left to jobs
+ * that can start beside it. */
+static void take_busy_first(
+	const node_record_t *node, uint16_t *free_core, uint32_t wanted, bitstr_t *cores)
+{
+	const uint16_t *jobs = &use_now.core_jobs[node->core_offset];
+	uint32_t core;
+
+	for (core = 0; core < node->tot_cores && wanted > 0; core++) {
+		if (!free_core[core] || !jobs[core])
+			continue;
+		take_core(node, free_core, core, cores);
+		wanted--;
+	}
+	take_from_lowest(node, free_core, wanted, cores);
+}
+
 static void take_cores(struct attempt *a, const node_record_t *node, uint32_t cpus,
 	uint16_t *free_core, bitstr_t *cores)
 {
@@ -810,7 +933,9 @@ static void take_cores(struct attempt *a, const node_record_t *node, uint32_t cp
 
 	(void)find_free_cores(a, node, free_core);
 	task = (task + threads - 1) / threads;
-	if (has_param(CR_CPU | CR_CORE_DEFAULT_DIST_BLOCK)) {
+	if (a->plans && !has_param(CR_SOCKET)) {
+		take_busy_first(node, free_core, wanted, cores);
+	} else if (has_param(CR_CPU | CR_CORE_DEFAULT_DIST_BLOCK)) {
 		take_from_lowest(node, free_core, wanted, cores);
 	} else {
 		for (; wanted > 0; wanted -= task < wanted ? task : wanted)
@@ -831,19 +956,31 @@ static uint64_t memory_for(const struct attempt *a, const node_record_t *node, u
 	return wanted < left ? wanted : left;
 }
 
-static void give(
-	struct attempt *a, job_record_t *job, const bitstr_t *nodes, const struct offer *offers)
+/* A plan of whole nodes, which needs no more than their names. */
+static bool fills_nodes(const struct attempt *a, const struct offer *offers, uint32_t n)
+{
+	uint64_t taken = 0;
+	uint32_t k;
+
+	for (k = 0; k < n && !a->whole; k++) {
+		const node_record_t *node = &node_record_table_ptr[offers[k].node];
+
+		if (offers[k].taken < node->tot_cores * threads_for_tasks(node))
+			return false;
+		taken += offers[k].taken;
+	}
+	return a->whole || taken <= a->job->details->min_cpus;
+}
+
+static void give_cores(struct attempt *a, job_resources_t *r)
 {
 	const node_record_t *last = &node_record_table_ptr[node_record_count - 1];
-	job_resources_t *r = use_resources_new(nodes);
 	uint16_t *free_core = xmalloc(use_now.most_cores * sizeof(*free_core));
 	bitoff_t i = 0;
 	uint32_t k = 0;
 
 	r->core_bitmap = bit_alloc((bitoff_t)last->core_offset + last->tot_cores);
-	lay_out_tasks(job, r, offers);
-	r->ncpus = 0;
-	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++, k++) {
+	for (; (i = bit_ffs_from_bit(r->node_bitmap, i)) >= 0; i++, k++) {
 		const node_record_t *node = &node_record_table_ptr[i];
 		bitoff_t first = node->core_offset, end = first + node->tot_cores;
 
@@ -853,14 +990,32 @@ static void give(
 			take_cores(a, node, r->cpus[k], free_core, r->core_bitmap);
 		r->cpus[k] = (uint16_t)((uint32_t)bit_set_count_range(r->core_bitmap, first, end) *
 			node->threads);
+	}
+	xfree(free_core);
+}
+
+/* Offers are those of the nodes, in their order. */
+static void give(
+	struct attempt *a, job_record_t *job, const bitstr_t *nodes, const struct offer *offers)
+{
+	job_resources_t *r;
+	bitoff_t i = 0;
+	uint32_t k = 0;
+
+	if (a->plans && fills_nodes(a, offers, (uint32_t)bit_set_count(nodes)))
+		return;
+	r = use_resources_new(nodes);
+	lay_out_tasks(job, r, offers);
+	give_cores(a, r);
+	r->ncpus = 0;
+	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++, k++) {
 		r->ncpus += r->cpus[k];
-		r->memory_allocated[k] = memory_for(a, node, r->cpus[k]);
+		r->memory_allocated[k] = memory_for(a, &node_record_table_ptr[i], r->cpus[k]);
 	}
 	r->whole_node = a->whole;
 	r->node_req = a->whole ? NODE_CR_RESERVED
 		: a->most > 1  ? NODE_CR_AVAILABLE
 			       : NODE_CR_ONE_ROW;
-	xfree(free_core);
 	use_resources_free(job->job_resrcs);
 	job->job_resrcs = r;
 }
@@ -894,23 +1049,52 @@ static bool find_beside(struct attempt *a, bitstr_t *nodes, struct offer **ret_o
 	return found;
 }
 
-static bool fits_later(const struct use *later, bitstr_t *nodes, void *userdata)
-{
-	struct attempt a = *(const struct attempt *)userdata;
-	struct offer *offers = NULL;
-	bool found;
+/* The last attempt beside jobs that are left when others have ended. */
+struct later {
+	const struct attempt *a;
+	struct attempt done;
+	struct offer *offers; /* NULL: none has succeeded yet */
+};
 
-	a.use = later;
-	found = find_beside(&a, nodes, &offers);
-	xfree(offers);
+static bool fits_later(bitstr_t *nodes, void *userdata)
+{
+	struct later *l = userdata;
+	struct attempt a = *l->a;
+	struct offer *offers = NULL;
+	bool found = find_beside(&a, nodes, &offers);
+
+	if (found) {
+		xfree(l->offers);
+		l->offers = offers;
+		l->done = a;
+	}
 	return found;
+}
+
+static struct use_need count_need(const struct attempt *a, const bitstr_t *nodes, struct later *l)
+{
+	uint32_t by_cpus = (a->job->details->min_cpus + use_now.most_cpus - 1) / use_now.most_cpus;
+	bitstr_t *left = bit_copy(nodes);
+	struct use_need need = {.nodes = by_cpus > a->min_nodes ? by_cpus : a->min_nodes,
+		.fits = fits_later,
+		.userdata = l};
+
+	drop_full(a, left);
+	need.have = (uint32_t)bit_set_count(left);
+	bit_free(left);
+	return need;
 }
 
 /* In place of jobs that must end for it. */
 static bool find_by_ends(struct attempt *a, bitstr_t *nodes, List candidates, List *preempted)
 {
-	return use_preempt(nodes, candidates, PREEMPT_MODE_CANCEL | PREEMPT_MODE_REQUEUE,
-		fits_later, a, preempted);
+	struct later later = {.a = a};
+	const struct use_need need = count_need(a, nodes, &later);
+	bool found = use_preempt(
+		nodes, candidates, PREEMPT_MODE_CANCEL | PREEMPT_MODE_REQUEUE, &need, preempted);
+
+	xfree(later.offers);
+	return found;
 }
 
 /* ---- as few as possible ------------------------------------------------------------------------
@@ -942,11 +1126,13 @@ static bool fits_with(const bool *gone, const bitstr_t *nodes, void *userdata)
 static void list_stopped(
 	struct attempt *a, const bitstr_t *nodes, const struct offer *offers, bool *gone)
 {
+	struct attempt now = *a;
 	job_record_t trial = *a->job;
 	size_t i;
 
+	now.plans = false; /* the cores that it would get are wanted */
 	trial.job_resrcs = NULL;
-	give(a, &trial, nodes, offers);
+	give(&now, &trial, nodes, offers);
 	for (i = 0; i < a->suspendable.count; i++) {
 		const job_resources_t *r = a->suspendable.jobs[i]->job_resrcs;
 
@@ -1047,34 +1233,87 @@ static bool find_place(struct attempt *a, bitstr_t *nodes, List candidates, List
 		(candidates && find_by_ends(a, nodes, candidates, preempted));
 }
 
+/* SELECT_MODE_WILL_RUN: in place of others now, or beside them when some have ended. */
+static bool find_start(
+	struct attempt *a, job_record_t *job, bitstr_t *nodes, List candidates, List *preempted)
+{
+	time_t not_before = job->start_time > slurm_now() ? job->start_time : slurm_now();
+	struct offer *offers = NULL;
+	struct later later = {.a = a};
+	struct use_need need;
+	struct use_row row;
+	bool found;
+
+	job->start_time = not_before;
+	if (candidates && find_place(a, nodes, candidates, preempted, &offers)) {
+		if (offers)
+			give(a, job, nodes, offers);
+		xfree(offers);
+		return true;
+	}
+	need = count_need(a, nodes, &later);
+	found = use_find_start(&row, nodes, &need, not_before, &job->start_time);
+	if (found)
+		give(&later.done, job, nodes, later.offers);
+	use_row_clear(&row);
+	xfree(later.offers);
+	return found;
+}
+
+/* Nodes that have some of these cores. */
+static bitstr_t *find_nodes_of(const bitstr_t *cores)
+{
+	bitstr_t *nodes = bit_alloc(node_record_count);
+	bitoff_t core = 0;
+	int i = 0, low, high;
+
+	for (; (core = bit_ffs_from_bit(cores, core)) >= 0; core++) {
+		/* the last node that begins at or before the core, from the last one found on */
+		for (low = i, high = node_record_count; high - low > 1;) {
+			int middle = low + (high - low) / 2;
+
+			if (node_record_table_ptr[middle].core_offset <= core)
+				low = middle;
+			else
+				high = middle;
+		}
+		i = low;
+		bit_set(nodes, i);
+		core = (bitoff_t)node_record_table_ptr[i].core_offset +
+			node_record_table_ptr[i].tot_cores - 1;
+	}
+	return nodes;
+}
+
 int select_p_job_test(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, uint32_t max_nodes,
 	uint32_t req_nodes, uint32_t mode, List candidates, List *preempted, bitstr_t *exc_cores)
 {
 	struct attempt a = {.job = job,
 		.use = mode == SELECT_MODE_TEST_ONLY ? NULL : &use_now,
-		.exc_cores = mode == SELECT_MODE_TEST_ONLY ? NULL : exc_cores,
+		.exc_cores = exc_cores,
+		.exc_nodes = exc_cores ? find_nodes_of(exc_cores) : NULL,
 		.min_nodes = min_nodes,
 		.max_nodes = max_nodes,
 		.req_nodes = req_nodes,
 		.most = use_max_share(job),
-		.whole = job->details->whole_node || job->part_ptr->max_share == 0};
+		.whole = job->details->whole_node || job->part_ptr->max_share == 0,
+		.plans = mode != SELECT_MODE_RUN_NOW};
 	struct offer *offers = NULL;
-	time_t start = slurm_now();
 	bool found;
 
 	if (preempted)
 		*preempted = NULL;
 	if (candidates && a.use)
 		list_suspendable(&a.suspendable, candidates);
-	found = find_place(&a, bitmap, a.use ? candidates : NULL, preempted, &offers);
-	if (!found && mode == SELECT_MODE_WILL_RUN)
-		found = use_find_start(bitmap, fits_later, &a, &start);
-	if (found && mode == SELECT_MODE_RUN_NOW && offers)
+	if (mode == SELECT_MODE_WILL_RUN)
+		found = find_start(&a, job, bitmap, candidates, preempted);
+	else
+		found = find_place(&a, bitmap, a.use ? candidates : NULL, preempted, &offers);
+	if (found && offers)
 		give(&a, job, bitmap, offers);
-	else if (found && mode == SELECT_MODE_WILL_RUN)
-		job->start_time = start;
 	xfree(offers);
 	xfree(a.suspendable.jobs);
+	bit_free(a.exc_nodes);
 	if (found)
 		return SLURM_SUCCESS;
 	errno = mode == SELECT_MODE_TEST_ONLY ? EINVAL : EBUSY;

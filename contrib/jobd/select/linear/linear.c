@@ -31,6 +31,8 @@ struct wish {
 	const job_record_t *job;
 	const struct use *use; /* NULL: of nodes without jobs */
 	uint32_t min_nodes, max_nodes, req_nodes;
+	bool shares;              /* a node may have jobs already */
+	bool can[USE_SHAPES_MAX]; /* by shape: node_can() */
 };
 
 static uint32_t cpus_of(bitoff_t node)
@@ -62,6 +64,8 @@ static bool can_share(const job_record_t *job, const struct use_node *node)
 	for (i = 0; i < node->count; i++) {
 		const struct use_job *other = &node->jobs[i];
 
+		if (other->hidden)
+			continue;
 		if (other->alone || most <= 1 || other->job->part_ptr != job->part_ptr)
 			return false;
 		same++;
@@ -70,31 +74,51 @@ static bool can_share(const job_record_t *job, const struct use_node *node)
 }
 
 /* Memory of suspended jobs does not count, as Slurm's select/linear has it. */
-static bool has_memory(const job_record_t *job, bitoff_t i, const struct use_node *use)
+static bool has_memory(const struct wish *w, bitoff_t i)
 {
 	const node_record_t *node = &node_record_table_ptr[i];
 
 	if (!(slurm_conf.select_type_param & CR_MEMORY))
 		return true;
-	return use_memory(use, false) + use_memory_wanted(job, node, node->cpus) <=
+	return use_memory(w->use, i, false) + use_memory_wanted(w->job, node, node->cpus) <=
 		use_memory_limit(node);
+}
+
+/* What is the same of all nodes of a shape is found out once. */
+static void note_shapes(struct wish *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < use_now.shapes_count; i++)
+		w->can[i] = node_can(w->job, &node_record_table_ptr[use_now.shape_nodes[i]]);
+}
+
+static bool shape_can(const struct wish *w, bitoff_t i)
+{
+	uint16_t shape = use_now.shapes[i];
+
+	return shape == USE_NO_SHAPE ? node_can(w->job, &node_record_table_ptr[i]) : w->can[shape];
 }
 
 /* Whether the job can have the node, with the jobs that are on it. */
 static bool is_possible(const struct wish *w, bitoff_t i)
 {
-	const struct use_node *use = w->use ? &w->use->nodes[i] : NULL;
-
-	if (!node_can(w->job, &node_record_table_ptr[i]))
+	if (!shape_can(w, i))
 		return false;
-	return !use || use->count == 0 || (can_share(w->job, use) && has_memory(w->job, i, use));
+	return !w->use || bit_test(w->use->idle, i) ||
+		(w->shares && can_share(w->job, &w->use->nodes[i]) && has_memory(w, i));
 }
 
-/* Takes out of nodes those that are seen at once not to be possible. */
-static void drop_busy(const struct wish *w, bitstr_t *nodes)
+/* Takes out of nodes those that are seen at once not to be possible. True: the others are. */
+static bool drop_busy(const struct wish *w, bitstr_t *nodes)
 {
-	if (w->use && use_max_share(w->job) <= 1)
+	uint32_t i;
+
+	if (w->use && !w->shares)
 		bit_and(nodes, w->use->idle);
+	for (i = 0; i < use_now.shapes_count && w->can[i]; i++)
+		;
+	return i == use_now.shapes_count && !use_now.has_shapeless && (!w->use || !w->shares);
 }
 
 /* Takes out all that are not. */
@@ -302,15 +326,55 @@ static void choose_contiguous(const struct wish *w, bitstr_t *nodes, struct choi
 	choose_window(w, nodes, c);
 }
 
+/* The position behind the first n of these bits, which there are. */
+static bitoff_t find_behind(const bitstr_t *nodes, uint32_t n)
+{
+	bitoff_t low = 0, high = bit_size(nodes), middle;
+
+	while (low < high) {
+		uint32_t count;
+
+		middle = low + (high - low) / 2;
+		count = (uint32_t)bit_set_count_range(nodes, low, middle + 1);
+		if (count >= n) {
+			high = middle;
+		} else {
+			n -= count;
+			low = middle + 1;
+		}
+	}
+	return low + 1;
+}
+
+/* Where one node is as good as another: as many as it needs, from the lowest number on. */
+static bool pick_equals(const struct wish *w, bitstr_t *nodes)
+{
+	uint32_t cpus = cpus_of(0), n = (w->job->details->min_cpus + cpus - 1) / cpus;
+	bitoff_t behind;
+
+	n = n > w->req_nodes ? n : w->req_nodes;
+	n = n < w->max_nodes ? n : w->max_nodes;
+	if ((uint32_t)bit_set_count(nodes) < n)
+		n = (uint32_t)bit_set_count(nodes);
+	if (n < w->min_nodes || (uint64_t)n * cpus < w->job->details->min_cpus)
+		return false;
+	behind = find_behind(nodes, n);
+	if (behind < bit_size(nodes))
+		bit_nclear(nodes, behind, bit_size(nodes) - 1);
+	return true;
+}
+
 /* Nodes becomes what the job gets: true if that is enough. */
 static bool pick(const struct wish *w, bitstr_t *nodes)
 {
+	bool all_possible = drop_busy(w, nodes), found;
 	struct choice c = {.nodes = NULL};
-	bool found;
 
-	drop_busy(w, nodes);
 	if ((uint32_t)bit_set_count(nodes) < w->min_nodes)
 		return false;
+	if (all_possible && use_now.same_cpus && !use_now.order && !w->job->details->contiguous &&
+		!w->job->details->req_node_bitmap)
+		return pick_equals(w, nodes);
 	c.nodes = bit_alloc(bit_size(nodes));
 	if (w->job->details->contiguous)
 		choose_contiguous(w, nodes, &c);
@@ -348,26 +412,52 @@ static void give(job_record_t *job, const bitstr_t *nodes)
 /* ---- when --------------------------------------------------------------------------------------
  */
 
-static bool fits_later(const struct use *later, bitstr_t *nodes, void *userdata)
+static bool fits(bitstr_t *nodes, void *userdata)
 {
-	struct wish w = *(const struct wish *)userdata;
+	return pick(userdata, nodes);
+}
 
-	w.use = later;
-	return pick(&w, nodes);
+static struct use_need count_need(struct wish *w, const bitstr_t *nodes)
+{
+	uint32_t by_cpus = (w->job->details->min_cpus + use_now.most_cpus - 1) / use_now.most_cpus;
+
+	return (struct use_need){.nodes = by_cpus > w->min_nodes ? by_cpus : w->min_nodes,
+		.have = (uint32_t)(w->shares ? bit_set_count(nodes)
+					     : bit_overlap(nodes, use_now.idle)),
+		.fits = fits,
+		.userdata = w};
 }
 
 /* On nodes that are free, else on those of jobs that must make room: by being suspended, too, since
  * here the gang scheduler only carries out what is decided now. */
-static bool find_place(const struct wish *w, bitstr_t *nodes, List candidates, List *preempted)
+static bool find_place(struct wish *w, bitstr_t *nodes, List candidates, List *preempted)
 {
+	const struct use_need need = count_need(w, nodes);
 	bitstr_t *tried = bit_copy(nodes);
 	bool found = pick(w, tried);
 
 	if (found)
 		bit_copybits(nodes, tried);
 	else if (w->use && candidates)
-		found = use_preempt(nodes, candidates, ANY_MODE, fits_later, (void *)w, preempted);
+		found = use_preempt(nodes, candidates, ANY_MODE, &need, preempted);
 	bit_free(tried);
+	return found;
+}
+
+/* SELECT_MODE_WILL_RUN. What it gets are whole nodes, so that there is no need for job_resrcs. */
+static bool find_start(
+	struct wish *w, job_record_t *job, bitstr_t *nodes, List candidates, List *preempted)
+{
+	const struct use_need need = count_need(w, nodes);
+	time_t not_before = job->start_time > slurm_now() ? job->start_time : slurm_now();
+	struct use_row row;
+	bool found;
+
+	job->start_time = not_before;
+	if (candidates && find_place(w, nodes, candidates, preempted))
+		return true;
+	found = use_find_start(&row, nodes, &need, not_before, &job->start_time);
+	use_row_clear(&row);
 	return found;
 }
 
@@ -378,24 +468,21 @@ int select_p_job_test(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, u
 		.use = mode == SELECT_MODE_TEST_ONLY ? NULL : &use_now,
 		.min_nodes = min_nodes,
 		.max_nodes = max_nodes,
-		.req_nodes = req_nodes};
-	time_t start;
+		.req_nodes = req_nodes,
+		.shares = use_max_share(job) > 1};
 	bool found;
 
 	(void)exc_cores; /* of whole nodes there is nothing to except */
 	if (preempted)
 		*preempted = NULL;
-	found = find_place(&w, bitmap, candidates, preempted);
-	start = slurm_now();
-	if (!found && mode == SELECT_MODE_WILL_RUN)
-		found = use_find_start(bitmap, fits_later, &w, &start);
+	note_shapes(&w);
+	found = mode == SELECT_MODE_WILL_RUN ? find_start(&w, job, bitmap, candidates, preempted)
+					     : find_place(&w, bitmap, candidates, preempted);
 	if (!found) {
 		errno = mode == SELECT_MODE_TEST_ONLY ? EINVAL : EBUSY;
 		return SLURM_ERROR;
 	}
-	if (mode == SELECT_MODE_WILL_RUN)
-		job->start_time = start;
-	else if (mode == SELECT_MODE_RUN_NOW)
+	if (mode == SELECT_MODE_RUN_NOW)
 		give(job, bitmap);
 	return SLURM_SUCCESS;
 }
