@@ -79,8 +79,8 @@ struct job {
 	time_t planned_start; /* of backfill; 0: none */
 	bitstr_t *planned_nodes;
 	job_resources_t *planned_resrcs; /* what it has of these; NULL: all */
-	int exit_status;        /* as wait(2) has it; -1: none yet */
-	bitstr_t *failed_nodes; /* where it could not be started; NULL: none */
+	int exit_status;                 /* as wait(2) has it; -1: none yet */
+	bitstr_t *failed_nodes;          /* where it could not be started; NULL: none */
 	char *description; /* why its last start or run failed, for people; NULL: nothing is known
 			    */
 	int batch_node;    /* where its script is, its first node when it started; -1: never yet */
