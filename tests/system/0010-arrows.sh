@@ -51,7 +51,7 @@ BEGIN {
 	down[j "select"] = "plugin api base"
 	down[j "select/*"] = j "select " j "conf api base"
 	down[j "preempt"] = "plugin api base"
-	down[j "engine"] = j "preempt " j "select " j "conf api base"
+	down[j "engine"] = j "preempt " j "select " j "conf " j "abi api base"
 	down[j "store"] = j "engine base"
 	down[j "run"] = j "engine " j "store client state spec api base"
 	down[j "cli"] = j "engine " j "conf client cli cli/ctl api base"

@@ -50,7 +50,7 @@ fi
 
 out=$(timeout 900 "$steprun" --launcher=local --job "$job" --proctrack "$tracker" -N 3 -n 3 --mpi=pmix \
 	"$tmpdir/mpich" hello 2>&1)
-is "$(printf '%s\n' "$out" | grep -c 'warning: .*no task has spoken')" 1 "only one of several nodes warns"
+is "$(printf '%s\n' "$out" | grep -c 'warning: .*no task has contacted')" 1 "only one of several nodes warns"
 
 # ---- programs that can't be looked at, or that lie -----------------------------------------------
 if [ "$(id -u)" = 0 ]; then

@@ -69,12 +69,12 @@ refused "needs the node of each task" "arbitrary without a list" -m arbitrary -N
 refused "4 tasks need as many hosts" "arbitrary with a short list" -m arbitrary --launcher local -w a,b -n 4
 refused "only 2 are given" "more nodes than hosts" --launcher local -w a,b -N 3
 refused "is not a list of hosts" "a broken list" -w 'n[1-'
-refused "is none of local" "no such launcher" --launcher telnet -N 2
-refused "is none of local" "a template without the command" --launcher 'exec:run %h' -N 2
-refused "is none of block" "no such distribution" -m wild
+refused "is not one of local" "no such launcher" --launcher telnet -N 2
+refused "is not one of local" "a template without the command" --launcher 'exec:run %h' -N 2
+refused "is not one of block" "no such distribution" -m wild
 STEPRUN_LAUNCHER=telnet
 export STEPRUN_LAUNCHER
-refused "STEPRUN_LAUNCHER: 'telnet' is none of local" "no such launcher in the environment"
+refused "STEPRUN_LAUNCHER: 'telnet' is not one of local" "no such launcher in the environment"
 unset STEPRUN_LAUNCHER
 refused "needs nodes" "ssh without hosts" --launcher ssh -N 2
 refused "lays the tasks out itself" "a spec with a layout" --spec "$top_srcdir/tests/data/steprun-node.json"

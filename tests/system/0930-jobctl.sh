@@ -131,7 +131,7 @@ begin_service <<'END'
 {"ListJobs": ["nonsense", null], "Stats": ["{\"parameters\": 3}"]}
 END
 is "$(status "$bin/squeue")" 1 "nonsense is no list of jobs"
-like "$(cat "$tmpdir/err")" "is not jobd; its reply to ListJobs: it is no JSON" "nonsense is reported with its reason"
+like "$(cat "$tmpdir/err")" "is not jobd; its reply to ListJobs: it is not JSON" "nonsense is reported with its reason"
 is "$(status "$bin/squeue")" 1 "squeue fails where the connection ends before the reply"
 like "$(cat "$tmpdir/err")" "has ended the connection before the reply to ListJobs" "the end of a connection is reported"
 is "$(status "$jobctl" stats)" 1 "parameters that are no object are an error"

@@ -32,8 +32,8 @@ static const char *state_of(const struct job *job)
 	"ClusterName=test\nSelectType=select/cons_res\nSelectTypeParameters=" params "\n"          \
 	"MinJobAge=1000000\nNodeName=n[1-2] Sockets=2 CoresPerSocket=8 RealMemory=16000\n"         \
 	"SchedulerParameters=bf_interval=1,bf_resolution=1\n"
-#define TIERS(mode)                                                                                \
-	"PreemptType=preempt/partition_prio\nPreemptMode=" mode "\n"                               \
+#define TIERS                                                                                      \
+	"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n"                                 \
 	"PartitionName=lo Nodes=ALL Default=YES PriorityTier=1 GraceTime=60 DefMemPerCPU=100\n"    \
 	"PartitionName=hi Nodes=ALL PriorityTier=2 DefMemPerCPU=100\n"
 #define FOREVER .minutes = 10000, .run_s = 600000
@@ -60,12 +60,12 @@ static void set_scene(struct scene *s, const char *conf)
 	assert_time(s->preemptor->planned_start, 70);
 }
 
-static void check_scene(struct scene *s, const char *state)
+static void check_scene(struct scene *s)
 {
 	rig_run(&s->rig, 69);
 	assert_state(s->victim, "R");
 	rig_run(&s->rig, 71);
-	assert_state(s->victim, state);
+	assert_state(s->victim, "PR");
 	assert_state(s->preemptor, "R");
 	assert_time(s->preemptor->record.start_time, 70);
 	rig_clear(&s->rig);
@@ -74,22 +74,16 @@ static void check_scene(struct scene *s, const char *state)
 /* 12 cores fit beside it for any time. */
 static void test_beside_preemptor(void **state)
 {
-	static const char *const modes[] = {"REQUEUE", "CANCEL"}, *const states[] = {"PD", "PR"};
 	struct job *beside;
 	struct scene s;
-	char conf[1024];
-	size_t i;
 
 	(void)state;
-	for (i = 0; i < 2; i++) {
-		(void)snprintf(conf, sizeof(conf), TWO("CR_Core") TIERS("%s"), modes[i]);
-		set_scene(&s, conf);
-		beside = rig_submit(&s.rig, .tasks = 12, .nodes = 1, FOREVER);
-		rig_run(&s.rig, 14);
-		assert_state(beside, "R");
-		assert_nodes(beside, "n2");
-		check_scene(&s, states[i]);
-	}
+	set_scene(&s, TWO("CR_Core") TIERS);
+	beside = rig_submit(&s.rig, .tasks = 12, .nodes = 1, FOREVER);
+	rig_run(&s.rig, 14);
+	assert_state(beside, "R");
+	assert_nodes(beside, "n2");
+	check_scene(&s);
 }
 
 /* 13 would be in its way. */
@@ -99,14 +93,14 @@ static void test_not_beside_preemptor(void **state)
 	struct scene s;
 
 	(void)state;
-	set_scene(&s, TWO("CR_Core") TIERS("REQUEUE"));
+	set_scene(&s, TWO("CR_Core") TIERS);
 	too_long = rig_submit(&s.rig, .tasks = 13, .nodes = 1, .minutes = 1, .run_s = 60);
 	rig_run(&s.rig, 14);
 	assert_state(too_long, "PD");
 	beside = rig_submit(&s.rig, .tasks = 2, FOREVER);
 	rig_run(&s.rig, 16);
 	assert_state(beside, "R");
-	check_scene(&s, "PD");
+	check_scene(&s);
 }
 
 /* Memory is held as cores are: it leaves 16000 - 4 * 3000 MB. */
@@ -116,7 +110,7 @@ static void test_memory_beside_preemptor(void **state)
 	struct scene s;
 
 	(void)state;
-	rig_make(&s.rig, TWO("CR_Core_Memory") TIERS("REQUEUE"));
+	rig_make(&s.rig, TWO("CR_Core_Memory") TIERS);
 	s.victim = rig_submit(&s.rig, .nodes = 2, .tasks = 18, FOREVER);
 	rig_run(&s.rig, 10);
 	s.preemptor =
@@ -131,7 +125,7 @@ static void test_memory_beside_preemptor(void **state)
 	rig_run(&s.rig, 16);
 	assert_state(beside, "R");
 	assert_nodes(beside, "n2");
-	check_scene(&s, "PD");
+	check_scene(&s);
 }
 
 /* Without preemption, too. Of a plan's job the cores that are busy now are held, so that those that
@@ -501,7 +495,7 @@ static void test_promises(void **state)
 		{CLUSTER CORES("CR_Core_Memory") EIGHT EACH_SECOND LO_HI("NO"), false},
 		{CLUSTER CORES("CR_CPU_Memory") EIGHT EACH_SECOND LO_HI("NO"), false},
 		{CLUSTER CORES("CR_Socket_Memory") EIGHT EACH_SECOND LO_HI("NO"), false},
-		{CLUSTER CORES("CR_Core_Memory") EIGHT EACH_SECOND PREEMPT("REQUEUE") LO_HI("NO"),
+		{CLUSTER CORES("CR_Core_Memory") EIGHT EACH_SECOND PREEMPT("CANCEL") LO_HI("NO"),
 			true},
 		{CLUSTER CORES("CR_Core,CR_Least_Preempt") EIGHT EACH_SECOND PREEMPT("CANCEL")
 				LO_HI("NO"),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What makes a plan quick: slots have counts alone, so that a search skips those that lack nodes or
- * CPUs, and makes bitmaps of one that may do (plan_find_space()). What jobs of now have left by then
- * is a checkpoint's bitmap and a few jobs more (releases.h); what is booked is taken out of it by
- * blocks of time, or one booking after the other (bookings.h). Nodes with shares are looked at one
- * by one, the others by words of a bitmap. And a job that needs as much as one for which a start was
- * found begins its search there.
+ * CPUs, and makes bitmaps of one that may do (plan_find_space()). What jobs of now have left by
+ * then is a checkpoint's bitmap and a few jobs more (releases.h); what is booked is taken out of it
+ * by blocks of time, or one booking after the other (bookings.h). Nodes with shares are looked at
+ * one by one, the others by words of a bitmap. And a job that needs as much as one for which a
+ * start was found begins its search there.
  */
 #include "contrib/jobd/engine/plan.h"
 

@@ -912,7 +912,7 @@ static void complete_sockets(const node_record_t *node, bitstr_t *cores)
 static void take_busy_first(
 	const node_record_t *node, uint16_t *free_core, uint32_t wanted, bitstr_t *cores)
 {
-	const uint16_t *jobs = &use_now.core_jobs[node->core_offset];
+	const uint16_t *jobs = use_now.core_jobs + node->core_offset;
 	uint32_t core;
 
 	for (core = 0; core < node->tot_cores && wanted > 0; core++) {
