@@ -57,8 +57,10 @@ static int store_begin(void *userdata, struct err *err)
 	if (rig->store.open)
 		errx(99, "the store is begun twice");
 	rig->store.open = true;
-	json_decref(rig->store.begun_jobs);
-	rig->store.begun_jobs = have(json_copy(rig->store.jobs)); /* documents never change */
+	if (rig->store.most > 0) { /* it may be killed before the commit; documents never change */
+		json_decref(rig->store.begun_jobs);
+		rig->store.begun_jobs = have(json_copy(rig->store.jobs));
+	}
 	return 0;
 }
 
