@@ -184,14 +184,14 @@ static void test_shadow_stays(void **state)
 	rig_make(&rig, NODES LINEAR SUSPEND PARTS("FORCE:2"));
 	low = rig_submit(&rig, .nodelist = "n1", .run_s = 100);
 	rig_run(&rig, 1);
-	high = rig_submit(&rig, .nodelist = "n[1-2]", .partition = "hi", .run_s = 25);
+	high = rig_submit(&rig, .nodelist = "n[1-2]", .partition = "hi", .run_s = 35);
 	other = rig_submit(&rig, .nodelist = "n[2-3]", .partition = "hi", .run_s = 100);
 	assert_state(other, "S");
 	for (t = 2; strcmp(state_of(high), "CD") != 0; t++) {
 		assert_state(low, "S");
 		rig_run(&rig, t);
 	}
-	assert_true(t > 40); /* of two slices and a half, with others in between */
+	assert_true(t > 50); /* of three slices and a half, with others in between */
 	assert_state(low, "R");
 	rig_clear(&rig);
 }
@@ -305,6 +305,35 @@ static void test_qos_has_one_more(void **state)
 	next = rig_submit(&rig, .tasks = 2, .run_s = 100, .qos = "high");
 	assert_state(next, "PD");
 	assert_int_equal(engine_get_reason(rig.e, next), JOB_REASON_RESOURCES);
+	rig_clear(&rig);
+}
+
+#define TURNS(sharing) NODES LINEAR "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS(sharing)
+
+/* The tick at 10 s is less than a slice after the second job came. Who comes while others take
+ * turns waits for no tick more. */
+static void test_first_turn(void **state)
+{
+	struct job *first, *second, *third;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, TURNS("FORCE:3"));
+	first = rig_submit(&rig, .nodes = 4, .run_s = 1000);
+	rig_run(&rig, 3);
+	second = rig_submit(&rig, .nodes = 4, .run_s = 1000);
+	rig_run(&rig, 19);
+	assert_state(first, "R");
+	assert_state(second, "S");
+	rig_run(&rig, 20);
+	assert_state(first, "S");
+	assert_state(second, "R");
+	rig_run(&rig, 23);
+	third = rig_submit(&rig, .nodes = 4, .run_s = 1000);
+	rig_run(&rig, 30);
+	assert_state(first, "R");
+	rig_run(&rig, 40);
+	assert_state(third, "R");
 	rig_clear(&rig);
 }
 
@@ -1188,6 +1217,7 @@ int main(void)
 		cmocka_unit_test(test_other_tiers),
 		cmocka_unit_test(test_qos_in_two_partitions),
 		cmocka_unit_test(test_qos_has_one_more),
+		cmocka_unit_test(test_first_turn),
 		cmocka_unit_test(test_turn_of_an_ending_job),
 		cmocka_unit_test(test_turn_that_was_stopped),
 		cmocka_unit_test(test_grace),

@@ -28,7 +28,9 @@
 #define REASON                                                                                      \
 	"the guide prints (Resources) for a job that was queued again: so as long as the job that " \
 	"preempted it has its nodes"
-#define SLICE "time slices began elsewhere, so that a job's turn is another's for a moment"
+#define FIRST_TURN                                                                                 \
+	"the guide: only one job per resource at a time; the sleep of a job begins with its first " \
+	"turn, and in the real one before that"
 
 /* Where jobd's choice is right by the guide, or the option is none that it serves. count: so many
  * differences in all whose thing has this text. */
@@ -64,8 +66,8 @@ static const struct {
 	{"A1-guide-simple-linear", "job 48", 4, STARTS_LATE},
 	{"A2-guide-lowmedhi-linear", "job 94", 6, REASON ", and " ENDS_LATE},
 	{"A2-guide-lowmedhi-linear", "job 95", 1, ENDS_LATE},
-	{"A3-guide-qos-force1", "job 1", 1, SLICE},
-	{"A3-guide-qos-force1", "job 4", 2, SLICE},
+	{"A3-guide-qos-force1", "job 3", 1, FIRST_TURN},
+	{"A3-guide-qos-force1", "job 4", 1, STARTS_LATE},
 	{"A4-future-constres-core", "job 1", 2, STARTS_LATE},
 	{"A4-future-linear", "job 1", 2, STARTS_LATE},
 	{"B1-cancel-grace10-exits-on-term", "job", 2, GRACE},
@@ -76,8 +78,7 @@ static const struct {
 	{"B2-requeue-flags", "job 2", 2, STARTS_LATE ", and " ENDS_LATE},
 	{"B2-requeue-flags", "job 3", 4, REASON ", " STARTS_LATE ", and " ENDS_LATE},
 	{"D1-core-force2-three-full", "job 2", 1, STARTS_LATE},
-	{"D2-core-force4-four-full", "job 1", 1, SLICE},
-	{"D2-core-force4-four-full", "job 2", 2, SLICE ", and " STARTS_LATE},
+	{"D2-core-force4-four-full", "job 2", 1, STARTS_LATE},
 	{"D4-core-force2-mixed", "job", 2, STARTS_LATE},
 	{"D6-corememory-fit", "job", 2, STARTS_LATE},
 	{"F4-het-mixed-requeue-cancel", "job 2+", 2, REASON},

@@ -365,6 +365,15 @@ static bool is_standing_for_others(const struct engine *e)
 }
 
 /* Ticks are the same for all partitions, however late the first job comes. */
+static uint64_t next_tick_ms(const struct engine *e, uint64_t after_ms)
+{
+	uint64_t slice_ms = MS_PER_S * (uint64_t)e->conf->sched_time_slice_s;
+
+	return (after_ms / slice_ms + 1) * slice_ms;
+}
+
+/* The first one that counts is a whole slice later: who runs when another one comes has a turn of
+ * one to two slices. A slurmctld skips the first tick, too. */
 static void plan_slice(struct engine *e)
 {
 	uint64_t slice_ms = MS_PER_S * (uint64_t)e->conf->sched_time_slice_s;
@@ -372,7 +381,7 @@ static void plan_slice(struct engine *e)
 	if (!is_standing_for_others(e))
 		e->slice_due_ms = NEVER_MS;
 	else if (e->slice_due_ms == NEVER_MS)
-		e->slice_due_ms = (e->now_ms / slice_ms + 1) * slice_ms;
+		e->slice_due_ms = next_tick_ms(e, e->now_ms + slice_ms - 1);
 }
 
 void gang_settle(struct engine *e)
@@ -501,7 +510,7 @@ void gang_slice(struct engine *e)
 {
 	size_t i;
 
-	e->slice_due_ms = NEVER_MS;
+	e->slice_due_ms = next_tick_ms(e, e->now_ms);
 	for (i = 0; i < e->parts_count; i++)
 		turn(e, &e->gangs[i]);
 	gang_settle(e);
@@ -543,6 +552,9 @@ void gang_restore(struct engine *e)
 		if (g->count)
 			qsort(g->jobs, g->count, sizeof(*g->jobs), compare_turns);
 	}
+	if (is_on(e))
+		e->slice_due_ms =
+			next_tick_ms(e, e->now_ms); /* a turn goes on, and is no new one */
 }
 
 void gang_free(struct engine *e)
