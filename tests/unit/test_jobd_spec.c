@@ -23,6 +23,8 @@
 #define NODES_MAX 4u
 #define CPUS_MAX  128u
 
+#define AGENT_RESUMES_MS 5000 /* TAKE_BACK_MS of stepd/step/requests.c */
+
 /* A job that has all nodes, on a machine whose CPUs have their own numbers. */
 struct rig {
 	struct run run;
@@ -369,6 +371,28 @@ static void test_texts(void **state)
 	rig_clear(&g);
 }
 
+/* ---- suspension --------------------------------------------------------------------------------
+ */
+
+/* Processes have as long to stop as jobd waits for the reply, but for the time in which the agent
+ * resumes them. */
+static void test_suspend_timeout(void **state)
+{
+	struct rig g;
+	uint32_t i;
+
+	(void)state;
+	rig_init(&g, 2, 1, 1);
+	for (i = 0; i < 2; i++) { /* the script's step, and the other node's */
+		json_auto_t *doc = make(&g, i);
+		int64_t ms = json_get_int(doc, "suspend_timeout_ms", 0);
+
+		assert_true(ms >= CALL_TIMEOUT_MS * 3 / 4);
+		assert_true(ms + AGENT_RESUMES_MS < CALL_TIMEOUT_MS);
+	}
+	rig_clear(&g);
+}
+
 /* ---- results ------------------------------------------------------------------------------------
  */
 
@@ -431,6 +455,7 @@ int main(void)
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_node_given_up),
 		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_suspend_timeout),
 		cmocka_unit_test(test_results),
 	};
 

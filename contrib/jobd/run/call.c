@@ -14,9 +14,8 @@
 #include "stepd/base/json.h"
 #include "stepd/base/proc.h"
 
-#define RETRY_S    0.05   /* more clients than its socket takes: the kernel has no event for that */
-#define TIMEOUT_MS 60000u /* more than an agent grants its processes to stand still */
-#define MS_PER_S   1000.0
+#define RETRY_S  0.05 /* more clients than its socket takes: the kernel has no event for that */
+#define MS_PER_S 1000.0
 
 #define WATCHED (IN_ONLYDIR | IN_CREATE | IN_MOVED_TO)
 
@@ -63,7 +62,7 @@ static uint64_t ms_left(const struct calls *c)
 {
 	uint64_t passed = (uint64_t)clock_now_ms() - c->begun_ms;
 
-	return passed < TIMEOUT_MS ? TIMEOUT_MS - passed : 0;
+	return passed < CALL_TIMEOUT_MS ? CALL_TIMEOUT_MS - passed : 0;
 }
 
 static void on_timer(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
@@ -287,7 +286,7 @@ static void begin_local(struct agent *a)
 		call_end(a, is_gone(r) ? -ESRCH : r, error.text);
 		return;
 	}
-	timer_start(a, TIMEOUT_MS / MS_PER_S);
+	timer_start(a, CALL_TIMEOUT_MS / MS_PER_S);
 	client_watch(a);
 }
 
@@ -368,7 +367,7 @@ static void begin_remote(struct agent *a)
 		call_end(a, r, "the launcher can't be started");
 		return;
 	}
-	timer_start(a, TIMEOUT_MS / MS_PER_S);
+	timer_start(a, CALL_TIMEOUT_MS / MS_PER_S);
 	ev_io_set(&c->io, c->command.fd, EV_READ);
 	ev_io_start(loop_of(a), &c->io);
 }

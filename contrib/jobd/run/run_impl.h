@@ -31,6 +31,9 @@
 
 #define BOOT_ID_SIZE 40
 
+/* For each call to an agent. */
+#define CALL_TIMEOUT_MS 60000u
+
 struct run {
 	struct run_options options;
 	struct engine *engine;

@@ -19,6 +19,12 @@
 #define MARKED_SIZE   (UINT16_MAX + 1u) /* more CPUs than there are */
 #define PAD_MAX       10u /* digits of a number in a file's name, as Slurm and stepd have it */
 
+/* On a busy machine processes may need long to stop, and a suspension that is refused is taken back
+ * on all nodes of the job: so as long as the agent can have until jobd gives its call up, which
+ * must still see the refusal. An agent has 5 seconds to resume them then, and some remain for the
+ * way. */
+#define SUSPEND_TIMEOUT_MS (CALL_TIMEOUT_MS - 10000u)
+
 /* ---- the machine -------------------------------------------------------------------------------
  */
 
@@ -618,10 +624,11 @@ json_t *spec_make(const struct agent *a, struct err *err)
 {
 	const job_record_t *r = &a->job->job->record;
 	const char *work_dir = a->job->job->request.work_dir;
-	json_auto_t *doc = json_pack("{s:s, s:I, s:{s:s}, s:I, s:I, s:s}", "kind",
+	json_auto_t *doc = json_pack("{s:s, s:I, s:{s:s}, s:I, s:I, s:s, s:I}", "kind",
 		a->batch ? "batch" : "extern", "job", (json_int_t)r->job_id, "node", "name",
 		a->node->name, "uid", (json_int_t)r->user_id, "gid", (json_int_t)r->group_id, "cwd",
-		work_dir && *work_dir ? work_dir : "/");
+		work_dir && *work_dir ? work_dir : "/", "suspend_timeout_ms",
+		(json_int_t)SUSPEND_TIMEOUT_MS);
 	int ret = doc ? 0 : -ENOMEM;
 
 	if (request_check_texts(&a->job->job->request, err) < 0)
