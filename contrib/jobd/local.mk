@@ -274,6 +274,7 @@ noinst_LTLIBRARIES += libjobdreplay.la
 endif
 libjobdreplay_la_SOURCES = contrib/jobd/sim/replay.c contrib/jobd/sim/replay.h \
 	contrib/jobd/sim/gantt.c contrib/jobd/sim/gantt.h \
+	contrib/jobd/sim/history.c contrib/jobd/sim/history.h \
 	contrib/jobd/sim/metrics.c contrib/jobd/sim/metrics.h \
 	contrib/jobd/sim/report.c contrib/jobd/sim/report.h \
 	contrib/jobd/sim/simulate.c contrib/jobd/sim/simulate.h \

@@ -12,6 +12,7 @@
 #include "contrib/jobd/cli/node_table.h"
 #include "contrib/jobd/cli/options.h"
 #include "contrib/jobd/cli/queue_table.h"
+#include "contrib/jobd/sim/history.h"
 #include "contrib/jobd/sim/sim.h"
 #include "stepd/base/err.h"
 #include "stepd/base/fs.h"
@@ -26,21 +27,14 @@
 #define JOBS_MAX      100000u     /* numbers of jobs */
 #define HOURS_MAX     (365 * 24)
 #define MS_PER_S      1000u
-#define TOLERANCE_S   (REPLAY_TOLERANCE_MS / (double)MS_PER_S)
+#define TOLERANCE_S   (HISTORY_TOLERANCE_MS / (double)MS_PER_S)
 #define START_MINUTES 0.15 /* planned starts are recorded in minutes, with one place */
 
-/* A job at a time. */
-struct sample {
-	uint64_t ms; /* since the begin */
-	const char *code;
-	char *where; /* its nodes, or "(Reason)" */
-	int64_t run_s;
-};
-
+/* Times are since the begin. */
 struct known_job {
-	uint32_t id; /* the engine's; 0: it was refused */
-	struct sample *samples;
-	size_t count, capacity;
+	uint32_t id;         /* the engine's; 0: it was refused */
+	struct history ours; /* samples */
+	struct history recorded;
 };
 
 struct sinfo_sample {
@@ -259,17 +253,16 @@ static void sample_job(struct replay *r, struct known_job *known)
 
 	if (known->id == 0)
 		return;
-	if (known->count == known->capacity) {
-		known->capacity = known->capacity ? 2 * known->capacity : 64;
-		known->samples = must_have(
-			reallocarray(known->samples, known->capacity, sizeof(*known->samples)));
-	}
-	known->samples[known->count++] = has_left_queue(job)
-		? (struct sample){.ms = now_ms(r), .code = "gone", .where = text_of("%s", "")}
-		: (struct sample){.ms = now_ms(r),
-			  .code = job_state_code(job->record.job_state),
-			  .where = where_of(r, job),
-			  .run_s = run_seconds(r, job)};
+	history_add_take(&known->ours,
+		has_left_queue(job) ? (struct job_state){.from_ms = now_ms(r),
+					      .until_ms = now_ms(r),
+					      .code = "gone",
+					      .where = text_of("%s", "")}
+				    : (struct job_state){.from_ms = now_ms(r),
+					      .until_ms = now_ms(r),
+					      .code = job_state_code(job->record.job_state),
+					      .where = where_of(r, job),
+					      .run_s = run_seconds(r, job)});
 }
 
 static int compare_lines(const void *a, const void *b)
@@ -1081,39 +1074,48 @@ static int64_t parse_run_time(const char *text)
 	}
 }
 
-/* run_s below 0: any. */
-static bool sample_is(const struct sample *s, const char *code, const char *where, int64_t run_s)
+/* Of a time of any case: there is nothing of ours before the begin, nor after the last hour. */
+static uint64_t ms_of(double t)
 {
-	return strcmp(s->code, code) == 0 && strcmp(s->where, where) == 0 &&
-		(run_s < 0 || (double)llabs(s->run_s - run_s) <= TOLERANCE_S);
+	return (uint64_t)llround(fmax(0, fmin(t, HOURS_MAX * 3600.)) * MS_PER_S);
 }
 
-/* A state that the job had at about that time. */
-static void compare_sample(struct replay *r, const char *name, double t, const char *code,
-	const char *where, int64_t run_s)
+static void differ_in_state(struct replay *r, const char *name, const struct job_state *state,
+	const struct job_state *ours)
+{
+	_cleanup_free_ char *thing = text_of("job %s", name);
+	_cleanup_free_ char *expected = text_of("%s %s", state->code, state->where);
+	_cleanup_free_ char *got = ours
+		? text_of("%s %s, runs for %lld s", ours->code, ours->where, (long long)ours->run_s)
+		: text_of("no such job");
+
+	differ(r, thing, expected, got);
+}
+
+static const struct known_job *find_known(const struct replay *r, const char *name)
 {
 	uint32_t number = number_of(name);
-	const struct known_job *known = number < r->jobs_count ? &r->jobs[number] : NULL;
-	const struct sample *nearest = NULL;
-	_cleanup_free_ char *thing = text_of("job %s", name), *expected = NULL, *got = NULL;
-	size_t i;
 
-	if (strcmp(where, "(None)") == 0)
+	return number < r->jobs_count ? &r->jobs[number] : NULL;
+}
+
+/* "PD (None)" is on its way. */
+static bool is_compared(const struct job_state *state)
+{
+	return strcmp(state->where, "(None)") != 0;
+}
+
+/* A state at one time. */
+static void compare_state(struct replay *r, const char *name, const struct job_state *state)
+{
+	static const struct known_job none;
+	const struct known_job *known = find_known(r, name) ?: &none;
+
+	if (!is_compared(state))
 		return;
 	r->compared++;
-	for (i = 0; known && i < known->count; i++) {
-		const struct sample *s = &known->samples[i];
-
-		if (in_time(s->ms, t) && sample_is(s, code, where, run_s))
-			return;
-		if ((double)s->ms / MS_PER_S <= t)
-			nearest = s;
-	}
-	expected = text_of("%s %s", code, where);
-	got = nearest ? text_of("%s %s, runs for %lld s", nearest->code, nearest->where,
-				(long long)nearest->run_s)
-		      : text_of("no such job");
-	differ(r, thing, expected, got);
+	if (!history_has(&known->ours, &known->recorded, state))
+		differ_in_state(r, name, state, history_at(&known->ours, state->from_ms));
 }
 
 static void compare_sinfo(struct replay *r, const json_t *row, double t)
@@ -1157,56 +1159,150 @@ static bool is_shown(const json_t *jobs, uint32_t number)
 	return false;
 }
 
-/* Jobs that squeue did not show. */
-static void compare_absent(struct replay *r, const json_t *jobs, double t)
+static struct job_state gone_at(uint64_t ms)
 {
-	uint32_t i;
-	size_t k;
+	return (struct job_state){
+		.from_ms = ms, .until_ms = ms, .code = "gone", .where = (char *)"", .run_s = -1};
+}
 
-	for (i = 1; i < r->jobs_count; i++) {
-		_cleanup_free_ char *name = text_of("%u", i);
-		const struct known_job *known = &r->jobs[i];
-		bool absent = known->count == 0 || is_shown(jobs, i);
+/* A job that squeue did not show. */
+static bool is_absent(const struct known_job *known, const json_t *jobs, uint32_t i, uint64_t ms)
+{
+	return known->ours.n > 0 && known->ours.v[0].from_ms + HISTORY_TOLERANCE_MS <= ms &&
+		!is_shown(jobs, i);
+}
 
-		for (k = 0; !absent && k < known->count; k++)
-			absent = in_time(known->samples[k].ms, t) &&
-				strcmp(known->samples[k].code, "gone") == 0;
-		if (!absent && (double)known->samples[0].ms / MS_PER_S <= t - TOLERANCE_S)
-			compare_sample(r, name, t, "gone", "", -1);
-	}
+static struct job_state shown_at(uint64_t ms, const json_t *job)
+{
+	const char *run = json_string_value(json_array_get(job, 2));
+
+	return (struct job_state){.from_ms = ms,
+		.until_ms = ms,
+		.code = json_string_value(json_array_get(job, 0)) ?: "",
+		.where = (char *)(json_string_value(json_array_get(job, 1)) ?: ""),
+		.run_s = parse_run_time(run ? run : "0")};
 }
 
 static void compare_snapshot(struct replay *r, const json_t *row, double t)
 {
 	json_t *jobs = json_get_object(row, "jobs"), *job;
 	const char *name;
+	uint32_t i;
 
 	json_object_foreach (jobs, name, job) {
-		const char *code = json_string_value(json_array_get(job, 0));
-		const char *where = json_string_value(json_array_get(job, 1));
-		const char *run = json_string_value(json_array_get(job, 2));
+		const struct job_state state = shown_at(ms_of(t), job);
 
-		compare_sample(r, name, t, code ? code : "", where ? where : "",
-			parse_run_time(run ? run : "0"));
+		compare_state(r, name, &state);
 	}
-	if (jobs)
-		compare_absent(r, jobs, t);
+	for (i = 1; jobs && i < r->jobs_count; i++) {
+		_cleanup_free_ char *number = text_of("%u", i);
+		const struct job_state state = gone_at(ms_of(t));
+
+		if (is_absent(&r->jobs[i], jobs, i, state.from_ms))
+			compare_state(r, number, &state);
+	}
 	compare_sinfo(r, row, t);
+}
+
+/* Until the next change of this job, or the last one of all: later nobody saw it. */
+static uint64_t until_next_change(const struct replay *r, size_t i, uint32_t number)
+{
+	const json_t *timeline = json_get_array(r->json, "timeline"), *change = NULL;
+
+	while (++i < json_array_size(timeline)) {
+		change = json_array_get(timeline, i);
+		if (number_of(json_string_value(json_array_get(change, 1)) ?: "") == number)
+			break;
+	}
+	return ms_of(json_number_value(json_array_get(change, 0)));
+}
+
+/* [t, job, state, nodes]; false: it is none. */
+static bool read_change(
+	const struct replay *r, size_t i, const char **ret_name, struct job_state *ret_state)
+{
+	const json_t *change = json_array_get(json_get_array(r->json, "timeline"), i);
+	const char *name = json_string_value(json_array_get(change, 1));
+	const char *code = json_string_value(json_array_get(change, 2));
+	const char *where = json_string_value(json_array_get(change, 3));
+	uint64_t from_ms = ms_of(json_number_value(json_array_get(change, 0))), until_ms;
+
+	if (!name || !code || !where)
+		return false;
+	until_ms = until_next_change(r, i, number_of(name));
+	*ret_state = (struct job_state){.from_ms = from_ms,
+		.until_ms = until_ms > from_ms ? until_ms : from_ms,
+		.code = code,
+		.where = (char *)where,
+		.run_s = -1};
+	*ret_name = name;
+	return true;
+}
+
+static void record(struct replay *r, uint32_t number, struct job_state state)
+{
+	if (number >= r->jobs_count)
+		return; /* there is nothing of ours to be compared */
+	state.where = text_of("%s", state.where);
+	history_add_take(&r->jobs[number].recorded, state);
+}
+
+/* What has been recorded of each job, from the timeline and from the snapshots. */
+static void read_recorded(struct replay *r)
+{
+	struct job_state state;
+	const char *name;
+	json_t *row, *jobs, *job;
+	uint32_t k;
+	size_t i;
+
+	for (i = 0; i < json_array_size(json_get_array(r->json, "timeline")); i++) {
+		if (read_change(r, i, &name, &state))
+			record(r, number_of(name), state);
+	}
+	json_array_foreach (json_get_array(r->json, "expect"), i, row) {
+		uint64_t ms = ms_of(json_number_value(json_object_get(row, "t")));
+
+		jobs = json_get_object(row, "jobs");
+		json_object_foreach (jobs, name, job)
+			record(r, number_of(name), shown_at(ms, job));
+		for (k = 1; jobs && k < r->jobs_count; k++) {
+			if (is_absent(&r->jobs[k], jobs, k, ms))
+				record(r, k, gone_at(ms));
+		}
+	}
+	for (k = 0; k < r->jobs_count; k++)
+		history_sort(&r->jobs[k].recorded);
+}
+
+/* A change: until the next one the job has this state. What became of the last one nobody saw, so
+ * that it has to come here. */
+static void compare_change(struct replay *r, const char *name, const struct job_state *state)
+{
+	static const struct known_job none;
+	const struct known_job *known = find_known(r, name) ?: &none;
+	const struct job_state *ours = NULL;
+	bool is_last = state->until_ms == state->from_ms;
+
+	if (!is_last)
+		ours = history_find_difference(&known->ours, &known->recorded, state);
+	r->compared++;
+	r->row_t = (double)(ours ? ours->from_ms : state->from_ms) / MS_PER_S;
+	if (ours)
+		differ_in_state(r, name, state, ours);
+	else if (known->ours.n == 0 || (is_last && !history_comes(&known->ours, state)))
+		differ_in_state(r, name, state, history_at(&known->ours, state->from_ms));
 }
 
 static void compare_timeline(struct replay *r)
 {
-	json_t *change;
+	struct job_state state;
+	const char *name;
 	size_t i;
 
-	json_array_foreach (json_get_array(r->json, "timeline"), i, change) {
-		const char *name = json_string_value(json_array_get(change, 1));
-		const char *code = json_string_value(json_array_get(change, 2));
-		const char *where = json_string_value(json_array_get(change, 3));
-
-		r->row_t = json_number_value(json_array_get(change, 0));
-		if (name && code && where)
-			compare_sample(r, name, r->row_t, code, where, -1);
+	for (i = 0; i < json_array_size(json_get_array(r->json, "timeline")); i++) {
+		if (read_change(r, i, &name, &state) && is_compared(&state))
+			compare_change(r, name, &state);
 	}
 }
 
@@ -1555,6 +1651,7 @@ static int run_case(struct replay *r, struct err *err)
 	if (do_events_left(r, err) < 0)
 		return err->code;
 	run_until(r, last_time(r));
+	read_recorded(r);
 	compare_snapshots(r);
 	compare_timeline(r);
 	return 0;
@@ -1569,9 +1666,8 @@ static void replay_clear(struct replay *r)
 	size_t k;
 
 	for (i = 0; i < r->jobs_count; i++) {
-		for (k = 0; k < r->jobs[i].count; k++)
-			free(r->jobs[i].samples[k].where);
-		free(r->jobs[i].samples);
+		history_clear(&r->jobs[i].ours);
+		history_clear(&r->jobs[i].recorded);
 	}
 	free(r->jobs);
 	for (k = 0; k < r->sinfo_count; k++)

@@ -4,7 +4,7 @@
  * certain times, and what squeue, sinfo and scontrol showed then. Here the same commands are given
  * to an engine with a virtual clock, and what comes out is compared.
  *
- * States, reasons, nodes, CPUs and memory must be equal, times within REPLAY_TOLERANCE_MS: the
+ * States, reasons, nodes, CPUs and memory must be equal, times within HISTORY_TOLERANCE_MS: the
  * recorded ones are of a loaded machine. Not compared are a job that waits with "(None)", times of
  * day, and which nodes a job gets that others are cancelled for ("hi_got").
  *
@@ -19,8 +19,6 @@
 #include <stdio.h>
 
 #include "stepd/base/err.h"
-
-#define REPLAY_TOLERANCE_MS 3000
 
 struct log;
 
