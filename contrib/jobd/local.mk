@@ -309,9 +309,9 @@ EXTRA_DIST += tests/data/jobd/A1-guide-simple-constres-core.json \
 	tests/data/jobd/guide-simple.json tests/data/jobd/guide-three-modes.json
 
 if JOBD
-TESTS += tests/system/0940-jobd-simulate.sh
+TESTS += tests/system/0940-jobd-simulate.sh tests/system/0941-jobd-replay.sh
 endif
-EXTRA_DIST += tests/system/0940-jobd-simulate.sh
+EXTRA_DIST += tests/system/0940-jobd-simulate.sh tests/system/0941-jobd-replay.sh
 
 # tests/bench/jobpass: what a scheduling pass takes, and a simulated month.
 if JOBD
