@@ -12,12 +12,13 @@
  * jobd has one thread, and no function may wait. Records are the host's, and may be read in each
  * function that has them; what a plugin writes, and where:
  *
- *	node_record_t   node_rank                in _node_ranking()
+ *	node_record_t   node_rank                    _node_ranking()
  *	                what is in select_nodeinfo   _nodeinfo_set(), _nodeinfo_set_all()
- *	job_record_t    job_resrcs               _job_test() with RUN_NOW, _job_expand(),
- *_job_resized() start_time               _job_test() with WILL_RUN what is in select_jobinfo each
- *function that has the job step_record_t   what is in select_jobinfo    _step_pick_nodes(),
- *_step_finish() resv_desc_msg_t node_list                _resv_test()
+ *	job_record_t    job_resrcs                   _job_test(), _job_expand(), _job_resized()
+ *	                start_time                   _job_test() with WILL_RUN
+ *	                what is in select_jobinfo    each function that has the job
+ *	step_record_t   what is in select_jobinfo    _step_pick_nodes(), _step_finish()
+ *	resv_desc_msg_t node_list                    _resv_test()
  *
  * and nothing else. A record is valid until the host has told of its end (_job_fini, the next
  * _node_init). Functions return SLURM_SUCCESS, or SLURM_ERROR with errno set.
@@ -423,15 +424,15 @@ STEPD_EXPORT char *select_p_select_jobinfo_xstrdup(select_jobinfo_t *jobinfo, in
  *			       0 is now
  *
  * With the last two it may write job_resrcs, too: what the job would have. Backfill holds these
- *cores and this memory for it then, and others can have the rest of the nodes; without it, or
- *without its core_bitmap, the job's nodes are held as a whole.
+ * cores and this memory for it then, and others can have the rest of the nodes; without it, or
+ * without its core_bitmap, the job's nodes are held as a whole.
  *
  * preemptee_candidates: of job_record_t, first those that are preempted first; NULL: none may be.
  * *preemptee_job_list: which of them must be, a list that the plugin makes and the host destroys;
  * NULL where none must. If one of these has to end (slurm_job_preempt_mode()) the job does not
  * start: bitmap is where it could, and it is tested again when they have ended. exc_core_bitmap:
  * cores that are held by reservations, or for jobs that backfill has planned, in any mode; NULL:
- *none. SLURM_ERROR with EAGAIN or EBUSY: not now. */
+ * none. SLURM_ERROR with EAGAIN or EBUSY: not now. */
 STEPD_EXPORT int select_p_job_test(job_record_t *job_ptr, bitstr_t *bitmap, uint32_t min_nodes,
 	uint32_t max_nodes, uint32_t req_nodes, uint32_t mode, List preemptee_candidates,
 	List *preemptee_job_list, bitstr_t *exc_core_bitmap);
