@@ -346,7 +346,7 @@ bench-slice: all tests/bench/pause tests/bench/preempttime tests/bench/slicetime
 SYSTEM_JOBD_RUN_TESTS = tests/system/0931-jobd-run.sh tests/system/0937-jobd-killed.sh \
 	tests/system/0938-jobd-preempt.sh tests/system/0939-jobd-lab.sh \
 	tests/system/0942-jobd-components.sh tests/system/0943-jobd-guide.sh \
-	tests/system/0944-jobd-cray.sh tests/system/0946-jobd-hostile.sh
+	tests/system/0944-jobd-cray.sh tests/system/0946-jobd-hostile.sh tests/system/0948-jobd-placement.sh
 if JOBD
 TESTS += $(SYSTEM_JOBD_RUN_TESTS)
 check_DATA += tests/lib/preloaded.so tests/lib/jumping_clock.so

@@ -161,6 +161,21 @@ enum job_states {
 #define JOB_SHARED_NONE 0u /* --exclusive */
 #define JOB_SHARED_OK   1u /* --oversubscribe */
 
+/* --distribution, job_details_t's task_dist: how tasks are distributed over nodes, and or'ed with
+ * it over the sockets of a node. 0 in either part: not given. */
+#define SLURM_DIST_NODEMASK   0x000fu
+#define SLURM_DIST_CYCLIC     0x0001u
+#define SLURM_DIST_BLOCK      0x0002u
+#define SLURM_DIST_PLANE      0x0004u /* with plane_size */
+#define SLURM_DIST_SOCKMASK   0x00f0u
+#define SLURM_DIST_SOCKCYCLIC 0x0010u /* a task on each in turn */
+#define SLURM_DIST_SOCKBLOCK  0x0020u /* as few as possible */
+#define SLURM_DIST_SOCKCFULL  0x0030u /* a core of each in turn */
+
+/* job_record_t's bit_flags */
+#define USE_MIN_NODES 0x2000u /* --use-min-nodes: req_nodes of _job_test() is min_nodes */
+#define SPREAD_JOB    0x4000u /* --spread-job: req_nodes is as many as the job has tasks for */
+
 /* What was asked for. */
 typedef struct job_details {
 	uint32_t min_cpus, max_cpus;   /* of all nodes; max_cpus NO_VAL: no limit */
@@ -168,6 +183,10 @@ typedef struct job_details {
 	uint32_t num_tasks;            /* 0: not given */
 	uint16_t cpus_per_task;        /* 1 or more */
 	uint16_t ntasks_per_node;      /* at most; 0: not given */
+	uint16_t ntasks_per_socket;    /* likewise */
+	uint16_t ntasks_per_core;      /* likewise */
+	uint16_t plane_size;           /* tasks, with SLURM_DIST_PLANE; else 0 */
+	uint32_t task_dist;            /* SLURM_DIST_... */
 	uint16_t pn_min_cpus;          /* of a node, at least */
 	uint64_t pn_min_memory;        /* MB, or'ed with MEM_PER_CPU; 0: all of the node's with
 					* CR_Memory, else not counted */
@@ -215,6 +234,7 @@ typedef struct job_record {
 	uint32_t job_state;    /* enum job_states, and flags */
 	uint32_t priority;     /* 0: held */
 	uint32_t num_procs;    /* CPUs in the allocation, at least */
+	uint64_t bit_flags;    /* USE_MIN_NODES, SPREAD_JOB */
 	job_details_t *details;
 	uint32_t time_limit; /* minutes; INFINITE; NO_VAL: the partition's */
 	time_t submit_time;

@@ -191,4 +191,10 @@ void cluster_request(const struct cluster *c, job_record_t *job, struct select_r
 	ret_request->min_nodes = least > required ? least : required;
 	ret_request->max_nodes = d->max_nodes ? d->max_nodes : (uint32_t)node_record_count;
 	ret_request->req_nodes = d->max_nodes ? d->max_nodes : ret_request->min_nodes;
+	if (job->bit_flags & USE_MIN_NODES)
+		ret_request->req_nodes = ret_request->min_nodes;
+	else if (job->bit_flags & SPREAD_JOB)
+		ret_request->req_nodes = d->min_cpus / d->cpus_per_task;
+	if (ret_request->req_nodes > ret_request->max_nodes)
+		ret_request->req_nodes = ret_request->max_nodes;
 }

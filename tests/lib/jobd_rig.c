@@ -300,6 +300,11 @@ static void fill(const struct rig *rig, const struct rig_job *job, struct job_re
 	q->ntasks = given(job->tasks);
 	q->cpus_per_task = given(job->cpus_per_task);
 	q->ntasks_per_node = given(job->ntasks_per_node);
+	q->ntasks_per_socket = given(job->ntasks_per_socket);
+	q->ntasks_per_core = given(job->ntasks_per_core);
+	q->distribution = copy(job->distribution);
+	q->spread_job = job->spread_job;
+	q->use_min_nodes = job->use_min_nodes;
 	q->time_limit_min = given(job->minutes);
 	q->priority = given(job->priority);
 	if (job->memory_mb)

@@ -34,12 +34,15 @@ struct rig {
 /* A job, as far as it is not one of one node that runs until it is cancelled. */
 struct rig_job {
 	const char *name, *partition, *nodelist, *exclude, *features, *array, *reservation, *qos;
+	const char *distribution;
 	const char *script; /* NULL: it has none, and so no step */
-	uint32_t nodes, max_nodes, tasks, cpus_per_task, ntasks_per_node, minutes, priority, run_s;
+	uint32_t nodes, max_nodes, tasks, cpus_per_task, minutes, priority, run_s;
+	uint32_t ntasks_per_node, ntasks_per_socket, ntasks_per_core;
 	uint32_t term_s;          /* to its end after SIGTERM; NO_VAL: it ignores it */
 	int exit_status, begin_s; /* begin_s: from now on */
 	uint64_t memory_mb;
 	bool hold, exclusive, oversubscribe, contiguous, singleton, no_requeue;
+	bool spread_job, use_min_nodes;
 	enum job_dependency_kind kind;
 	uint32_t after; /* a job; 0: none */
 	bool of_task;   /* of this array only: */

@@ -311,6 +311,14 @@ static struct rig_job random_job(bool preempts)
 		job.cpus_per_task = 1 + below(3);
 	if (below(4) == 0)
 		job.memory_mb = below(2) ? MEM_PER_CPU | (100 + below(900)) : 100 + below(7900);
+	if (below(8) == 0)
+		job.ntasks_per_socket = 1 + below(3);
+	if (below(8) == 0)
+		job.ntasks_per_core = 1 + below(2);
+	if (below(8) == 0)
+		job.distribution = below(2) ? "plane=2" : "block:block";
+	job.spread_job = below(12) == 0;
+	job.use_min_nodes = below(12) == 0;
 	job.exclusive = below(10) == 0;
 	job.oversubscribe = below(4) == 0;
 	job.contiguous = below(12) == 0;

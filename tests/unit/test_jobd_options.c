@@ -163,6 +163,46 @@ static void test_salloc(void **state)
 	assert_int_equal(command.options.request.ntasks, 2);
 }
 
+/* What chooses nodes and cores, of the command line, a script and the environment. */
+static void test_placement(void **state)
+{
+	char *env[] = {(char *)"SBATCH_DISTRIBUTION=block:cyclic", (char *)"SBATCH_SPREAD_JOB=1",
+		(char *)"SBATCH_USE_MIN_NODES=no", NULL};
+	_cleanup_fixture_ struct fixture f =
+		sbatch("sbatch -n8 --ntasks-per-socket=2 --ntasks-per-core 1 -m Plane=2:Block "
+		       "--spread-job --use-min-nodes s.sh");
+	_cleanup_fixture_ struct fixture script =
+		parse(OPTIONS_SBATCH, "sbatch --ntasks-per-socket=3", env,
+			"#!/bin/sh\n#SBATCH -m cyclic --ntasks-per-socket=2\n"
+			"#SBATCH --ntasks-per-core=4\n");
+	_cleanup_fixture_ struct fixture parts =
+		sbatch("sbatch -m cyclic:block:block,NoPack -m block,Pack s.sh");
+	_cleanup_fixture_ struct fixture arbitrary = sbatch("sbatch -m cyclic -m Arbitrary s.sh");
+	const struct job_request *q = &f.options.request;
+
+	(void)state;
+	assert_int_equal(f.r, 0);
+	assert_int_equal(f.options.notes.n, 0);
+	assert_int_equal(q->ntasks_per_socket, 2);
+	assert_int_equal(q->ntasks_per_core, 1);
+	assert_string_equal(q->distribution, "plane=2:block");
+	assert_true(q->spread_job && q->use_min_nodes);
+	q = &script.options.request;
+	assert_int_equal(script.r, 0);
+	assert_int_equal(q->ntasks_per_socket, 3);
+	assert_int_equal(q->ntasks_per_core, 4);
+	assert_string_equal(q->distribution, "block:cyclic");
+	assert_true(q->spread_job && !q->use_min_nodes);
+	assert_int_equal(parts.r, 0);
+	assert_string_equal(parts.options.request.distribution, "block");
+	assert_int_equal(parts.options.notes.n, 2);
+	assert_non_null(strstr(parts.options.notes.v[0], "':block,NoPack'"));
+	assert_non_null(strstr(parts.options.notes.v[1], "',Pack'"));
+	assert_int_equal(arbitrary.r, 0);
+	assert_null(arbitrary.options.request.distribution);
+	assert_int_equal(arbitrary.options.notes.n, 1);
+}
+
 static void test_ignored(void **state)
 {
 	_cleanup_fixture_ struct fixture f =
@@ -189,6 +229,12 @@ static void test_errors(void **state)
 		{"sbatch -N 0", "--nodes"},
 		{"sbatch -N 1-", "1-"},
 		{"sbatch -n -1", "--ntasks"},
+		{"sbatch --ntasks-per-socket=0", "--ntasks-per-socket"},
+		{"sbatch --ntasks-per-core=x", "--ntasks-per-core"},
+		{"sbatch -m", "--distribution"},
+		{"sbatch -m ''", "--distribution"},
+		{"sbatch -m plane", "--distribution: 'plane'"},
+		{"sbatch -m block:x", "--distribution: 'block:x'"},
 		{"sbatch -n 99999999999", "--ntasks"},
 		{"sbatch --mem=x", "--mem"},
 		{"sbatch --mem=-1", "--mem"},
@@ -502,6 +548,7 @@ int main(void)
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_sources),
 		cmocka_unit_test(test_salloc),
+		cmocka_unit_test(test_placement),
 		cmocka_unit_test(test_ignored),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_script_errors),

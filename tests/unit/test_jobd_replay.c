@@ -18,7 +18,6 @@
 #define G1_R3                                                                                      \
 	"nodecnt=2 corecnt=2,3 gave Slurm's reservation 15 cores of 6 nodes, a plain bug; here "   \
 	"it has 2 and 3 cores of 2 nodes, and what follows of that"
-#define NOT_PLACED "jobd does not place by this option, and says so to who gives it"
 
 #define ENDS_LATE                                                                                  \
 	"the processes of a real job take a second or two to end, and its nodes to be free"
@@ -42,20 +41,8 @@ static const struct {
 		"the guide: a contiguous job gets nodes one after the other, and no others"},
 	{"E10-cores-constres-CR_Core", "-n4 -c5", 3,
 		"a task of five CPUs is not spread over two nodes: 20 CPUs, not 18"},
-	{"E10-cores-constres-CR_Core", "--ntasks-per-socket", 2, NOT_PLACED},
-	{"E10-cores-constres-CR_Core", "plane=2", 1, NOT_PLACED},
-	{"E10-cores-constres-CR_Core", "--spread-job", 2, NOT_PLACED},
-	{"E10-cores-constres-CR_Core", "--use-min-nodes", 2, NOT_PLACED},
 	{"E14-cores-constres-LLN", "-n4 -c5", 3, "as in E10"},
-	{"E14-cores-constres-LLN", "--ntasks-per-socket", 2, NOT_PLACED},
-	{"E14-cores-constres-LLN", "plane=2", 1, NOT_PLACED},
-	{"E14-cores-constres-LLN", "--spread-job", 2, NOT_PLACED},
-	{"E14-cores-constres-LLN", "--use-min-nodes", 2, NOT_PLACED},
 	{"E18-cores-constres-Socket", "-n4 -c5", 3, "as in E10"},
-	{"E18-cores-constres-Socket", "--ntasks-per-socket", 3, NOT_PLACED},
-	{"E18-cores-constres-Socket", "plane=2", 2, NOT_PLACED},
-	{"E18-cores-constres-Socket", "--spread-job", 3, NOT_PLACED},
-	{"E18-cores-constres-Socket", "--use-min-nodes", 3, NOT_PLACED},
 	{"G1-reservations", "reservation r3", 3, G1_R3},
 	{"G1-reservations", "row 12, request -n4", 2, G1_R3},
 	{"G1-reservations", "row 13, request -N2 -n8", 1, G1_R3},

@@ -28,6 +28,8 @@ static json_t *load(const char *text)
 static const char all_members[] =
 	"{'name':'a','partition':'p','qos':'q','reservation':'r','comment':'c','min_nodes':2,"
 	"'max_nodes':4,'ntasks':8,'cpus_per_task':2,'ntasks_per_node':3,'min_cpus_per_node':1,"
+	"'ntasks_per_socket':2,'ntasks_per_core':1,'distribution':'plane=2:block','spread_job':true,"
+	"'use_min_nodes':true,"
 	"'memory_per_cpu_mb':100,'time_limit_min':-1,'priority':0,'nodelist':'n[1-2]',"
 	"'exclude':'n3','features':'x&y','contiguous':true,'exclusive':true,'oversubscribe':true,"
 	"'hold':true,'requeue':false,'begin_time':1795453962,'dependencies':["
@@ -67,6 +69,44 @@ static void test_round_trip(void **state)
 	request_clear(&copy);
 	assert_null(request.name);
 	assert_int_equal(request.priority, NO_VAL);
+}
+
+static void test_distribution(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t dist;
+		uint16_t plane;
+	} good[] = {
+		{"block", SLURM_DIST_BLOCK, 0},
+		{"*", 0, 0},
+		{"cyclic", SLURM_DIST_CYCLIC, 0},
+		{"plane=1", SLURM_DIST_PLANE, 1},
+		{"plane=65535:*", SLURM_DIST_PLANE, UINT16_MAX},
+		{"*:block", SLURM_DIST_SOCKBLOCK, 0},
+		{"block:cyclic", SLURM_DIST_BLOCK | SLURM_DIST_SOCKCYCLIC, 0},
+		{"cyclic:fcyclic", SLURM_DIST_CYCLIC | SLURM_DIST_SOCKCFULL, 0},
+	};
+	static const char *const bad[] = {"", ":", "block:", ":block", "blocks", "bloc", "plane",
+		"plane=", "plane=0", "plane=65536", "plane=x", "plane=1x", "plane=-1",
+		"plane=11111111111111111111", "block:plane=2", "block:block:block", "arbitrary",
+		"fcyclic", "block,pack"};
+	struct err err = ERR_INIT;
+	uint32_t dist;
+	uint16_t plane;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(good); i++) {
+		assert_int_equal(request_parse_distribution(good[i].text, &dist, &plane, &err), 0);
+		assert_int_equal(dist, good[i].dist);
+		assert_int_equal(plane, good[i].plane);
+	}
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		if (request_parse_distribution(bad[i], &dist, &plane, &err) != -EINVAL)
+			fail_msg("'%s' is a distribution", bad[i]);
+		assert_non_null(strstr(err.text, bad[i]));
+	}
 }
 
 /* A copy of a copy is no second script in memory, and lives as long as anybody has it. */
@@ -254,6 +294,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_distribution),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_nothing_given),
 		cmocka_unit_test(test_any_bytes),

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "contrib/jobd/engine/request.h"
 #include "contrib/jobd/select/use.h"
 #include "stepd/base/hostlist.h"
 #include "tests/lib/jobd_cluster.h"
@@ -25,6 +26,7 @@
 
 #define NODES_MAX 6u
 #define JOBS_MAX  12u
+#define CORES_MAX 8u /* of a node */
 
 static unsigned seed, first_seed;
 
@@ -174,6 +176,70 @@ static bool can_join(const struct trial *t, const job_record_t *job, uint32_t no
 	return others < share_of(job);
 }
 
+/* Tasks that so many cores of this node may have: each with --ntasks-per-core at most, or as many
+ * as there are CPUs for. One that is larger than a core has cores of its own then. */
+static uint32_t tasks_of_cores(const job_details_t *d, const node_record_t *n, uint32_t cores)
+{
+	uint32_t each = n->threads / d->cpus_per_task, of_task;
+
+	if (!d->ntasks_per_core)
+		return cores * n->threads / d->cpus_per_task;
+	for (of_task = 1; of_task * n->threads < d->cpus_per_task;)
+		of_task++;
+	if (each == 0)
+		return cores / of_task;
+	return cores * (each < d->ntasks_per_core ? each : d->ntasks_per_core);
+}
+
+/* Of those cores, free[core], those tasks that its limits by socket and core allow. */
+static uint32_t count_tasks(const job_details_t *d, const node_record_t *n, const bool *free)
+{
+	uint32_t socket, core, all = 0, sum = 0, sockets_of_task = 0;
+
+	for (socket = 0; socket < n->tot_sockets; socket++) {
+		uint32_t cores = 0, tasks;
+
+		for (core = 0; core < n->cores; core++)
+			cores += free[socket * n->cores + core];
+		tasks = tasks_of_cores(d, n, cores);
+		all += cores;
+		sum += d->ntasks_per_socket && tasks > d->ntasks_per_socket ? d->ntasks_per_socket
+									    : tasks;
+	}
+	if (!d->ntasks_per_socket)
+		return tasks_of_cores(d, n, all);
+	if (tasks_of_cores(d, n, n->cores) > 0)
+		return sum;
+	/* a task larger than a socket: its sockets count for it alone */
+	do
+		sockets_of_task++;
+	while (tasks_of_cores(d, n, sockets_of_task * n->cores) == 0);
+	sum = n->tot_sockets * d->ntasks_per_socket / sockets_of_task;
+	all = tasks_of_cores(d, n, all);
+	return all < sum ? all : sum;
+}
+
+static uint32_t count_limited(
+	const struct trial *t, const job_record_t *job, uint32_t node, time_t when, bool empty)
+{
+	const node_record_t *n = &t->c.nodes[node];
+	bool free[CORES_MAX];
+	uint32_t core, socket;
+
+	for (core = 0; core < n->tot_cores; core++)
+		free[core] = empty ? !is_excepted(t, node, core)
+				   : core_is_free(t, job, node, core, when);
+	for (socket = 0; has_param(CR_SOCKET) && socket < n->tot_sockets; socket++) {
+		bool whole = true;
+
+		for (core = 0; core < n->cores; core++)
+			whole &= free[socket * n->cores + core];
+		for (core = 0; core < n->cores; core++)
+			free[socket * n->cores + core] &= whole;
+	}
+	return count_tasks(job->details, n, free);
+}
+
 /* CPUs of whole tasks that the node can give the job; 0: it can't be on it. */
 static uint32_t offer(
 	const struct trial *t, const job_record_t *job, uint32_t node, time_t when, bool empty)
@@ -181,7 +247,7 @@ static uint32_t offer(
 	const job_details_t *d = job->details;
 	const node_record_t *n = &t->c.nodes[node];
 	uint64_t memory = n->real_memory, per_cpu = 0, wanted = d->pn_min_memory;
-	uint32_t cpus = n->cpus, tasks;
+	uint32_t cpus = n->cpus, tasks, most;
 
 	if (!empty && has_param(CR_MEMORY))
 		memory -= memory_used(t, node, when, t->kind.parts);
@@ -209,7 +275,8 @@ static uint32_t offer(
 	tasks = cpus / d->cpus_per_task;
 	if (d->ntasks_per_node && tasks > d->ntasks_per_node)
 		tasks = d->ntasks_per_node;
-	return tasks * d->cpus_per_task;
+	most = count_limited(t, job, node, when, empty);
+	return (tasks < most ? tasks : most) * d->cpus_per_task;
 }
 
 /* Whether these nodes, bits of set, are a choice for the request. */
@@ -339,7 +406,8 @@ static void check_given(
 	const job_record_t *job = q->job;
 	const job_resources_t *r = job->job_resrcs;
 	const job_details_t *d = job->details;
-	uint32_t i, k = 0, cpus = 0, rows = 0, n = (uint32_t)bit_set_count(q->nodes);
+	uint32_t i, k = 0, cpus = 0, rows = 0, n = (uint32_t)bit_set_count(q->nodes), tasks = 0;
+	uint32_t core;
 
 	SHOULD(bit_super_set(q->nodes, given));
 	SHOULD(n >= q->min_nodes && n <= q->max_nodes);
@@ -362,7 +430,15 @@ static void check_given(
 				r->cpus[k]);
 		SHOULD(!(is_whole(job) && r->core_bitmap) || r->cpus[k] == node->cpus);
 		cpus += r->cpus[k++];
+		if (r->core_bitmap) {
+			bool its[CORES_MAX];
+
+			for (core = 0; core < node->tot_cores; core++)
+				its[core] = bit_test(r->core_bitmap, first + core);
+			tasks += count_tasks(d, node, its);
+		}
 	}
+	SHOULD(!r->core_bitmap || tasks >= d->min_cpus / d->cpus_per_task);
 	SHOULD(cpus >= d->min_cpus && cpus == r->ncpus);
 	SHOULD(!d->contiguous || rows == 1);
 }
@@ -436,6 +512,14 @@ static job_record_t *random_job(struct trial *t)
 	d->min_cpus = tasks * d->cpus_per_task;
 	if (below(6) == 0 && t->kind.parts)
 		d->ntasks_per_node = (uint16_t)between(1, 4);
+	if (below(6) == 0 && t->kind.parts)
+		d->ntasks_per_socket = (uint16_t)between(1, 3);
+	if (below(6) == 0 && t->kind.parts)
+		d->ntasks_per_core = (uint16_t)between(1, 2);
+	if (below(3) == 0)
+		d->task_dist = below(4) << 4 | (below(4) ? 0 : SLURM_DIST_PLANE);
+	if (below(6) == 0)
+		job->bit_flags = below(2) ? SPREAD_JOB : USE_MIN_NODES;
 	if (below(6) == 0)
 		d->pn_min_cpus = (uint16_t)between(1, 6);
 	d->pn_min_memory = random_memory();
@@ -466,10 +550,12 @@ static void describe(const struct trial *t, const struct select_request *q)
 		(void)bit_fmt(required, sizeof(required), d->req_node_bitmap);
 	at += (size_t)snprintf(scene + at, sizeof(scene) - at,
 		"request: nodes %u-%u (%u) of %s, required %s, cpus %u, -c%u, per node %u tasks %u "
-		"cpus, memory %llx, contiguous %u, share %u, whole %u\n",
+		"cpus, per socket %u, per core %u, dist %x, flags %llx, memory %llx, contiguous %u, share %u, whole %u\n",
 		q->min_nodes, q->max_nodes, q->req_nodes, bit_fmt(nodes, sizeof(nodes), q->nodes),
 		required, d->min_cpus, d->cpus_per_task, d->ntasks_per_node, d->pn_min_cpus,
-		(unsigned long long)d->pn_min_memory, d->contiguous, d->share_res, d->whole_node);
+		d->ntasks_per_socket, d->ntasks_per_core, d->task_dist,
+		(unsigned long long)q->job->bit_flags, (unsigned long long)d->pn_min_memory,
+		d->contiguous, d->share_res, d->whole_node);
 	for (k = 0; k < t->jobs_count && at < sizeof(scene); k++) {
 		const job_resources_t *r = t->jobs[k]->job_resrcs;
 		char cores[128] = "all";
@@ -564,16 +650,29 @@ static void check_ever(struct trial *t, struct select_request *q, const bitstr_t
 	bit_copybits(q->nodes, given);
 }
 
+/* Those given nodes that have something for the job now. */
+static uint32_t count_offers(
+	const struct trial *t, const struct select_request *q, const bitstr_t *given)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < t->c.conf->nodes_count; i++)
+		n += bit_test(given, i) && offer(t, q->job, i, 0, false) > 0;
+	return n;
+}
+
 /* Starts it, if it can. */
 static bool check_request(struct trial *t, struct select_request *q)
 {
 	bitstr_t *given = bit_copy(q->nodes);
 	struct err err = ERR_INIT;
+	uint32_t offers;
 	bool now;
 	int r;
 
 	describe(t, q);
 	now = can_run(t, q, given, 0, false);
+	offers = count_offers(t, q, given);
 	check_ever(t, q, given);
 	check_times(t, q, given);
 	r = select_test(t->c.select, q, SELECT_MODE_RUN_NOW, &err);
@@ -582,6 +681,11 @@ static bool check_request(struct trial *t, struct select_request *q)
 	SHOULD(t->jobs_count > 0 || now == can_run(t, q, given, 0, true));
 	if (r == 0)
 		check_given(t, q, given);
+	/* as many nodes as possible, where one is not tried beside others first */
+	if (r == 0 && q->job->bit_flags & SPREAD_JOB && share_of(q->job) == 1 &&
+		!q->job->details->contiguous)
+		SHOULD((uint32_t)bit_set_count(q->nodes) ==
+			(offers < q->req_nodes ? offers : q->req_nodes));
 	if (r == 0 && t->exc_cores && t->kind.parts)
 		SHOULD(!bit_overlap_any(q->job->job_resrcs->core_bitmap, t->exc_cores));
 	bit_free(given);
@@ -844,6 +948,16 @@ static bool take_option(struct cluster *c, job_record_t *job, const char *word, 
 		d->pn_min_memory = MEM_PER_CPU | (uint64_t)atoi(word + 14);
 	else if (strncmp(word, "--ntasks-per-node=", 18) == 0)
 		d->ntasks_per_node = (uint16_t)atoi(word + 18);
+	else if (strncmp(word, "--ntasks-per-socket=", 20) == 0)
+		d->ntasks_per_socket = (uint16_t)atoi(word + 20);
+	else if (strncmp(word, "--ntasks-per-core=", 18) == 0)
+		d->ntasks_per_core = (uint16_t)atoi(word + 18);
+	else if (strcmp(word, "-m") == 0)
+		return request_parse_distribution(value, &d->task_dist, &d->plane_size, NULL) == 0;
+	else if (strcmp(word, "--spread-job") == 0)
+		job->bit_flags |= SPREAD_JOB;
+	else if (strcmp(word, "--use-min-nodes") == 0)
+		job->bit_flags |= USE_MIN_NODES;
 	else if (strcmp(word, "-p") != 0)
 		return false;
 	for (i = 0; strcmp(word, "-p") == 0 && i < c->conf->parts_count; i++) {
@@ -862,7 +976,8 @@ static job_record_t *parse_request(struct cluster *c, const char *text)
 	char *rest = copy, *word;
 
 	while ((word = strsep(&rest, " "))) {
-		bool pair = strcmp(word, "-w") == 0 || strcmp(word, "-p") == 0;
+		bool pair = strcmp(word, "-w") == 0 || strcmp(word, "-p") == 0 ||
+			strcmp(word, "-m") == 0;
 
 		if (!take_option(c, job, word, pair ? strsep(&rest, " ") : NULL)) {
 			cluster_free_job(job);
@@ -1079,15 +1194,152 @@ static void test_recorded(void **state)
 	(void)state;
 	replay_case("E1-line-linear", 106, 0);
 	replay_case("E2-line-constres-cpu", 102, 4);
-	replay_case("E10-cores-constres-CR_Core", 52, 1);
-	replay_case("E14-cores-constres-LLN", 50, 1);
-	replay_case("E18-cores-constres-Socket", 48, 1);
+	replay_case("E10-cores-constres-CR_Core", 57, 1);
+	replay_case("E14-cores-constres-LLN", 55, 1);
+	replay_case("E18-cores-constres-Socket", 53, 1);
+}
+
+/* ---- --distribution and the like ----------------------------------------------------------------
+ */
+
+/* On four nodes of this kind, alone or beside a job. */
+struct placed {
+	const char *beside; /* NULL: alone */
+	const char *request, *wanted;
+};
+
+static void check_placed(
+	const char *param, const char *hardware, const struct placed *rows, size_t n)
+{
+	struct replay r = {.file = param};
+	char conf[512], got[512];
+	size_t i;
+
+	(void)snprintf(conf, sizeof(conf),
+		"SelectType=select/cons_tres\nSelectTypeParameters=%s\nNodeName=n[1-4] %s\n"
+		"PartitionName=p Nodes=ALL\n",
+		param, hardware);
+	cluster_make(&r.c, conf, NULL, NULL);
+	for (i = 0; i < n; i++) {
+		job_record_t *job;
+
+		if (rows[i].beside)
+			keep_job(&r, rows[i].beside);
+		job = parse_request(&r.c, rows[i].request);
+		assert_non_null(job);
+		got[0] = '\0';
+		try_job(&r, job, false, got, sizeof(got));
+		if (strcmp(got, rows[i].wanted) != 0)
+			fail_msg("%s: %s: got %s, not %s", param, rows[i].request, got,
+				rows[i].wanted);
+		clear_jobs(&r);
+	}
+	cluster_clear(&r.c);
+}
+
+#define CHECK_PLACED(param, hardware, ...)                                                         \
+	check_placed(param, hardware, (const struct placed[]){__VA_ARGS__},                        \
+		ARRAY_SIZE(((const struct placed[]){__VA_ARGS__})))
+
+#define TWO_SOCKETS "Sockets=2 CoresPerSocket=4"
+#define TWO_THREADS "Sockets=2 CoresPerSocket=4 ThreadsPerCore=2"
+
+static void test_distribution(void **state)
+{
+	(void)state;
+	CHECK_PLACED("CR_Core", TWO_SOCKETS, {NULL, "-n3", "n1:0-1,4 "},
+		{NULL, "-n3 -m block", "n1:0-1,4 "}, {NULL, "-n3 -m cyclic", "n1:0-1,4 "},
+		{NULL, "-n3 -m block:block", "n1:0-2 "}, {NULL, "-n3 -m plane=2", "n1:0-2 "},
+		{NULL, "-n3 -m plane=2:cyclic", "n1:0-1,4 "}, {NULL, "-n5 -m *:block", "n1:0-4 "},
+		{NULL, "-n2 -c2", "n1:0-1,4-5 "}, {NULL, "-n2 -c2 -m *:block", "n1:0-3 "},
+		{NULL, "-n1 -c2", "n1:0-1 "}, {NULL, "-n1 -c2 -m *:fcyclic", "n1:0,4 "},
+		/* as few sockets as possible: the one with the least that suffices, else the most
+		 */
+		{"-n3 -m *:block", "-w n1 -n2 -m *:block", "n1:4-5 "},
+		{"-n3 -m *:block", "-w n1 -n1 -m *:block", "n1:3 "},
+		{"-n3 -m *:block", "-w n1 -n5 -m *:block", "n1:3-7 "},
+		{"-n3 -m *:block", "-w n1 -n2 -m *:cyclic", "n1:3-4 "});
+	CHECK_PLACED("CR_Core,CR_CORE_DEFAULT_DIST_BLOCK", TWO_SOCKETS, {NULL, "-n3", "n1:0-2 "},
+		{NULL, "-n3 -m *:cyclic", "n1:0-1,4 "}, {NULL, "-n3 -m cyclic", "n1:0-2 "},
+		{"-n3", "-w n1 -n2", "n1:4-5 "});
+	CHECK_PLACED("CR_CPU", TWO_SOCKETS, {NULL, "-n3", "n1:0-2 "},
+		{NULL, "-n3 -m *:cyclic", "n1:0-1,4 "}, {"-n3", "-w n1 -n2", "n1:3-4 "},
+		{"-n3", "-w n1 -n2 -m *:block", "n1:4-5 "});
+	CHECK_PLACED("CR_Socket", TWO_SOCKETS, {NULL, "-n4", "n1:0-7 "},
+		{NULL, "-n4 -m *:block", "n1:0-3 "}, {NULL, "-n5 -m *:block", "n1:0-7 "});
+}
+
+static void test_tasks_per_socket(void **state)
+{
+	(void)state;
+	CHECK_PLACED("CR_Core", TWO_SOCKETS, {NULL, "-n4 --ntasks-per-socket=2", "n1:0-1,4-5 "},
+		{NULL, "-n4 --ntasks-per-socket=1", "n1:0,4 n2:0,4 "},
+		{NULL, "-n3 --ntasks-per-socket=2 -m *:block", "n1:0-1,4 "},
+		{NULL, "-n2 --ntasks-per-socket=1 -c3", "n1:0-2,4-6 "},
+		/* no task is on two sockets, unless it is larger than one */
+		{"-n2", "-w n1 -N1 -n1 -c4 --ntasks-per-socket=1", "pending"},
+		{"-n2", "-w n1 -N1 -n2 -c3 --ntasks-per-socket=1", "n1:1-3,5-7 "},
+		{NULL, "-n2 -c5 --ntasks-per-socket=1", "n1:0-2,4-5 n2:0-2,4-5 "},
+		{NULL, "-n4 --ntasks-per-socket=1 --exclusive", "n1:0-7 n2:0-7 "},
+		{NULL, "-N1 -n4 --ntasks-per-socket=1", "rejected"});
+	CHECK_PLACED("CR_CPU", TWO_SOCKETS, {NULL, "-n3 --ntasks-per-socket=2", "n1:0-1,4 "});
+	CHECK_PLACED("CR_Core", TWO_THREADS, {NULL, "-n2", "n1:0 "},
+		{NULL, "-n2 --ntasks-per-socket=1", "n1:0,4 "},
+		{NULL, "-n4 --ntasks-per-socket=2", "n1:0,4 "});
+}
+
+static void test_tasks_per_core(void **state)
+{
+	(void)state;
+	CHECK_PLACED("CR_Core", TWO_THREADS, {NULL, "-n4", "n1:0,4 "},
+		{NULL, "-n4 --ntasks-per-core=2", "n1:0,4 "},
+		{NULL, "-n4 --ntasks-per-core=1", "n1:0-1,4-5 "},
+		{NULL, "-n3 --ntasks-per-core=1 -m *:block", "n1:0-2 "},
+		{NULL, "-n9 --ntasks-per-core=1", "n1:0-7 n2:0 "},
+		/* a task of three CPUs begins on a core of its own */
+		{NULL, "-N1 -n2 -c3 -m *:block", "n1:0-2 "},
+		{NULL, "-N1 -n2 -c3 -m *:block --ntasks-per-core=1", "n1:0-3 "},
+		{NULL, "-n6 --ntasks-per-core=1 --ntasks-per-socket=2", "n1:0-1,4-5 n2:0,4 "});
+	CHECK_PLACED("CR_Core", TWO_SOCKETS, {NULL, "-n4 --ntasks-per-core=1", "n1:0-1,4-5 "});
+}
+
+static void test_spread(void **state)
+{
+	(void)state;
+	CHECK_PLACED("CR_Core", TWO_SOCKETS, {NULL, "-n1 --spread-job", "n1:0 "},
+		{NULL, "-n2 --spread-job", "n1:0 n2:0 "},
+		{NULL, "-n7 --spread-job", "n1:0,4 n2:0,4 n3:0,4 n4:0 "},
+		{NULL, "-N2 -n6 --spread-job", "n1:0-1,4 n2:0-1,4 "},
+		{NULL, "-N1-3 -n9 --spread-job", "n1:0-1,4 n2:0-1,4 n3:0-1,4 "},
+		{NULL, "-n2 -c4 --spread-job", "n1:0-3 n2:0-3 "},
+		{NULL, "-n33 --spread-job", "rejected"},
+		/* evenly, as far as there are CPUs */
+		{"-n7 -w n2", "-n10 --spread-job", "n1:0-1,4 n2:7 n3:0-1,4 n4:0-1,4 "},
+		{"--exclusive -w n2", "-n4 --spread-job", "n1:0,4 n3:0 n4:0 "},
+		{"--exclusive -w n2", "-n4 --spread-job --contiguous", "n3:0,4 n4:0,4 "},
+		{NULL, "-n2 --spread-job --exclusive", "n1:0-7 n2:0-7 "});
+	CHECK_PLACED("CR_Core,CR_LLN", TWO_SOCKETS,
+		{"-n4 -w n1", "-n3 --spread-job", "n2:0 n3:0 n4:0 "});
+}
+
+static void test_fewest_nodes(void **state)
+{
+	(void)state;
+	CHECK_PLACED("CR_Core", TWO_SOCKETS, {NULL, "-N1-4 -n4", "n1:0 n2:0 n3:0 n4:0 "},
+		{NULL, "-N1-4 -n4 --use-min-nodes", "n1:0-1,4-5 "},
+		{NULL, "-N2-4 -n4 --use-min-nodes", "n1:0-1,4 n2:0 "},
+		{NULL, "-N1-4 -n12 --use-min-nodes", "n1:0-7 n2:0-1,4-5 "});
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recorded),
+		cmocka_unit_test(test_distribution),
+		cmocka_unit_test(test_tasks_per_socket),
+		cmocka_unit_test(test_tasks_per_core),
+		cmocka_unit_test(test_spread),
+		cmocka_unit_test(test_fewest_nodes),
 		cmocka_unit_test(test_random),
 	};
 

@@ -157,6 +157,56 @@ static void test_counts(void **state)
 	}
 }
 
+/* How the job's tasks are distributed over its nodes, as srun learns it. */
+static void test_distribution(void **state)
+{
+	static const struct {
+		uint16_t cpus[3];
+		uint32_t ntasks, per_socket;
+		uint32_t dist;
+		uint16_t plane;
+		const char *text, *variable, *planesize, *tasks_per_node;
+	} rows[] = {
+		{{4, 4, 8}, 5, NO_VAL, 0, 0, NULL, NULL, NULL, "3,1(x2)"},
+		{{4, 4, 8}, 5, NO_VAL, SLURM_DIST_BLOCK, 0, "block", "block", NULL, "3,1(x2)"},
+		{{4, 4, 8}, 5, NO_VAL, SLURM_DIST_CYCLIC, 0, "cyclic", "cyclic", NULL, "2(x2),1"},
+		{{1, 4, 8}, 7, NO_VAL, SLURM_DIST_CYCLIC | SLURM_DIST_SOCKBLOCK, 0, "cyclic:block",
+			"cyclic:block", NULL, "1,3(x2)"},
+		{{8, 8, 8}, 9, NO_VAL, SLURM_DIST_PLANE, 2, "plane=2", "plane", "2", "4,3,2"},
+		{{8, 8, 8}, 2, NO_VAL, SLURM_DIST_PLANE, 4, "plane=4", "plane", "4", "2,1(x2)"},
+		{{8, 8, 8}, NO_VAL, NO_VAL, SLURM_DIST_CYCLIC, 0, "cyclic", "cyclic", NULL,
+			"8(x3)"},
+		{{8, 8, 8}, 8, 2, 0, 0, NULL, NULL, NULL, "4,3,1"},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		json_auto_t *doc = NULL;
+		const json_t *env;
+		struct rig g;
+		uint32_t n;
+
+		rig_init(&g, 3, 8, 1);
+		memcpy(g.cpus, rows[i].cpus, sizeof(rows[i].cpus));
+		for (n = 0; n < 3; n++)
+			g.nodes[n].tot_sockets = 2;
+		g.job.request.ntasks = rows[i].ntasks;
+		g.job.request.ntasks_per_socket = rows[i].per_socket;
+		g.job.request.distribution = (char *)rows[i].text;
+		g.job.details.task_dist = rows[i].dist;
+		g.job.details.plane_size = rows[i].plane;
+		doc = make(&g, 0);
+		env = json_get_object(doc, "env");
+		assert_member(env, "SLURM_TASKS_PER_NODE", rows[i].tasks_per_node);
+		assert_member(env, "SLURM_DISTRIBUTION", rows[i].variable);
+		assert_member(env, "SLURM_DIST_PLANESIZE", rows[i].planesize);
+		assert_member(
+			env, "SLURM_NTASKS_PER_SOCKET", rows[i].per_socket == NO_VAL ? NULL : "2");
+		rig_clear(&g);
+	}
+}
+
 /* ---- files -------------------------------------------------------------------------------------
  */
 
@@ -448,6 +498,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_distribution),
 		cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_shared_machine),
 		cmocka_unit_test(test_other_machines),

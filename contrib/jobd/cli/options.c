@@ -151,6 +151,51 @@ static int take_priority(const struct cli_option *o, const char *arg, void *into
 	return 0;
 }
 
+/* Where the part of a distribution begins that chooses nothing here: which thread of a core a task
+ * has, and "Pack" or "NoPack". */
+static size_t served_size(const char *text)
+{
+	size_t size = strcspn(text, ":,");
+
+	if (text[size] == ':')
+		size += 1 + strcspn(text + size + 1, ":,");
+	return size;
+}
+
+static int note_unserved(
+	struct build *build, const struct cli_option *o, const char *part, const char *why)
+{
+	return strv_addf(&build->options.notes, "--%s: '%.100s': %s, ignoring", o->name, part, why);
+}
+
+static int take_distribution(
+	const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	struct build *build = into;
+	const size_t size = served_size(arg);
+	const bool arbitrary = strncasecmp(arg, "arbitrary", 9) == 0;
+	_cleanup_free_ char *text = arbitrary ? NULL : strndup(arg, size);
+	uint32_t dist;
+	uint16_t plane;
+	size_t i;
+	int r = arbitrary || text ? 0 : -ENOMEM;
+
+	if (arbitrary)
+		r = note_unserved(build, o, arg, "jobd has no host files");
+	else if (r == 0 && arg[size])
+		r = note_unserved(build, o, arg + size,
+			"jobd packs tasks, and gives cores with all their threads");
+	if (r < 0)
+		return err_set(err, -ENOMEM, "read the options");
+	for (i = 0; text && i < size; i++)
+		text[i] = (char)tolower((unsigned char)text[i]);
+	if (text && request_parse_distribution(text, &dist, &plane, err) < 0)
+		return -EINVAL;
+	free(build->options.request.distribution);
+	build->options.request.distribution = take_ptr(text);
+	return 0;
+}
+
 static int take_ignored(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	struct build *build = into;
@@ -197,6 +242,16 @@ static const struct row rows[] = {
 	 .doc = "CPUs of each task (1)"}},
 	{BOTH, {.name = "ntasks-per-node", .arg = "N", .take = take_count, .offset = JOB(ntasks_per_node),
 	 .doc = "tasks on a node, at most"}},
+	{BOTH, {.name = "ntasks-per-socket", .arg = "N", .take = take_count, .offset = JOB(ntasks_per_socket),
+	 .doc = "tasks on a socket, at most"}},
+	{BOTH, {.name = "ntasks-per-core", .arg = "N", .take = take_count, .offset = JOB(ntasks_per_core),
+	 .doc = "tasks on a core, at most"}},
+	{BOTH, {.name = "distribution", .letter = 'm', .arg = "NODES[:SOCKETS]", .take = take_distribution, .offset = JOB(distribution),
+	 .doc = "tasks over nodes: block, cyclic, plane=N; over sockets: block, cyclic, fcyclic"}},
+	{BOTH, {.name = "spread-job", .take = cli_take_flag, .offset = JOB(spread_job),
+	 .doc = "as many nodes as possible, and evenly many tasks on them"}},
+	{BOTH, {.name = "use-min-nodes", .take = cli_take_flag, .offset = JOB(use_min_nodes),
+	 .doc = "of a range of nodes the least, rather than the most"}},
 	{BOTH, {.name = "mincpus", .arg = "N", .take = take_count, .offset = JOB(min_cpus_per_node),
 	 .doc = "CPUs on each node, at least"}},
 	{BOTH, {.name = "mem", .arg = "SIZE", .take = take_memory,
@@ -288,7 +343,6 @@ static const struct row rows[] = {
 	{BOTH, {.name = "cpu-freq", .arg = "P", .take = take_ignored, .doc = "jobd sets no frequency"}},
 	{BOTH, {.name = "deadline", .arg = "TIME", .take = take_ignored, .doc = "jobs have no deadline"}},
 	{BOTH, {.name = "delay-boot", .arg = "TIME", .take = take_ignored, .doc = "jobd boots no node"}},
-	{BOTH, {.name = "distribution", .letter = 'm', .arg = "D", .take = take_ignored, .doc = NOT_PLACED}},
 	{BOTH, {.name = "extra-node-info", .letter = 'B', .arg = "S[:C[:T]]", .take = take_ignored, .doc = NOT_PLACED}},
 	{BOTH, {.name = "get-user-env", .arg = "TIME", .arg_optional = true, .take = take_ignored,
 	 .doc = "the environment is this command's"}},
@@ -306,8 +360,6 @@ static const struct row rows[] = {
 	 .doc = "a job's priority is its partition's and its age"}},
 	{BOTH, {.name = "no-kill", .letter = 'k', .arg = "off", .arg_optional = true, .take = take_ignored,
 	 .doc = "a job ends when one of its nodes fails"}},
-	{BOTH, {.name = "ntasks-per-core", .arg = "N", .take = take_ignored, .doc = NOT_PLACED}},
-	{BOTH, {.name = "ntasks-per-socket", .arg = "N", .take = take_ignored, .doc = NOT_PLACED}},
 	{BOTH, {.name = "overcommit", .letter = 'O', .take = take_ignored, .doc = NOT_PLACED}},
 	{BOTH, {.name = "power", .arg = "F", .take = take_ignored, .doc = NOT_DONE}},
 	{BOTH, {.name = "prefer", .arg = "FEATURES", .take = take_ignored, .doc = "see --constraint"}},
@@ -317,13 +369,11 @@ static const struct row rows[] = {
 	{BOTH, {.name = "reboot", .take = take_ignored, .doc = "jobd boots no node"}},
 	{BOTH, {.name = "signal", .arg = "S", .take = take_ignored, .doc = "a job gets TERM before its end"}},
 	{BOTH, {.name = "sockets-per-node", .arg = "N", .take = take_ignored, .doc = NOT_PLACED}},
-	{BOTH, {.name = "spread-job", .take = take_ignored, .doc = NOT_PLACED}},
 	{BOTH, {.name = "switches", .arg = "N[@TIME]", .take = take_ignored, .doc = "jobd knows no topology"}},
 	{BOTH, {.name = "thread-spec", .arg = "N", .take = take_ignored, .doc = NOT_PLACED}},
 	{BOTH, {.name = "threads-per-core", .arg = "N", .take = take_ignored, .doc = NOT_PLACED}},
 	{BOTH, {.name = "time-min", .arg = "TIME", .take = take_ignored, .doc = "a time limit is not shortened"}},
 	{BOTH, {.name = "tmp", .arg = "SIZE", .take = take_ignored, .doc = "jobd counts no disks"}},
-	{BOTH, {.name = "use-min-nodes", .take = take_ignored, .doc = NOT_PLACED}},
 	{BOTH, {.name = "verbose", .letter = 'v', .take = take_ignored, .doc = "there is nothing more to print"}},
 	{BOTH, {.name = "wait-all-nodes", .arg = "0|1", .take = take_ignored, .doc = "a job starts on all its nodes at once"}},
 	{BOTH, {.name = "wckey", .arg = "KEY", .take = take_ignored, .doc = NOT_ACCOUNTED}},
@@ -517,6 +567,7 @@ static const struct {
 } variables[] = {
 	{"ARRAY_INX", "array", false},
 	{"CONSTRAINT", "constraint", false},
+	{"DISTRIBUTION", "distribution", false},
 	{"EXCLUSIVE", "exclusive", true},
 	{"EXPORT", "export", false},
 	{"JOB_NAME", "job-name", false},
@@ -530,7 +581,9 @@ static const struct {
 	{"QOS", "qos", false},
 	{"REQUEUE", "requeue", true},
 	{"RESERVATION", "reservation", false},
+	{"SPREAD_JOB", "spread-job", true},
 	{"TIMELIMIT", "time", false},
+	{"USE_MIN_NODES", "use-min-nodes", true},
 	{"WAIT", "wait", true},
 };
 

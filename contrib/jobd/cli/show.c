@@ -30,7 +30,8 @@
 	"   ReqNodeList=%n ExcNodeList=%x Features=%f\n"                                           \
 	"   NodeList=%N SchedNodeList=%Y BatchHost=%B\n"                                           \
 	"   NumNodes=%D NumCPUs=%C NumTasks=%{NumTasks} CPUs/Task=%{cpus-per-task} "               \
-	"NtasksPerN=%{NTPerNode}\n"                                                                \
+	"NtasksPerN:S:C=%{NTPerNode}:%{NTPerSocket}:%{NTPerCore}\n"                                \
+	"   Distribution=%{Distribution} SpreadJob=%{SpreadJob} UseMinNodes=%{UseMinNodes}\n"      \
 	"   MinCPUsNode=%c MinMemory=%m OverSubscribe=%h Contiguous=%O\n"                          \
 	"   Command=%o\n"                                                                          \
 	"   WorkDir=%Z\n"                                                                          \

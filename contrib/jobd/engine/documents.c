@@ -161,6 +161,13 @@ static void put_needs(json_t *json, const struct job *job)
 	put_int(json, "cpus_per_task", d->cpus_per_task);
 	if (d->ntasks_per_node)
 		put_int(json, "ntasks_per_node", d->ntasks_per_node);
+	if (d->ntasks_per_socket)
+		put_int(json, "ntasks_per_socket", d->ntasks_per_socket);
+	if (d->ntasks_per_core)
+		put_int(json, "ntasks_per_core", d->ntasks_per_core);
+	put_text(json, "distribution", job->request.distribution);
+	put_bool(json, "spread_job", job->record.bit_flags & SPREAD_JOB);
+	put_bool(json, "use_min_nodes", job->record.bit_flags & USE_MIN_NODES);
 	put_int(json, "min_nodes", d->min_nodes);
 	if (d->max_nodes)
 		put_int(json, "max_nodes", d->max_nodes);

@@ -298,10 +298,13 @@ enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
  *	leaving_nodes                 text: that it has given up, and that its processes leave
  *	scheduled_nodes               text: of backfill
  *	node_count, cpus, tasks       what it has; of one that waits, what it needs at least
- *	cpus_per_task, ntasks_per_node, min_nodes, max_nodes, minimum_cpus_per_node
+ *	cpus_per_task, ntasks_per_node, ntasks_per_socket, ntasks_per_core
+ *	distribution                  text "cyclic:block": request_parse_distribution()
+ *	min_nodes, max_nodes, minimum_cpus_per_node
  *	memory_per_node_mb, memory_per_cpu_mb     one of them; 0 for all of a node
  *	required_nodes, excluded_nodes            texts
  *	contiguous, requeue, exclusive, batch     bool; batch: it has a script
+ *	spread_job, use_min_nodes     bool
  *	oversubscribe                 text: "NO" (--exclusive), "YES" (-s), "OK"
  *	dependency                    text "afterok:1,singleton": what it still waits for
  *	exit_code                     as wait(2) has it, once it has ended

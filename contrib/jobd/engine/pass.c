@@ -43,6 +43,18 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+/* How many nodes it is to have if they are free. */
+static uint32_t wanted_nodes(const job_record_t *job, const struct select_request *q)
+{
+	const job_details_t *d = job->details;
+
+	if (job->bit_flags & USE_MIN_NODES)
+		return q->min_nodes;
+	if (job->bit_flags & SPREAD_JOB)
+		return least(q->max_nodes, d->min_cpus / d->cpus_per_task);
+	return d->max_nodes ? q->max_nodes : q->min_nodes;
+}
+
 struct select_request job_make_request(
 	const struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores)
 {
@@ -55,8 +67,7 @@ struct select_request job_make_request(
 	q.min_nodes = most(most(d->min_nodes, job_least_nodes(&job->record)), required);
 	q.max_nodes = d->max_nodes ? least(d->max_nodes, part_max) : part_max;
 	q.max_nodes = most(q.max_nodes, q.min_nodes);
-	q.req_nodes = d->max_nodes ? q.max_nodes : q.min_nodes;
-	q.req_nodes = least(q.req_nodes, (uint32_t)node_record_count);
+	q.req_nodes = least(wanted_nodes(&job->record, &q), (uint32_t)node_record_count);
 	q.req_nodes = most(q.req_nodes, q.min_nodes);
 	return q;
 }

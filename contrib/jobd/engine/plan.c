@@ -538,6 +538,8 @@ static bool is_like(const struct job *a, const struct job *b)
 	return a->record.part_ptr == b->record.part_ptr &&
 		a->details.cpus_per_task == b->details.cpus_per_task &&
 		a->details.ntasks_per_node == b->details.ntasks_per_node &&
+		a->details.ntasks_per_socket == b->details.ntasks_per_socket &&
+		a->details.ntasks_per_core == b->details.ntasks_per_core &&
 		a->details.pn_min_cpus == b->details.pn_min_cpus &&
 		a->details.pn_min_memory == b->details.pn_min_memory &&
 		a->details.share_res == b->details.share_res &&

@@ -7,6 +7,7 @@
 
 #include "stepd/base/base64.h"
 #include "stepd/base/json.h"
+#include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
 
 #define DELAY_MAX_MIN  (365 * 24 * 60)
@@ -52,12 +53,17 @@ static const struct row rows[] = {
 	ROW(ntasks, ROW_NUMBER, 1),
 	ROW(cpus_per_task, ROW_NUMBER, 1),
 	ROW(ntasks_per_node, ROW_NUMBER, 1),
+	ROW(ntasks_per_socket, ROW_NUMBER, 1),
+	ROW(ntasks_per_core, ROW_NUMBER, 1),
 	ROW(min_cpus_per_node, ROW_NUMBER, 1),
 	ROW(time_limit_min, ROW_MINUTES, 1),
 	ROW(priority, ROW_NUMBER, 0),
 	TEXT(nodelist, 1u << 20),
 	TEXT(exclude, 1u << 20),
 	TEXT(features, 8192),
+	TEXT(distribution, 64),
+	ROW(spread_job, ROW_BOOL, 0),
+	ROW(use_min_nodes, ROW_BOOL, 0),
 	ROW(contiguous, ROW_BOOL, 0),
 	ROW(exclusive, ROW_BOOL, 0),
 	ROW(oversubscribe, ROW_BOOL, 0),
@@ -96,6 +102,8 @@ void request_init(struct job_request *request)
 		.ntasks = NO_VAL,
 		.cpus_per_task = NO_VAL,
 		.ntasks_per_node = NO_VAL,
+		.ntasks_per_socket = NO_VAL,
+		.ntasks_per_core = NO_VAL,
 		.min_cpus_per_node = NO_VAL,
 		.memory_mb = NO_VAL64,
 		.time_limit_min = NO_VAL,
@@ -721,4 +729,77 @@ int request_copy(const struct job_request *request, struct job_request *ret_copy
 	if (r < 0)
 		request_clear(ret_copy);
 	return r;
+}
+
+/* ---- --distribution ----------------------------------------------------------------------------
+ */
+
+struct dist_word {
+	const char *word;
+	uint32_t dist;
+};
+
+/* -EINVAL: the first size bytes are none of these. */
+static int parse_dist_word(
+	const struct dist_word *words, size_t n, const char *text, size_t size, uint32_t *dist)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (strlen(words[i].word) == size && strncmp(words[i].word, text, size) == 0) {
+			*dist |= words[i].dist;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static int parse_plane(const char *text, size_t size, uint32_t *dist, uint16_t *ret_plane)
+{
+	char number[16];
+	uint32_t plane;
+
+	if (size <= 6 || size - 6 >= sizeof(number) || strncmp(text, "plane=", 6) != 0)
+		return -EINVAL;
+	memcpy(number, text + 6, size - 6);
+	number[size - 6] = '\0';
+	if (parse_u32(number, 1, UINT16_MAX, &plane) < 0)
+		return -EINVAL;
+	*dist |= SLURM_DIST_PLANE;
+	*ret_plane = (uint16_t)plane;
+	return 0;
+}
+
+int request_parse_distribution(
+	const char *text, uint32_t *ret_dist, uint16_t *ret_plane, struct err *err)
+{
+	static const struct dist_word over_nodes[] = {
+		{"*", 0},
+		{"block", SLURM_DIST_BLOCK},
+		{"cyclic", SLURM_DIST_CYCLIC},
+	};
+	static const struct dist_word over_sockets[] = {
+		{"*", 0},
+		{"block", SLURM_DIST_SOCKBLOCK},
+		{"cyclic", SLURM_DIST_SOCKCYCLIC},
+		{"fcyclic", SLURM_DIST_SOCKCFULL},
+	};
+	const size_t size = strcspn(text, ":");
+	uint32_t dist = 0;
+	uint16_t plane = 0;
+	int r = parse_dist_word(over_nodes, ARRAY_SIZE(over_nodes), text, size, &dist);
+
+	if (r < 0)
+		r = parse_plane(text, size, &dist, &plane);
+	if (r == 0 && text[size])
+		r = parse_dist_word(over_sockets, ARRAY_SIZE(over_sockets), text + size + 1,
+			strlen(text + size + 1), &dist);
+	if (r < 0)
+		return err_set_text(err, r,
+			"'%.100s' is not block, cyclic or plane=N, with :block, :cyclic or "
+			":fcyclic behind it or without",
+			text);
+	*ret_dist = dist;
+	*ret_plane = plane;
+	return 0;
 }

@@ -39,11 +39,14 @@ struct job_dependency {
 struct job_request {
 	char *name, *partition, *qos, *reservation, *comment;
 	char *network; /* for the select plugin */
-	uint32_t min_nodes, max_nodes, ntasks, cpus_per_task, ntasks_per_node, min_cpus_per_node;
+	uint32_t min_nodes, max_nodes, ntasks, cpus_per_task, min_cpus_per_node;
+	uint32_t ntasks_per_node, ntasks_per_socket, ntasks_per_core;
 	uint64_t memory_mb;      /* or'ed with MEM_PER_CPU */
 	uint32_t time_limit_min; /* INFINITE */
 	uint32_t priority;       /* of root: set by hand */
 	char *nodelist, *exclude, *features;
+	char *distribution; /* as request_parse_distribution() has it */
+	bool spread_job, use_min_nodes;
 	bool contiguous, exclusive, oversubscribe, hold;
 	int requeue;       /* 1, 0; -1: not given */
 	time_t begin_time; /* 0: now */
@@ -94,6 +97,12 @@ json_t *request_to_json(const struct job_request *request);
  * *request is made by this; after an error there is nothing to clear. */
 int request_from_json(
 	const json_t *json, struct job_request *request, struct err *err) _must_check_;
+
+/* --distribution: "block", "cyclic" or "plane=N" for nodes, and behind a colon "block", "cyclic" or
+ * "fcyclic" for sockets; "*" for what is not given. *ret_dist is SLURM_DIST_..., *ret_plane N or 0.
+ * -EINVAL: it is none of these. */
+int request_parse_distribution(
+	const char *text, uint32_t *ret_dist, uint16_t *ret_plane, struct err *err) _must_check_;
 
 /* All texts but the script, which may have any bytes, are to be UTF-8: a step's document has them
  * as such. -EINVAL names the member. */

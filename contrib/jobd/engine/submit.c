@@ -117,13 +117,19 @@ static int set_counts(job_details_t *d, const struct job_request *q, struct err 
 	uint64_t tasks;
 
 	if (given_or(q->ntasks_per_node, 0) > UINT16_MAX ||
+		given_or(q->ntasks_per_socket, 0) > UINT16_MAX ||
+		given_or(q->ntasks_per_core, 0) > UINT16_MAX ||
 		given_or(q->min_cpus_per_node, 0) > UINT16_MAX)
 		return err_set_text(err, -EINVAL,
-			"--ntasks-per-node and --mincpus must be %u at most", UINT16_MAX);
+			"--ntasks-per-node, --ntasks-per-socket, --ntasks-per-core and --mincpus "
+			"must be %u at most",
+			UINT16_MAX);
 	d->min_nodes = given_or(q->min_nodes, 1);
 	d->max_nodes = given_or(q->max_nodes, given_or(q->min_nodes, 0));
 	d->num_tasks = given_or(q->ntasks, 0);
 	d->ntasks_per_node = (uint16_t)given_or(q->ntasks_per_node, 0);
+	d->ntasks_per_socket = (uint16_t)given_or(q->ntasks_per_socket, 0);
+	d->ntasks_per_core = (uint16_t)given_or(q->ntasks_per_core, 0);
 	d->pn_min_cpus = (uint16_t)given_or(q->min_cpus_per_node, 0);
 	tasks = d->num_tasks ? d->num_tasks : d->min_nodes;
 	if (!d->num_tasks && d->ntasks_per_node)
@@ -157,6 +163,9 @@ static int fill_details(const struct engine *e, const part_record_t *part, job_d
 	d->features = q->features;
 	if (r == 0 && q->features)
 		r = features_check(q->features, err);
+	if (r == 0 && q->distribution &&
+		request_parse_distribution(q->distribution, &d->task_dist, &d->plane_size, err) < 0)
+		r = err_prefix(err, "--distribution");
 	if (r == 0)
 		r = set_memory(e, part, d, q, err);
 	return r < 0 ? r : set_nodes(d, q, err);
@@ -284,6 +293,8 @@ static int take_request(struct engine *e, struct job *job, part_record_t *part, 
 	job->record.qos_ptr = engine_find_qos(e, q->qos);
 	job->record.details = &job->details;
 	job->record.num_procs = details.min_cpus;
+	job->record.bit_flags =
+		(q->use_min_nodes ? USE_MIN_NODES : 0) | (q->spread_job ? SPREAD_JOB : 0);
 	job->record.time_limit = choose_time_limit(part, q->time_limit_min);
 	job->begin_time = q->begin_time;
 	job->may_requeue = q->requeue < 0 ? e->conf->job_requeue : q->requeue;

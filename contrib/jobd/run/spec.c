@@ -168,23 +168,72 @@ static uint32_t given_or(uint32_t n, uint32_t other)
 	return n == NO_VAL || n == 0 ? other : n;
 }
 
-/* As many tasks on each node as it has CPUs for, in blocks, and one at least. */
-static void distribute_tasks(const struct job *job, uint32_t *counts)
+/* Tasks that each node may have: by its CPUs, unless a number is given. */
+static void find_capacities(const struct job *job, uint32_t *capacities)
 {
 	const job_resources_t *res = job->record.job_resrcs;
 	const struct job_request *q = &job->request;
-	uint32_t left = given_or(q->ntasks, UINT32_MAX), i, most, others;
+	uint32_t by_sockets, i = 0;
+	bitoff_t node = 0;
 
-	for (i = 0; i < res->nhosts; i++) {
-		most = res->cpus[i] / given_or(q->cpus_per_task, 1);
-		most = q->ntasks_per_node != NO_VAL && q->ntasks_per_node ? q->ntasks_per_node
-									  : most;
-		others = res->nhosts - 1 - i;
+	for (; (node = bit_ffs_from_bit(res->node_bitmap, node)) >= 0; node++, i++) {
+		by_sockets = given_or(q->ntasks_per_socket, UINT16_MAX) *
+			node_record_table_ptr[node].tot_sockets;
+		capacities[i] =
+			given_or(q->ntasks_per_node, res->cpus[i] / given_or(q->cpus_per_task, 1));
+		if (given_or(q->ntasks_per_socket, 0) && capacities[i] > by_sockets)
+			capacities[i] = by_sockets;
+	}
+}
+
+/* In blocks: as many on each node as it may have, and one at least. */
+static void fill_nodes(uint32_t tasks, uint32_t n, const uint32_t *capacities, uint32_t *counts)
+{
+	uint32_t left = tasks, i, others;
+
+	for (i = 0; i < n; i++) {
+		others = n - 1 - i;
 		counts[i] = left > others ? left - others : 1;
-		counts[i] = counts[i] < most ? counts[i] : most;
+		counts[i] = counts[i] < capacities[i] ? counts[i] : capacities[i];
 		counts[i] = counts[i] ? counts[i] : 1;
 		left -= left > counts[i] ? counts[i] : left;
 	}
+}
+
+/* So many on each node in turn, up to what it may have, and one at least. */
+static void deal_to_nodes(
+	uint32_t tasks, uint32_t plane, uint32_t n, const uint32_t *capacities, uint32_t *counts)
+{
+	uint32_t left = tasks, before, i, some;
+
+	do {
+		before = left;
+		for (i = 0; i < n; i++) {
+			some = capacities[i] - counts[i];
+			some = some < plane ? some : plane;
+			some = some < left ? some : left;
+			counts[i] += some;
+			left -= some;
+		}
+	} while (left > 0 && left < before);
+	for (i = 0; i < n; i++)
+		counts[i] = counts[i] ? counts[i] : 1;
+}
+
+/* counts: 0 */
+static void distribute_tasks(const struct job *job, const uint32_t *capacities, uint32_t *counts)
+{
+	const job_details_t *d = &job->details;
+	const uint32_t n = job->record.job_resrcs->nhosts,
+		       kind = d->task_dist & SLURM_DIST_NODEMASK;
+	const uint32_t tasks = given_or(job->request.ntasks, UINT32_MAX);
+
+	if (tasks != UINT32_MAX && kind == SLURM_DIST_PLANE)
+		deal_to_nodes(tasks, d->plane_size, n, capacities, counts);
+	else if (tasks != UINT32_MAX && kind == SLURM_DIST_CYCLIC)
+		deal_to_nodes(tasks, 1, n, capacities, counts);
+	else
+		fill_nodes(tasks, n, capacities, counts);
 }
 
 /* What steprun starts without options: one task on each node where the user has named no number.
@@ -201,20 +250,47 @@ static int set_counts(json_t *env, const struct job *job)
 {
 	const job_resources_t *res = job->record.job_resrcs;
 	_cleanup_free_ uint32_t *counts = calloc(res->nhosts, sizeof(*counts));
+	_cleanup_free_ uint32_t *numbers = calloc(res->nhosts, sizeof(*numbers));
 	_cleanup_free_ char *cpus = NULL, *tasks = NULL;
 	uint32_t i;
 
-	for (i = 0; counts && i < res->nhosts; i++)
-		counts[i] = res->cpus[i];
-	cpus = counts ? counts_text(counts, res->nhosts) : NULL;
+	if (!counts || !numbers)
+		return -ENOMEM;
+	for (i = 0; i < res->nhosts; i++)
+		numbers[i] = res->cpus[i];
+	cpus = counts_text(numbers, res->nhosts);
 	if (!cpus)
 		return -ENOMEM;
-	distribute_tasks(job, counts);
+	find_capacities(job, numbers);
+	distribute_tasks(job, numbers, counts);
 	tasks = counts_text(counts, res->nhosts);
 	if (!tasks)
 		return -ENOMEM;
 	return set_text(env, "SLURM_JOB_CPUS_PER_NODE", cpus) |
 		set_text(env, "SLURM_TASKS_PER_NODE", tasks);
+}
+
+/* As srun reads it: "plane" and its size are two variables. */
+static int set_distribution(json_t *env, const struct job *job)
+{
+	static const char *const over_nodes[] = {
+		[SLURM_DIST_CYCLIC] = "cyclic",
+		[SLURM_DIST_BLOCK] = "block",
+		[SLURM_DIST_PLANE] = "plane",
+	};
+	const job_details_t *d = &job->details;
+	const char *text = job->request.distribution, *sockets = text ? strchr(text, ':') : NULL;
+	const char *name = over_nodes[d->task_dist & SLURM_DIST_NODEMASK];
+	_cleanup_free_ char *value = NULL;
+	int r = 0;
+
+	if (!text)
+		return 0;
+	if (asprintf(&value, "%s%s", name ? name : "*", sockets ? sockets : "") < 0)
+		return -ENOMEM;
+	if (d->plane_size)
+		r = set_number(env, "SLURM_DIST_PLANESIZE", d->plane_size);
+	return r | set_text(env, "SLURM_DISTRIBUTION", value);
 }
 
 static int set_memory(json_t *env, uint64_t memory_mb)
@@ -265,6 +341,9 @@ static int set_component(json_t *env, const struct job *job)
 	ret |= set_number(env, "SLURM_NPROCS", count_tasks(job));
 	ret |= set_given(env, "SLURM_CPUS_PER_TASK", q->cpus_per_task);
 	ret |= set_given(env, "SLURM_NTASKS_PER_NODE", q->ntasks_per_node);
+	ret |= set_given(env, "SLURM_NTASKS_PER_SOCKET", q->ntasks_per_socket);
+	ret |= set_given(env, "SLURM_NTASKS_PER_CORE", q->ntasks_per_core);
+	ret |= set_distribution(env, job);
 	ret |= set_text(env, "SLURM_JOB_PARTITION", r->partition);
 	ret |= set_text(env, "SLURM_JOB_QOS", r->qos);
 	ret |= set_text(env, "SLURM_JOB_RESERVATION", q->reservation);

@@ -7,9 +7,9 @@
  *	         largest first; in a set one node that suffices by itself with the least left, else
  *	         from the lowest on. With CR_LLN those with the most idle CPUs.
  *	CPUs     each node is filled, with one task left for each node to come; where whole
- *	         sockets are given, with a socket's
- *	cores    one task after the other on each socket in turn; with CR_CPU or
- *	         CR_CORE_DEFAULT_DIST_BLOCK from the lowest on
+ *	         sockets are given, with a socket's. With --spread-job a task of each in turn
+ *	cores    one task after the other on each socket in turn, or on as few sockets as possible
+ *	         (enum core_order); with CR_CPU from the lowest on
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -57,6 +57,8 @@ struct attempt {
 	bool in_gang;                   /* it shares cores for having preempted */
 	bool least;                     /* and with none but those that are suspendable */
 	bool whole;                     /* it shares its nodes with nobody */
+	bool limited;                   /* tasks on a socket or core are */
+	bool spreads;                   /* --spread-job */
 	bool plans;                     /* it does not start now */
 };
 
@@ -233,8 +235,89 @@ static uint32_t threads_for_tasks(const node_record_t *node)
 	return has_param(CR_ONE_TASK_PER_CORE) ? 1u : node->threads;
 }
 
-/* CPUs for the job among those of so many cores: whole tasks, as far as the memory goes. */
-static uint32_t count_cpus(const struct attempt *a, const node_record_t *node, uint32_t cores)
+static uint32_t divide_up(uint32_t n, uint32_t by)
+{
+	return (n + by - 1) / by;
+}
+
+/* With --ntasks-per-core: tasks that one core may have. 0: a task is larger than a core. */
+static uint32_t tasks_of_core(const job_details_t *d, uint32_t threads)
+{
+	uint32_t fit = threads / d->cpus_per_task;
+
+	return fit < d->ntasks_per_core ? fit : d->ntasks_per_core;
+}
+
+/* Tasks that so many cores have CPUs for. With --ntasks-per-core none begins in the middle of a
+ * core that it does not end on. */
+static uint32_t tasks_on(const job_details_t *d, const node_record_t *node, uint32_t cores)
+{
+	uint32_t threads = threads_for_tasks(node), each;
+
+	if (!d->ntasks_per_core)
+		return cores * threads / d->cpus_per_task;
+	each = tasks_of_core(d, threads);
+	return each ? cores * each : cores / divide_up(d->cpus_per_task, threads);
+}
+
+static uint32_t cores_for(const job_details_t *d, const node_record_t *node, uint32_t tasks)
+{
+	uint32_t threads = threads_for_tasks(node), each;
+
+	if (!d->ntasks_per_core)
+		return divide_up(tasks * d->cpus_per_task, threads);
+	each = tasks_of_core(d, threads);
+	return each ? divide_up(tasks, each) : tasks * divide_up(d->cpus_per_task, threads);
+}
+
+static uint32_t count_free(const node_record_t *node, const uint16_t *free_core, uint32_t socket)
+{
+	uint32_t core, n = 0;
+
+	for (core = 0; core < node->cores; core++)
+		n += free_core[socket * node->cores + core];
+	return n;
+}
+
+/* Each task has its place on one socket: with --ntasks-per-socket, but for tasks larger than one.
+ */
+static bool has_socket_tasks(const job_details_t *d, const node_record_t *node)
+{
+	return d->ntasks_per_socket && cores_for(d, node, 1) <= node->cores;
+}
+
+static uint32_t tasks_on_socket(const job_details_t *d, const node_record_t *node,
+	const uint16_t *free_core, uint32_t socket)
+{
+	uint32_t tasks = tasks_on(d, node, count_free(node, free_core, socket));
+
+	return tasks < d->ntasks_per_socket ? tasks : d->ntasks_per_socket;
+}
+
+/* Tasks of a job that is limited on these cores. */
+static uint32_t count_limited(const job_details_t *d, const node_record_t *node,
+	const uint16_t *free_core, uint32_t cores)
+{
+	uint32_t tasks = 0, socket, most;
+
+	if (has_socket_tasks(d, node)) {
+		for (socket = 0; socket < node->tot_sockets; socket++)
+			tasks += tasks_on_socket(d, node, free_core, socket);
+		return tasks;
+	}
+	tasks = tasks_on(d, node, cores);
+	if (!d->ntasks_per_socket)
+		return tasks;
+	/* each is on several sockets */
+	most = (uint32_t)node->tot_sockets * d->ntasks_per_socket /
+		divide_up(cores_for(d, node, 1), node->cores);
+	return tasks < most ? tasks : most;
+}
+
+/* CPUs for the job among those of its free cores, which are so many: whole tasks, as far as the
+ * memory goes. */
+static uint32_t count_cpus(const struct attempt *a, const node_record_t *node,
+	const uint16_t *free_core, uint32_t cores)
 {
 	const job_details_t *d = a->job->details;
 	uint32_t cpus = cores * threads_for_tasks(node), tasks;
@@ -255,6 +338,11 @@ static uint32_t count_cpus(const struct attempt *a, const node_record_t *node, u
 	tasks = cpus / d->cpus_per_task;
 	if (d->ntasks_per_node && tasks > d->ntasks_per_node)
 		tasks = d->ntasks_per_node;
+	if (a->limited) {
+		uint32_t most = count_limited(d, node, free_core, cores);
+
+		tasks = tasks < most ? tasks : most;
+	}
 	return tasks * d->cpus_per_task;
 }
 
@@ -263,7 +351,7 @@ static uint32_t offer_of(struct attempt *a, bitoff_t i, uint16_t *space)
 	const node_record_t *node = &node_record_table_ptr[i];
 	uint32_t cores = find_free_cores(a, node, space);
 
-	return cores ? count_cpus(a, node, cores) : 0;
+	return cores ? count_cpus(a, node, space, cores) : 0;
 }
 
 /* Takes out of nodes those that are seen at once to have nothing. */
@@ -375,6 +463,8 @@ static void take_offer(struct choice *c, uint32_t i)
 	most = (most + task - 1) / task * task; /* whole tasks */
 	if (most < task)
 		most = task;
+	if (c->a->spreads) /* lay_out_tasks() takes of each in turn */
+		most = offer->cpus;
 	offer->taken = (uint16_t)((int64_t)offer->cpus < most ? offer->cpus : most);
 	c->cpus_missing -= offer->taken;
 }
@@ -603,6 +693,17 @@ static void take_largest(struct choice *c)
 	}
 }
 
+/* Of two sets that suffice. */
+static bool is_preferred(const struct choice *c, const struct set *s, const struct set *best)
+{
+	uint32_t count = s->count < c->a->req_nodes ? s->count : c->a->req_nodes;
+	uint32_t best_count = best->count < c->a->req_nodes ? best->count : c->a->req_nodes;
+
+	if (c->a->spreads && count != best_count)
+		return count > best_count;
+	return s->cpus < best->cpus;
+}
+
 /* One set has all of them. */
 static void take_contiguous(struct choice *c)
 {
@@ -612,7 +713,7 @@ static void take_contiguous(struct choice *c)
 
 	for (; next_set(c, from, &s); from = s.last + 1) {
 		if (suffices(c, &s) && (c->count == 0 || s.required) &&
-			(!found || s.cpus < best.cpus)) {
+			(!found || is_preferred(c, &s, &best))) {
 			best = s;
 			found = true;
 		}
@@ -843,15 +944,6 @@ static void take_core(
 	bit_set(cores, (bitoff_t)node->core_offset + core);
 }
 
-static uint32_t count_free(const node_record_t *node, const uint16_t *free_core, uint32_t socket)
-{
-	uint32_t core, n = 0;
-
-	for (core = 0; core < node->cores; core++)
-		n += free_core[socket * node->cores + core];
-	return n;
-}
-
 /* So many cores for one task: of one socket if that has them, else one of each in turn. */
 static void take_for_task(const node_record_t *node, uint16_t *free_core, uint32_t wanted,
 	uint32_t *socket, bitstr_t *cores)
@@ -894,6 +986,148 @@ static void take_from_lowest(
 	}
 }
 
+/* In which order the cores of a node are taken. */
+enum core_order {
+	CORES_LOWEST,
+	CORES_BLOCK,  /* on as few sockets as possible */
+	CORES_CYCLIC, /* a task on each socket in turn */
+	CORES_CFULL,  /* a core of each socket in turn */
+};
+
+static enum core_order get_core_order(const job_details_t *d)
+{
+	switch (d->task_dist & SLURM_DIST_SOCKMASK) {
+	case SLURM_DIST_SOCKBLOCK:
+		return CORES_BLOCK;
+	case SLURM_DIST_SOCKCYCLIC:
+		return CORES_CYCLIC;
+	case SLURM_DIST_SOCKCFULL:
+		return CORES_CFULL;
+	default:
+		break;
+	}
+	if (has_param(CR_CPU))
+		return CORES_LOWEST;
+	if ((d->task_dist & SLURM_DIST_NODEMASK) == SLURM_DIST_PLANE ||
+		has_param(CR_CORE_DEFAULT_DIST_BLOCK))
+		return CORES_BLOCK;
+	return CORES_CYCLIC;
+}
+
+/* So many tasks, or cores, on the sockets of a node. */
+struct sockets {
+	uint16_t *capacities; /* that each can have */
+	uint16_t *counts;     /* that each has */
+};
+
+static void sockets_init(struct sockets *s, const node_record_t *node)
+{
+	s->capacities = xmalloc(node->tot_sockets * sizeof(*s->capacities));
+	s->counts = xmalloc(node->tot_sockets * sizeof(*s->counts));
+}
+
+static void sockets_clear(struct sockets *s)
+{
+	xfree(s->capacities);
+	xfree(s->counts);
+}
+
+/* Where as few as possible are to be used: that with the least capacity that suffices, else that
+ * with the most. */
+static uint32_t choose_socket(const struct sockets *s, const node_record_t *node, uint32_t wanted)
+{
+	const uint16_t *has = s->capacities;
+	uint32_t best = 0, i;
+
+	for (i = 1; i < node->tot_sockets; i++) {
+		bool enough = has[i] >= wanted, best_enough = has[best] >= wanted;
+
+		if (enough && (!best_enough || has[i] < has[best]))
+			best = i;
+		if (!enough && !best_enough && has[i] > has[best])
+			best = i;
+	}
+	return best;
+}
+
+/* One socket after the other gets as many as it can have. */
+static void fill_sockets(
+	struct sockets *s, const node_record_t *node, enum core_order order, uint32_t wanted)
+{
+	uint32_t i, socket, n;
+
+	for (i = 0; i < node->tot_sockets && wanted > 0; i++) {
+		socket = order == CORES_BLOCK ? choose_socket(s, node, wanted) : i;
+		n = wanted < s->capacities[socket] ? wanted : s->capacities[socket];
+		s->counts[socket] = (uint16_t)n;
+		s->capacities[socket] = 0;
+		wanted -= n;
+	}
+}
+
+/* Each socket in turn gets one. */
+static void deal_to_sockets(struct sockets *s, const node_record_t *node, uint32_t wanted)
+{
+	uint32_t before, socket;
+
+	do {
+		before = wanted;
+		for (socket = 0; socket < node->tot_sockets && wanted > 0; socket++) {
+			if (s->counts[socket] == s->capacities[socket])
+				continue;
+			s->counts[socket]++;
+			wanted--;
+		}
+	} while (wanted > 0 && wanted < before);
+}
+
+/* So many cores of this socket. */
+static void take_in_socket(const node_record_t *node, uint16_t *free_core, uint32_t socket,
+	uint32_t wanted, bitstr_t *cores)
+{
+	uint32_t core;
+
+	while (wanted-- > 0 && (core = next_core(node, free_core, socket)) != UINT32_MAX)
+		take_core(node, free_core, core, cores);
+}
+
+/* On as few sockets as possible. */
+static void take_blocks(
+	const node_record_t *node, uint16_t *free_core, uint32_t wanted, bitstr_t *cores)
+{
+	struct sockets s;
+	uint32_t socket;
+
+	sockets_init(&s, node);
+	for (socket = 0; socket < node->tot_sockets; socket++)
+		s.capacities[socket] = (uint16_t)count_free(node, free_core, socket);
+	fill_sockets(&s, node, CORES_BLOCK, wanted);
+	for (socket = 0; socket < node->tot_sockets; socket++)
+		take_in_socket(node, free_core, socket, s.counts[socket], cores);
+	sockets_clear(&s);
+}
+
+/* Each task on one socket, and on none more than may be. */
+static void take_by_socket(const job_details_t *d, const node_record_t *node, uint32_t tasks,
+	uint16_t *free_core, bitstr_t *cores)
+{
+	enum core_order order = get_core_order(d);
+	struct sockets s;
+	uint32_t socket;
+
+	sockets_init(&s, node);
+	for (socket = 0; socket < node->tot_sockets; socket++)
+		s.capacities[socket] = (uint16_t)tasks_on_socket(d, node, free_core, socket);
+	if (order == CORES_LOWEST || order == CORES_BLOCK)
+		fill_sockets(&s, node, order, tasks);
+	else
+		deal_to_sockets(&s, node, tasks);
+	for (socket = 0; socket < node->tot_sockets; socket++)
+		take_in_socket(
+			node, free_core, socket, cores_for(d, node, s.counts[socket]), cores);
+	sockets_clear(&s);
+}
+
 /* Whole sockets of those that have a core taken. */
 static void complete_sockets(const node_record_t *node, bitstr_t *cores)
 {
@@ -924,24 +1158,44 @@ static void take_busy_first(
 	take_from_lowest(node, free_core, wanted, cores);
 }
 
+static void take_in_order(const job_details_t *d, const node_record_t *node, uint32_t wanted,
+	uint16_t *free_core, bitstr_t *cores)
+{
+	enum core_order order = get_core_order(d);
+	uint32_t at_once =
+		order == CORES_CYCLIC ? divide_up(d->cpus_per_task, threads_for_tasks(node)) : 1;
+	uint32_t socket = 0, n;
+
+	switch (order) {
+	case CORES_LOWEST:
+		take_from_lowest(node, free_core, wanted, cores);
+		break;
+	case CORES_BLOCK:
+		take_blocks(node, free_core, wanted, cores);
+		break;
+	case CORES_CYCLIC:
+	case CORES_CFULL:
+		for (; wanted > 0; wanted -= n) {
+			n = at_once < wanted ? at_once : wanted;
+			take_for_task(node, free_core, n, &socket, cores);
+		}
+		break;
+	}
+}
+
 static void take_cores(struct attempt *a, const node_record_t *node, uint32_t cpus,
 	uint16_t *free_core, bitstr_t *cores)
 {
 	const job_details_t *d = a->job->details;
-	uint32_t threads = threads_for_tasks(node);
-	uint32_t wanted = (cpus + threads - 1) / threads, task = d->cpus_per_task, socket = 0;
+	uint32_t tasks = cpus / d->cpus_per_task, wanted = cores_for(d, node, tasks);
 
 	(void)find_free_cores(a, node, free_core);
-	task = (task + threads - 1) / threads;
-	if (a->plans && !has_param(CR_SOCKET)) {
+	if (has_socket_tasks(d, node))
+		take_by_socket(d, node, tasks, free_core, cores);
+	else if (a->plans && !has_param(CR_SOCKET))
 		take_busy_first(node, free_core, wanted, cores);
-	} else if (has_param(CR_CPU | CR_CORE_DEFAULT_DIST_BLOCK)) {
-		take_from_lowest(node, free_core, wanted, cores);
-	} else {
-		for (; wanted > 0; wanted -= task < wanted ? task : wanted)
-			take_for_task(
-				node, free_core, task < wanted ? task : wanted, &socket, cores);
-	}
+	else
+		take_in_order(d, node, wanted, free_core, cores);
 	if (has_param(CR_SOCKET))
 		complete_sockets(node, cores);
 }
@@ -1297,6 +1551,8 @@ int select_p_job_test(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, u
 		.req_nodes = req_nodes,
 		.most = use_max_share(job),
 		.whole = job->details->whole_node || job->part_ptr->max_share == 0,
+		.limited = job->details->ntasks_per_socket || job->details->ntasks_per_core,
+		.spreads = job->bit_flags & SPREAD_JOB,
 		.plans = mode != SELECT_MODE_RUN_NOW};
 	struct offer *offers = NULL;
 	bool found;
