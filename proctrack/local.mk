@@ -29,7 +29,6 @@ noinst_LTLIBRARIES += libcgroups.la
 stepdplugin_LTLIBRARIES += proctrack/cgroup/proctrack_cgroup.la
 endif
 libcgroups_la_SOURCES = \
-	proctrack/cgroup/cgroupfs.c proctrack/cgroup/cgroupfs.h \
 	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
 	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h \
@@ -38,8 +37,7 @@ libcgroups_la_SOURCES = \
 	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
 	proctrack/cgroup/root.c proctrack/cgroup/root.h \
-	proctrack/cgroup/step.c proctrack/cgroup/step.h \
-	proctrack/cgroup/usage.c proctrack/cgroup/usage.h
+	proctrack/cgroup/step.c proctrack/cgroup/step.h
 libcgroups_la_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCGROUP_CFLAGS)
 libcgroups_la_LIBADD = libstepdsystemd.la libbase.la
 proctrack_cgroup_proctrack_cgroup_la_SOURCES = \

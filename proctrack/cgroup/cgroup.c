@@ -8,7 +8,7 @@
  * forks, daemonises or calls itself. The container id is the id of the step's cgroup, its
  * directory's inode, so that any process of the machine can query it.
  *
- * What is done to a cgroup is in group.h, limits.h and usage.h, where steps stand in the tree in
+ * What is done to a cgroup is in group.h and limits.h, where steps stand in the tree in
  * step.h and root.h.
  */
 #include <fcntl.h>
@@ -18,14 +18,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/controllers.h"
 #include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/limits.h"
 #include "proctrack/cgroup/probe.h"
 #include "proctrack/cgroup/root.h"
 #include "proctrack/cgroup/step.h"
-#include "proctrack/cgroup/usage.h"
 #include "proctrack/reporter.h"
 #include "stepd/api/plugin.h"
 #include "stepd/api/proctrack.h"
@@ -43,7 +41,7 @@ struct container {
 	bool service_given;     /* its group, for a process that may be born there */
 	_Atomic uint32_t *held; /* parts that processes freeze for a moment, the agent's workers,
 				 * too, which share this; NULL: no memory for it */
-	uint64_t refused;       /* usage_get_refused() of groups that are gone */
+	uint64_t refused;       /* group_get_refused() of groups that are gone */
 };
 
 /* The plugin's state from one call to the next. The functions of the plugin ABI get an id or a
@@ -557,10 +555,10 @@ void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
 
 	if (!c || local_id >= job->node_tasks)
 		return;
-	if (usage_forgets_refused(c->dir.fd))
+	if (group_forgets_refused(c->dir.fd))
 		fd = step_find_task(&c->dir, job->task[local_id].gtid);
 	if (fd >= 0)
-		refused = usage_get_refused(fd);
+		refused = group_get_refused(fd);
 	if (step_remove_task(&c->dir, job->task[local_id].gtid))
 		c->refused += refused;
 }
@@ -621,8 +619,8 @@ int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 		r = task_fd < 0 ? task_fd : 0;
 	}
 	if (r == 0)
-		r = rank ? usage_read(task_fd, task_fd, usage)
-			 : usage_read(dir->fd, step_get_members(dir), usage);
+		r = rank ? group_read_usage(task_fd, task_fd, usage)
+			 : group_read_usage(dir->fd, step_get_members(dir), usage);
 	c = container_get(id);
 	if (r == 0 && !rank && c && usage->source[STEPD_USAGE_PIDS_MAX_EVENTS])
 		usage->value[STEPD_USAGE_PIDS_MAX_EVENTS] += c->refused;

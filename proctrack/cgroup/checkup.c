@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "config.h"
-#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/controllers.h"
 #include "proctrack/cgroup/devices.h"
 #include "proctrack/cgroup/group.h"

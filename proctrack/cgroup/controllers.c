@@ -5,7 +5,7 @@
 #include <mntent.h>
 #include <string.h>
 
-#include "proctrack/cgroup/cgroupfs.h"
+#include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/root.h"
 #include "proctrack/cgroup/step.h"
 #include "stepd/base/fs.h"

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "proctrack/cgroup/cgroupfs.h"
+#include "proctrack/cgroup/group.h"
 
 #define ACCESS_ALL (STEPD_DEVICE_READ | STEPD_DEVICE_WRITE | STEPD_DEVICE_MKNOD)
 

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/controllers.h"
 #include "proctrack/cgroup/devices.h"
+#include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/step.h"
 #include "stepd/base/bitset.h"
 #include "stepd/base/fs.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "proctrack/cgroup/cgroupfs.h"
+#include "proctrack/cgroup/group.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"

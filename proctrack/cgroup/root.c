@@ -11,7 +11,7 @@
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 
-#include "proctrack/cgroup/cgroupfs.h"
+#include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/libcgroup.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"

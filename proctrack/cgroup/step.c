@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/root.h"
 #include "stepd/base/buffer.h"

@@ -17,7 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/root.h"
 #include "proctrack/cgroup/step.h"

@@ -19,9 +19,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/probe.h"
-#include "proctrack/cgroup/usage.h"
 #include "tests/lib/cgroup_rig.h"
 
 static struct rig rig;
@@ -236,7 +234,7 @@ static void test_a_group_that_is_gone(_unused_ void **state)
 	assert_int_equal(group_suspend(fd), -ESRCH);
 	assert_int_equal(group_resume(fd), -ESRCH);
 	assert_int_equal(group_wait_empty(fd, 0), -ESRCH);
-	assert_int_equal(usage_read(fd, fd, &usage), -ESRCH);
+	assert_int_equal(group_read_usage(fd, fd, &usage), -ESRCH);
 	assert_int_equal(group_list(fd, &set), 0);
 	assert_int_equal(set.n, 0);
 }
@@ -576,7 +574,7 @@ static void test_usage_is_true(_unused_ void **state)
 	pid_t pid;
 
 	need_rig(&rig);
-	assert_int_equal(usage_read(rig.fd, rig.fd, &usage), 0);
+	assert_int_equal(group_read_usage(rig.fd, rig.fd, &usage), 0);
 	assert_true(usage.source[STEPD_USAGE_CPU_USER_USEC]);
 	assert_true(usage.source[STEPD_USAGE_PROCESSES]);
 	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 0);
@@ -593,11 +591,11 @@ static void test_usage_is_true(_unused_ void **state)
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
-	assert_int_equal(usage_read(rig.fd, rig.fd, &usage), 0);
+	assert_int_equal(group_read_usage(rig.fd, rig.fd, &usage), 0);
 	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 1);
 	assert_int_equal(kill(pid, SIGCONT), 0);
 	(void)rig_status(pid);
-	assert_int_equal(usage_read(rig.fd, rig.fd, &usage), 0);
+	assert_int_equal(group_read_usage(rig.fd, rig.fd, &usage), 0);
 	assert_true(
 		usage.value[STEPD_USAGE_CPU_USER_USEC] + usage.value[STEPD_USAGE_CPU_SYSTEM_USEC] >=
 		before + 5000);

@@ -21,7 +21,6 @@
 #include "proctrack/cgroup/controllers.h"
 #include "proctrack/cgroup/devices.h"
 #include "proctrack/cgroup/step.h"
-#include "proctrack/cgroup/usage.h"
 #include "tests/lib/cgroup_rig.h"
 
 static struct rig rig;
@@ -153,7 +152,7 @@ static uint64_t parsed(const char *file, const char *text, enum stepd_usage_valu
 {
 	stepd_usage_t usage = {0};
 
-	usage_parse(file, text, &usage);
+	group_parse_usage(file, text, &usage);
 	return usage.source[value] == STEPD_USAGE_CGROUP ? usage.value[value] : UINT64_MAX;
 }
 
