@@ -34,7 +34,6 @@ libcgroups_la_SOURCES = \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h \
 	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
 	proctrack/cgroup/limits.c proctrack/cgroup/limits.h \
-	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
 	proctrack/cgroup/root.c proctrack/cgroup/root.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h
