@@ -137,10 +137,8 @@ libagent_la_SOURCES = \
 	stepd/step/join.c stepd/step/join.h \
 	stepd/step/join_request.c stepd/step/join_request.h \
 	stepd/step/mpi_link.c stepd/step/mpi_link.h \
-	stepd/step/mpi_streams.c \
 	stepd/step/reaping.c stepd/step/reaping.h \
 	stepd/step/reexec.c stepd/step/reexec.h \
-	stepd/step/reexec_save.c \
 	stepd/step/requests.c stepd/step/requests.h \
 	stepd/step/result.c stepd/step/result.h \
 	stepd/step/suspend.c stepd/step/suspend.h

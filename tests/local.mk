@@ -649,7 +649,7 @@ EXTRA_DIST += $(STATE_TESTS)
 check_PROGRAMS += tests/lib/stepd-failpoints
 tests_lib_stepd_failpoints_SOURCES = tests/lib/failpoints.c stepd/cli/options.c stepd/cli/serve.c stepd/cli/site_config.c \
 	stepd/cli/version.c stepd/step/agent.c stepd/step/ending.c stepd/step/reaping.c \
-	stepd/step/suspend.c stepd/step/adopt.c stepd/step/reexec_save.c \
+	stepd/step/suspend.c stepd/step/adopt.c stepd/step/reexec.c \
 	stepd/control/save.c
 tests_lib_stepd_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_FAILPOINTS
 tests_lib_stepd_failpoints_LDADD = libagent.la

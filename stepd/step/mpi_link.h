@@ -85,7 +85,7 @@ void mpi_link_close(struct agent *a);
 /* The first task is linked with the library of this number. */
 void singletons_linked(struct agent *a, unsigned number);
 
-/* ---- the tasks' streams, for tools (mpi_streams.c) ----------------------------------------- */
+/* ---- the tasks' streams, for tools ---------------------------------------------------------- */
 
 /* The service process gets the tasks' streams for tools (mpi/link.h), by stdio's copies and
  * inputs. It is the user's process: its requests are checked here. */
@@ -100,8 +100,5 @@ int mpi_streams_join(struct agent *a, unsigned copy, struct err *err) _must_chec
 
 /* In a new program: pending inputs continue. */
 void mpi_streams_restored(struct agent *a);
-
-/* The service is gone. */
-void mpi_streams_stop(struct agent *a);
 
 #endif

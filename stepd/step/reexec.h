@@ -58,7 +58,4 @@ void reexec_answered(struct agent *a);
 /* The beginning of the only line of a successful trial. */
 #define REEXEC_CHECKED "stepd can go on: "
 
-/* Saves the agent's whole state: NULL without memory. */
-struct handover *reexec_save(struct agent *a);
-
 #endif
