@@ -1,7 +1,6 @@
 stepdplugin_LTLIBRARIES += proctrack/pgid/proctrack_pgid.la
 proctrack_pgid_proctrack_pgid_la_SOURCES = \
 	proctrack/pgid/pgid.c proctrack/procs.c proctrack/procs.h \
-	proctrack/hidden_child.c proctrack/hidden_child.h \
 	proctrack/reporter.c proctrack/reporter.h
 proctrack_pgid_proctrack_pgid_la_LIBADD = libbase.la
 proctrack_pgid_proctrack_pgid_la_LDFLAGS = $(PLUGIN_LDFLAGS)
@@ -10,7 +9,6 @@ proctrack_pgid_proctrack_pgid_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 stepdplugin_LTLIBRARIES += proctrack/cray_aries/proctrack_cray_aries.la
 proctrack_cray_aries_proctrack_cray_aries_la_SOURCES = \
 	proctrack/cray_aries/cray_aries.c proctrack/cray_aries/libjob.c proctrack/cray_aries/libjob.h \
-	proctrack/hidden_child.c proctrack/hidden_child.h \
 	proctrack/procs.c proctrack/procs.h \
 	proctrack/reporter.c proctrack/reporter.h
 proctrack_cray_aries_proctrack_cray_aries_la_LIBADD = libbase.la

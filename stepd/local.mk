@@ -112,7 +112,6 @@ libagent_la_SOURCES = \
 	stepd/frontend/frontends.c stepd/frontend/frontends.h \
 	stepd/frontend/mpi_requests.c \
 	stepd/launch/child.c stepd/launch/child.h \
-	stepd/launch/clone.c stepd/launch/clone.h \
 	stepd/launch/environ.c stepd/launch/environ.h \
 	stepd/launch/launch.c stepd/launch/launch.h \
 	stepd/launch/plan.c stepd/launch/plan.h \

@@ -23,7 +23,6 @@
 #include <sys/syscall.h>
 
 #include "proctrack/cray_aries/libjob.h"
-#include "proctrack/hidden_child.h"
 #include "proctrack/procs.h"
 #include "proctrack/reporter.h"
 #include "stepd/api/proctrack.h"

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/base/proc.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "stepd/base/err.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/rawcall.h"
 
 /* ---- signals by name ----------------------------------------------------------------------- */
 
@@ -330,4 +335,108 @@ void pidref_close(struct pidref *ref)
 	ref->fd = close_fd(ref->fd);
 	ref->pid = 0;
 	ref->start_ticks = 0;
+}
+
+/* ---- made by clone3 -------------------------------------------------------------------------- */
+
+/* Not fork(), which lacks these flags. The caller has one thread, so a child with a copy of the
+ * memory may use the C library. */
+static int clone_task(const struct clone *how, void (*run)(void *arg), void *arg, pid_t *ret_pid)
+{
+	struct clone_args args = {
+		.flags = CLONE_CLEAR_SIGHAND | CLONE_PARENT_SETTID,
+		.parent_tid = (uint64_t)(uintptr_t)ret_pid,
+		.exit_signal = how->siblings ? 0 : SIGCHLD, /* with CLONE_PARENT: the caller's */
+	};
+	long r;
+
+	if (how->siblings)
+		args.flags |= CLONE_PARENT;
+	if (how->cgroup_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)how->cgroup_fd;
+	}
+	if (how->stack) {
+		args.flags |= CLONE_VM;
+		args.stack = (uint64_t)(uintptr_t)how->stack;
+		args.stack_size = how->stack_size;
+		r = rawcall_clone_onto(&args, sizeof(args), run, arg);
+		return r < 0 ? (int)r : 0;
+	}
+	r = syscall(SYS_clone3, &args, sizeof(args));
+	if (r == 0)
+		run(arg);
+	return r < 0 ? -errno : 0;
+}
+
+static int fork_task(void (*run)(void *arg), void *arg, pid_t *ret_pid)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		run(arg);
+	*ret_pid = pid;
+	return pid < 0 ? -errno : 0;
+}
+
+int clone_child(struct clone *how, void (*run)(void *arg), void *arg, bool *cleared, pid_t *ret_pid)
+{
+	int r;
+
+	assert(how->stack_size % 16 == 0);
+	if (!how->clone3_absent) {
+		*cleared = true;
+		r = clone_task(how, run, arg, ret_pid);
+		/* EINVAL: a flag that this kernel does not know */
+		if (r != -ENOSYS && r != -EINVAL && r != -EPERM)
+			return r;
+		how->clone3_absent = true;
+	}
+	if (how->cgroup_fd >= 0 || how->stack || how->siblings)
+		return -EOPNOTSUPP;
+	*cleared = false;
+	return fork_task(run, arg, ret_pid);
+}
+
+#ifndef P_PIDFD /* glibc has it since 2.36 */
+#define P_PIDFD 3
+#endif
+
+pid_t hidden_child_start(hidden_child_fn run, void *userdata, int *ret_pidfd)
+{
+	int pidfd = -1;
+	struct clone_args args = {.flags = CLONE_PIDFD, .pidfd = (uintptr_t)&pidfd};
+	sigset_t all, saved;
+	long pid;
+
+	(void)sigfillset(&all); /* can't fail */
+	if (sigprocmask(SIG_SETMASK, &all, &saved) < 0)
+		return -errno;
+	pid = syscall(SYS_clone3, &args, sizeof(args));
+	if (pid == 0)
+		run(userdata);
+	if (pid < 0)
+		pid = -errno;
+	(void)sigprocmask(SIG_SETMASK, &saved, NULL); /* as good as the first time */
+	if (pid > 0)
+		*ret_pidfd = pidfd;
+	return (pid_t)pid;
+}
+
+int hidden_child_wait(int pidfd, int options, siginfo_t *ret_info)
+{
+	int r;
+
+	do
+		r = waitid(P_PIDFD, (id_t)pidfd, ret_info, WEXITED | __WALL | options);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : 0;
+}
+
+void hidden_child_reap(int pidfd)
+{
+	siginfo_t info;
+
+	(void)!hidden_child_wait(pidfd, 0, &info); /* ours: nothing to fail */
+	(void)close_fd(pidfd);
 }

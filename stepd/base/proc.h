@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Processes: signals by name, how one has ended, what /proc has of it, and a hold on it by a pidfd.
+ * Processes: signals by name, how one has ended, what /proc has of it, a hold on it by a pidfd, and
+ * children that fork(2) does not make.
  */
 #ifndef STEPD_BASE_PROC_H
 #define STEPD_BASE_PROC_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -138,5 +140,42 @@ int pidref_signal_pid(pid_t pid, uint64_t start_ticks, int signal) _must_check_;
 void pidref_close(struct pidref *ref);
 
 #define _cleanup_pidref_ _cleanup_(pidref_close)
+
+/* ---- made by clone3 -------------------------------------------------------------------------- */
+
+/* Makes one process for a task: clone3(2), of Linux 5.3, or fork(2) where a kernel or a filter has
+ * none. No pidfd comes with it: each child would get a copy of all earlier ones, and close it.
+ * Until the agent reaps a child its pid is nobody else's. */
+
+struct clone {
+	int cgroup_fd; /* the cgroup to be born in, -1: that of the caller; needs clone3() */
+	void *stack;   /* NULL: the child gets a copy of the memory. Else it shares the memory and
+			* runs on this stack, of stack_size bytes, both multiples of 16 */
+	size_t stack_size;
+	bool siblings;      /* the child is the caller's parent's (CLONE_PARENT) */
+	bool clone3_absent; /* found out; the caller passes it from one call to the next */
+};
+
+/* Calls run(arg) in the child, where it must not return; before that, *cleared is set to whether
+ * its signals are reset already. In the parent: 0 and the child's pid, which clone3() writes
+ * before the child's first instruction; or -errno, -EOPNOTSUPP where clone3() is needed and
+ * missing. */
+int clone_child(struct clone *how, void (*run)(void *arg), void *arg, bool *cleared,
+	pid_t *ret_pid) _must_check_;
+
+/* A child that stands for a container: a fork of the agent that no wait for any child sees without
+ * __WALL, for its exit signal is 0. */
+
+/* Runs in the child, with all signals blocked, so that no handler of the agent's does. */
+typedef _noreturn_ void (*hidden_child_fn)(void *userdata);
+
+/* The child's pid, or -errno. The caller closes *ret_pidfd. Needs clone3, of Linux 5.3. */
+pid_t hidden_child_start(hidden_child_fn run, void *userdata, int *ret_pidfd) _must_check_;
+
+/* As waitid(2): 0 or -errno. */
+int hidden_child_wait(int pidfd, int options, siginfo_t *ret_info) _must_check_;
+
+/* Waits for its end and closes pidfd. */
+void hidden_child_reap(int pidfd);
 
 #endif

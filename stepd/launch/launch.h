@@ -18,8 +18,8 @@
 
 #include <stdbool.h>
 
+#include "stepd/base/proc.h"
 #include "stepd/launch/child.h"
-#include "stepd/launch/clone.h"
 
 struct proctrack;
 struct stdio;

@@ -24,8 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "stepd/base/proc.h"
 #include "stepd/base/rawcall.h"
-#include "stepd/launch/clone.h"
 
 extern char **environ;
 

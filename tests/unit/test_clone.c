@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "stepd/base/proc.h"
 #include "stepd/base/rawcall.h"
-#include "stepd/launch/clone.h"
 
 #define STACK_BYTES 16384
 
