@@ -94,8 +94,7 @@ libnode_la_SOURCES = \
 	stepd/spec/spec_json.h \
 	stepd/spec/spec_layout.c \
 	stepd/spec/spec_limits.c \
-	stepd/spec/spec_rows.c \
-	stepd/spec/spec_wire.c
+	stepd/spec/spec_rows.c
 libnode_la_LIBADD = libstate.la libbase.la $(JANSSON_LIBS)
 
 # The agent without its command line: tests link it.

@@ -174,7 +174,7 @@ spec_parse_fn spec_row_limits, spec_row_limit_size, spec_row_limit_count, spec_r
 	spec_row_limit_bool, spec_row_limit_cpus, spec_row_limit_list, spec_row_limit_io,
 	spec_row_limit_devices, spec_row_limit_access;
 
-/* ---- spec_wire.c --------------------------------------------------------------------------- */
+/* ---- pmi and wire (spec_rows.c) ------------------------------------------------------------ */
 
 #define SPEC_PMI_FIELDS  3
 #define SPEC_WIRE_FIELDS 7
