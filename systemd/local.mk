@@ -1,8 +1,7 @@
 # Requests and messages to systemd; the agent and proctrack/cgroup link it.
 noinst_LTLIBRARIES += libstepdsystemd.la
 libstepdsystemd_la_SOURCES = \
-	systemd/notify.c systemd/notify.h \
-	systemd/scope.c systemd/scope.h
+	systemd/systemd.c systemd/systemd.h
 libstepdsystemd_la_CPPFLAGS = $(AM_CPPFLAGS) $(SYSTEMD_CFLAGS)
 
 EXTRA_DIST += systemd/stepd@.service.in systemd/stepd.conf systemd/stepd.slice \

@@ -13,7 +13,7 @@
 #include "contrib/slurm-socket/server.h"
 #include "contrib/slurm-socket/watch.h"
 #include "stepd/base/err.h"
-#include "systemd/notify.h"
+#include "systemd/systemd.h"
 
 #define DEFAULT_SPOOL "/run/stepd-slurm"
 

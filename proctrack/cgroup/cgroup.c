@@ -28,7 +28,7 @@
 #include "stepd/api/plugin.h"
 #include "stepd/api/proctrack.h"
 #include "stepd/base/fs.h"
-#include "systemd/scope.h"
+#include "systemd/systemd.h"
 
 /* ---- containers ------------------------------------------------------------------------------ */
 

@@ -16,7 +16,7 @@
 #include "proctrack/reporter.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/proc.h"
-#include "systemd/scope.h"
+#include "systemd/systemd.h"
 
 /* ---- limits ------------------------------------------------------------------------------- */
 

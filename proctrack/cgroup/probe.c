@@ -16,7 +16,7 @@
 #include "proctrack/cgroup/root.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/rawcall.h"
-#include "systemd/scope.h"
+#include "systemd/systemd.h"
 
 /* ---- births ---------------------------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/proc.h"
-#include "systemd/scope.h"
+#include "systemd/systemd.h"
 
 /* ---- mounts and paths ------------------------------------------------------------------------ */
 

@@ -3,7 +3,8 @@
  * Where in the cgroup2 tree the steps of this machine hang. In this order:
  *   1. the directory that is configured ($STEPD_CGROUP_ROOT);
  *   2. a delegated group: this process's own or, if it is in a leaf of one, the group above;
- *   3. a transient scope that systemd, where it is the init, makes for the step (systemd/scope.h);
+ *   3. a transient scope that systemd, where it is the init, makes for the step
+ * (systemd/systemd.h);
  *   4. a user's own group, though it is a unit of the user's systemd that may not be delegated;
  *   5. the top of the cgroup2 mount.
  * A scope is made only by a process that creates a step. All others read the root from the

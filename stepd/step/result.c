@@ -17,7 +17,7 @@
 #include "stepd/record/report.h"
 #include "stepd/record/state_doc.h"
 #include "stepd/step/agent_impl.h"
-#include "systemd/notify.h"
+#include "systemd/systemd.h"
 
 /* ---- the agent as a document --------------------------------------------------------------- */
 

@@ -137,8 +137,8 @@ function library_header(file, name)
 		return "includes <" name ">, which belongs in stepd/cli/site_config.c"
 	if (name ~ /^pmix/ && file !~ /^mpi\/pmix\//)
 		return "includes <" name ">, which belongs in mpi/pmix/"
-	if (name ~ /^systemd\// && file != "systemd/scope.c")
-		return "includes <" name ">, which belongs in systemd/scope.c"
+	if (name ~ /^systemd\// && file != "systemd/systemd.c")
+		return "includes <" name ">, which belongs in systemd/systemd.c"
 	if (name == "sqlite3.h" && file !~ /^contrib\/jobd\/store\//)
 		return "includes <" name ">, which belongs in contrib/jobd/store/"
 	if (name == "ev.h" && folder(file) ~ /^(api|base|plugin|client|proctrack.*|contrib\/jobd\/(abi|conf|select.*|engine|store|cli|sim))$/)
@@ -230,9 +230,9 @@ mpi/wire/wire.c "mpi/serve/serve.h"
 mpi/pmi/client.c "mpi/pmi2/pmi.h"
 stepd/step/agent.c "stepd/other/thing.h"
 stepd/other/thing.c "stepd/base/err.h"
-systemd/notify.c <systemd/sd-daemon.h>
-systemd/scope.c "proctrack/proctrack.h"
-proctrack/pgid/pgid.c "systemd/scope.h"
+systemd/other.c <systemd/sd-daemon.h>
+systemd/systemd.c "proctrack/proctrack.h"
+proctrack/pgid/pgid.c "systemd/systemd.h"
 stepd/step/agent.c <stepd/mpi.h>
 contrib/jobd/engine/engine.c "contrib/jobd/store/store.h"
 contrib/jobd/engine/engine.c "contrib/jobd/run/run.h"
@@ -280,9 +280,9 @@ mpi/serve/serve.c "mpi/wire/wire.h"
 mpi/serve/serve.c "mpi/link.h"
 stepd/cli/boot.c "mpi/pmi/client.h"
 stepd/base/err.c "config.h"
-systemd/scope.c <systemd/sd-bus.h>
-proctrack/cgroup/root.c "systemd/scope.h"
-stepd/step/result.c "systemd/notify.h"
+systemd/systemd.c <systemd/sd-bus.h>
+proctrack/cgroup/root.c "systemd/systemd.h"
+stepd/step/result.c "systemd/systemd.h"
 contrib/jobd/store/store.c <sqlite3.h>
 contrib/jobd/server/daemon.c <ev.h>
 contrib/jobd/server/server.c "stepd/control/control.h"

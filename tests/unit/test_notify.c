@@ -2,7 +2,7 @@
  *
  * What is told to a service manager, by a socket of the test's own, and to the journal.
  */
-#include "systemd/notify.h"
+#include "systemd/systemd.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * systemd answers in tests/testbed/guest-scopes.sh; here a child plays it, that can be newer, slow
  * or hostile.
  */
-#include "systemd/scope.h"
+#include "systemd/systemd.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,15 +7,15 @@
 #include <signal.h>
 #include <string.h>
 
-#include "contrib/jobd/run/run.h"
 #include "contrib/jobd/preempt/host.h"
+#include "contrib/jobd/run/run.h"
 #include "contrib/jobd/select/host.h"
 #include "contrib/jobd/server/server.h"
 #include "contrib/jobd/store/engine_store.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/json.h"
 #include "stepd/plugin/plugin.h"
-#include "systemd/notify.h"
+#include "systemd/systemd.h"
 
 #define DEFAULT_STATE_DIR "/var/lib/jobd"
 #define DEFAULT_SOCKET    "/run/jobd/socket"
