@@ -622,7 +622,7 @@ static void test_never_more(void **state)
 		}
 		print_message("# row %zu: fewer jobs are preempted in %u of %u workloads\n", k,
 			fewer, each);
-		assert_true(fewer > 0 || each < 100); /* else it does nothing */
+		assert_true(fewer > 0 || each < 1000); /* else it does nothing */
 	}
 }
 
