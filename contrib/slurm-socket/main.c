@@ -58,11 +58,11 @@ static const char help_text[] =
 	"Usage: stepd-slurm-socket [OPTION...]\n\n"
 	"Makes a socket for each step of stepd that runs on this node, in a directory of\n"
 	"its own, at which scontrol listpids and other clients of Slurm are answered.\n\n"
-	"  --runtime-dir DIR   where stepd has the node's steps\n"
+	"  --runtime-dir DIR   stepd's runtime directory\n"
 	"  --spool DIR         SlurmdSpoolDir of the clients, /run/stepd-slurm if not given;\n"
 	"                      never that of a slurmd\n"
 	"  --private           only a step's owner and root are served\n"
-	"  --force             take the directory, whoever has it\n"
+	"  --force             use the directory, whoever has it\n"
 	"  -v, --verbose       log more\n"
 	"  -q, --quiet         log errors only\n"
 	"  -h, --help          show this\n"
@@ -104,7 +104,7 @@ static int parse_options(struct options *o, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		(void)fprintf(stderr, "stepd-slurm-socket: '%s' is no option\n", argv[optind]);
+		(void)fprintf(stderr, "stepd-slurm-socket: '%s' is not an option\n", argv[optind]);
 	return optind < argc ? -EINVAL : 0;
 }
 

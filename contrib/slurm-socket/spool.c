@@ -86,9 +86,9 @@ static int refuse_slurmds(const struct spool *spool, struct err *err)
 	for (i = 0; i < ARRAY_SIZE(marks); i++) {
 		if (faccessat(spool->dir_fd, marks[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			return err_set_text(err, -EEXIST,
-				"'%s' is the spool directory of a slurmd (%s is there), which would "
-				"take every socket there for a step of its own: choose another "
-				"--spool, or --force",
+				"'%s' is the spool directory of a slurmd (%s is there), which "
+				"would take every socket there for a step of its own: choose "
+				"another --spool, or use --force",
 				spool->path, marks[i]);
 	}
 	return 0;
@@ -108,7 +108,7 @@ static int check_socket(const struct spool *spool, const char *name, bool force,
 	if (r == 0 && !force)
 		return err_set_text(err, -EEXIST,
 			"a process answers at '%s/%s': this is the spool directory of a running "
-			"slurmd; choose another --spool, or --force",
+			"slurmd; choose another --spool, or use --force",
 			spool->path, name);
 	if (r == -ECONNREFUSED && !force && unlinkat(spool->dir_fd, name, 0) < 0 && errno != ENOENT)
 		return err_set(err, -errno, "remove what is left of '%s/%s'", spool->path, name);
@@ -147,7 +147,7 @@ static int claim(struct spool *spool, struct err *err)
 		return 0;
 	if (errno == EACCES || errno == EAGAIN)
 		return err_set_text(err, -EBUSY,
-			"another stepd-slurm-socket has '%s': end it, or choose another --spool",
+			"another stepd-slurm-socket has '%s': stop it, or choose another --spool",
 			spool->path);
 	return err_set(err, -errno, "lock '%s/%s'", spool->path, LOCK_NAME);
 }
@@ -246,14 +246,15 @@ static int check_free(const struct spool *spool, const char *name, struct err *e
 
 	if (set_address(spool, name, &address) < 0)
 		return err_set_text(err, -ENAMETOOLONG,
-			"'%s/%s' is longer than the %zu bytes that a socket's path can have: choose "
-			"a shorter --spool",
+			"'%s/%s' is longer than the %zu bytes that a socket's path can have: "
+			"choose a shorter --spool",
 			spool->path, name, sizeof(address.sun_path) - 1);
 	if (fstatat(spool->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0
 				       : err_set(err, -errno, "open '%s/%s'", spool->path, name);
 	if (!S_ISSOCK(st.st_mode))
-		return err_set_text(err, -EADDRINUSE, "'%s/%s' is in the way: it is no socket",
+		return err_set_text(err, -EADDRINUSE,
+			"'%s/%s' is not a socket: remove it, or choose another --spool",
 			spool->path, name);
 	if (probe(spool, name) == 0)
 		return err_set_text(

@@ -172,7 +172,7 @@ bitstr_t *cluster_nodes(const struct cluster *c, const char *names)
 	struct named named = {.c = c, .nodes = bit_alloc(node_record_count)};
 
 	if (hostlist_each(names, CONF_NODES_MAX, set_node, &named) < 0)
-		errx(99, "'%s' is no list of nodes", names);
+		errx(99, "'%s' is not a list of nodes", names);
 	return named.nodes;
 }
 

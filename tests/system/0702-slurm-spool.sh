@@ -116,7 +116,7 @@ is "$(slurm_state n1_7.0)" 2 "the next adapter takes over the other sockets"
 ok "the next adapter does not touch other files" test -f "$spool/other"
 begin_agent n1 7.7 "$(id -u)"
 eventually grep -q "step 7.7 has no socket" "$tmpdir/adapter.log"
-like "$(cat "$tmpdir/adapter.log")" "step 7.7 has no socket: '$spool/n1_7.7' is in the way" \
+like "$(cat "$tmpdir/adapter.log")" "step 7.7 has no socket: '$spool/n1_7.7' is not a socket" \
 	"the adapter reports a file in a socket's place"
 rm "$spool/n1_7.7" "$spool/other"
 

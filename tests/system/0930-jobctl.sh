@@ -69,7 +69,7 @@ json_is "$tmpdir/call" 'p["request"]["work_dir"]' "$tmpdir" "the working directo
 json_is "$tmpdir/call" '"ONE_OF_MINE=1" in p["request"]["env"]' true "the environment is in the request"
 is "$(status "$bin/sbatch" "$tmpdir/job.sh")" 1 "a refused submission is a failure of sbatch"
 is "$(grep -c . "$tmpdir/err") $(tail -n 1 "$tmpdir/err")" \
-	"2 sbatch: error: Requested node configuration is not available" "jobd's sentence is what sbatch prints"
+	"2 sbatch: error: Requested node configuration is not available" "sbatch prints jobd's sentence"
 echo echo >"$tmpdir/bare.sh"
 is "$(status "$bin/sbatch" "$tmpdir/bare.sh") $(grep -c Submit "$tmpdir/log")" "1 2" \
 	"a file without an interpreter's name is not submitted"
@@ -119,22 +119,22 @@ is "$(status "$bin/squeue") $(cat "$tmpdir/out")" \
                  2         p        b     root PD       0:00      4 (Resources)
                  1         p        a     root  R       0:05      1 n1" "squeue prints a list that comes in pieces"
 is "$(status "$bin/squeue") $(cat "$tmpdir/err")" "1 squeue: error: the replies to ListJobs have no end" \
-	"a list whose pieces do not go on is an error"
+	"a list that makes no progress between its pieces is an error"
 is "$(status "$bin/scancel" 9 10) $(cat "$tmpdir/err")" "1 scancel: error: job 9: there is no job 9" \
-	"scancel reports a job that is not there"
+	"scancel reports a job that does not exist"
 json_is "$tmpdir/log" '[c["parameters"]["job"] for c in docs if c["method"].endswith("Cancel")]' '["9", "10"]' \
 	"scancel goes on to the next job"
 
-# ---- what is no reply, and no jobd
+# ---- replies that are not valid, and no jobd
 
 begin_service <<'END'
 {"ListJobs": ["nonsense", null], "Stats": ["{\"parameters\": 3}"]}
 END
-is "$(status "$bin/squeue")" 1 "nonsense is no list of jobs"
-like "$(cat "$tmpdir/err")" "is not jobd; its reply to ListJobs: it is not JSON" "nonsense is reported with its reason"
+is "$(status "$bin/squeue")" 1 "squeue fails where the reply is not JSON"
+like "$(cat "$tmpdir/err")" "is not jobd; its reply to ListJobs: it is not JSON" "a reply that is not JSON is reported with its reason"
 is "$(status "$bin/squeue")" 1 "squeue fails where the connection ends before the reply"
 like "$(cat "$tmpdir/err")" "has ended the connection before the reply to ListJobs" "the end of a connection is reported"
-is "$(status "$jobctl" stats)" 1 "parameters that are no object are an error"
+is "$(status "$jobctl" stats)" 1 "a reply whose parameters are not an object is an error"
 end_service
 is "$(status "$bin/squeue")" 1 "squeue fails without a jobd"
 like "$(cat "$tmpdir/err")" "start it, or name its socket in .JOBD_SOCKET" "without a jobd the remedy is named"
@@ -208,7 +208,7 @@ begin_service <<'END'
 END
 if [ -w /dev/full ]; then
 	is "$("$bin/squeue" >/dev/full 2>"$tmpdir/err" || echo $?) $(grep -c . "$tmpdir/err")" "1 1" \
-		"a standard output that takes nothing is a failure, reported once"
+		"a standard output that can't be written is a failure, reported once"
 fi
 end_service
 {
@@ -217,6 +217,6 @@ end_service
 	printf '], "time": 1}}]}\n'
 } | begin_service
 is "$({ "$bin/squeue" --json 2>"$tmpdir/err"; echo "$?" >"$tmpdir/status"; } | head -c 1)$(cat "$tmpdir/err")" "{" \
-	"a reader that has enough of JSON ends it in silence"
+	"a reader that closes the pipe ends the output of JSON without a message"
 
 done_testing

@@ -144,7 +144,7 @@ eventually wrote killed.out
 "$jobctl" cancel --batch "$id"
 eventually has_ended "$id"
 is "$(doc_of "$id" '["job_state"]') $(doc_of "$id" '["exit_code"]')" "FAILED 9" \
-	"the batch script is killed alone where no signal is named"
+	"only the batch script is killed where no signal is named"
 "$jobctl" alloc --no-shell -J empty
 id=$("$jobctl" queue -h -n empty -o %i)
 is "$("$jobctl" cancel --batch -s USR1 "$id" 2>&1)" \
@@ -247,7 +247,7 @@ kill_agent "$id.batch"
 has_died_thrice() {
 	[ "$(grep -c "job $id: its agent on node .* has died" "$tmpdir/log")" = 3 ]
 }
-ok "a job's agent is replaced each time that it dies" eventually has_died_thrice
+ok "a job's agent is replaced each time it dies" eventually has_died_thrice
 eventually has_other_agent "$id.batch"
 is "$(doc_of "$id" '["job_state"]')" RUNNING "a job outlives the death of its agents"
 touch "$work/slow.go"
@@ -362,7 +362,7 @@ sleep 2
 # A look each 20 ms would be 100; what else there is to do takes some ten.
 ok "jobd does not poll while it waits for an agent that starts" [ $(($(switches) - before)) -lt 50 ]
 rm "$tmpdir/hold"
-ends_as "$id" CANCELLED "a job whose agent listens later is ended then"
+ends_as "$id" CANCELLED "a cancelled job ends once its agent listens"
 
 # ---- other hosts, which a launcher of the site reaches
 

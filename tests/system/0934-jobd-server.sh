@@ -75,8 +75,8 @@ state_is() { # JOB STATE
 # ---- start -------------------------------------------------------------------------------------
 
 start_jobd
-like "$(cat "$tmpdir/jobd.log")" 'no use for: SlurmctldPort$' "jobd names the keys that it leaves out"
-is "$(stat -c %a "$at")" 666 "everybody may connect to jobd's socket"
+like "$(cat "$tmpdir/jobd.log")" 'that jobd ignores: SlurmctldPort$' "jobd names the keys that it leaves out"
+is "$(stat -c %a "$at")" 666 "every user may connect to jobd's socket"
 is "$(result '" ".join(p["interfaces"])' org.varlink.service.GetInfo)" "org.varlink.service org.stepd.jobs" \
 	"the service has the interface org.stepd.jobs"
 like "$(result 'p["description"]' org.varlink.service.GetInterfaceDescription '{"interface": "org.stepd.jobs"}')" \
@@ -111,7 +111,7 @@ chmod 777 "$tmpdir/conf"
 like "$("$jobd" --check-conf --conf "$tmpdir/conf/slurm.conf" 2>&1)" "'$tmpdir/conf', above '$tmpdir/conf/slurm.conf', can be changed" \
 	"--check-conf reports a configuration in a directory of others"
 chmod 755 "$tmpdir/conf"
-ok "--check-conf accepts a configuration that root alone may write to" \
+ok "--check-conf accepts a configuration that only root may write to" \
 	"$jobd" --check-conf --conf "$tmpdir/conf/slurm.conf" --qos "$tmpdir/conf/qos"
 (
 	cd "$tmpdir/conf" && chmod o+w nodes &&
@@ -203,7 +203,7 @@ is "$(error_of Submit '{"request": {"script": "echo", "work_dir": "/tmp"}}' | cu
 	"Invalid: This does not look like a batch script" "a script without #! is refused"
 is "$(error_of Cancel '{"job": "99999"}')" "NoSuchJob: there is no job 99999, or it has ended some time ago" \
 	"an unknown job is named"
-like "$(error_of Cancel '{"job": "; rm"}')" "^Invalid: '; rm' is no job" "what is no job's number is refused"
+like "$(error_of Cancel '{"job": "; rm"}')" "^Invalid: '; rm' is not a job" "a text that is not a job's number is refused"
 like "$(error_of Cancel '{"job": "1_[0-99999999]"}')" "^Invalid: job '1_\[0-99999999\]'" \
 	"tasks beyond MaxArraySize are refused"
 is "$(error_of Wait '{"job": "1", "until": "never"}')" "InvalidParameter: until" "an unknown condition of Wait is refused"
@@ -211,7 +211,7 @@ is "$(error_of Submit)" "InvalidParameter: request" "Submit needs a request"
 is "$(error_of UpdateNodes '{"nodes": "n1", "state": "DRAIN"}')" "Invalid: DRAIN needs a reason" \
 	"a node is not drained without a reason"
 deep=$(printf '%0100d' 0 | sed 's/0/[/g')
-is "$(varlink raw "$at" "{\"method\":\"a.b\",\"parameters\":$deep")" "" "what nests too deep ends its connection"
+is "$(varlink raw "$at" "{\"method\":\"a.b\",\"parameters\":$deep")" "" "a request that nests too deep ends its connection"
 is "$(result 'p["cluster"]' Stats)" lab "jobd serves others meanwhile"
 
 # ---- other users -------------------------------------------------------------------------------
@@ -219,9 +219,9 @@ is "$(result 'p["cluster"]' Stats)" lab "jobd serves others meanwhile"
 as='--uid 65534 --gid 65534'
 theirs=$(submit '{"hold": true, "comment": "theirs", "env": ["SECRET=1"]}')
 is "$(show "$theirs" '"%d %d" % (j["user_id"], j["group_id"])')" "65534 65534" \
-	"a job is of the user whom the kernel reports"
+	"a job belongs to the user whom the kernel reports"
 is "$(result 'sorted(p)[1]' Cancel "{\"job\": \"$long\"}")" method "a refusal names the method"
-like "$(error_of Cancel "{\"job\": \"$long\"}")" "^PermissionDenied: job $long is another user's" \
+like "$(error_of Cancel "{\"job\": \"$long\"}")" "^PermissionDenied: job $long belongs to another user" \
 	"another user's job can't be cancelled"
 for method in Signal:',"signal": "TERM"' Hold: Release: Requeue: Update:',"changes": {}' Expand:",\"to\": \"$theirs\""; do
 	is "$(result 'd.get("error", "").split(".")[-1] + " " + p.get("needs", "")' "${method%%:*}" \
@@ -296,9 +296,9 @@ start_jobd
 is "$(documents)" "$(cat "$tmpdir/before")" "all jobs are there after a kill -9"
 is "$(result '[n["reason"] for n in p["nodes"] if "DRAIN" in n["state_flags"]]' ListNodes)" '["disk"]' \
 	"a drained node is after a kill -9"
-is "$(result 'p["reservations"][0]["name"]' ListReservations)" upkeep "a reservation is there after a kill -9"
+is "$(result 'p["reservations"][0]["name"]' ListReservations)" upkeep "a reservation exists after a kill -9"
 is "$(result 'p["jobs"][0]["request"]["env"]' ListJobs "{\"job\": \"$last\", \"details\": true}")" '["A=b"]' \
-	"a job's request is there after a kill -9"
+	"a job's request exists after a kill -9"
 next=$(submit '{"hold": true}')
 lost=$(submit '{"partition": "night", "hold": true}')
 ok "job ids go on after a kill -9" test "$next" -gt "$last"
@@ -334,7 +334,7 @@ like "$(cat "$tmpdir/second")" "can't be restored \(start with the old configura
 	"the job and what to do are named"
 cp "$tmpdir/slurm.conf.before" "$tmpdir/slurm.conf"
 start_jobd
-is "$(error_of Cancel "{\"job\": \"$lost\"}")" "no error: " "that job is cancelled with the old configuration"
+is "$(error_of Cancel "{\"job\": \"$lost\"}")" "no error: " "a job that lost its partition can be cancelled with the old configuration"
 stop_jobd TERM
 sed -i /=night/d "$tmpdir/slurm.conf"
 start_jobd
@@ -353,7 +353,7 @@ fails "a jobd that has ended leaves no socket" test -e "$at"
 	>"$tmpdir/here.out" 2>"$tmpdir/jobd.log" &
 pid=$!
 at=$tmpdir/here.d/socket
-eventually grep -q "ends it" "$tmpdir/here.out" || diag "$(cat "$tmpdir/jobd.log")"
+eventually grep -q "stops jobd" "$tmpdir/here.out" || diag "$(cat "$tmpdir/jobd.log")"
 host=$(hostname)
 like "$(cat "$tmpdir/here.out")" "^This machine is a queue: node ${host%%.*}, $(nproc) CPUs" \
 	"--here makes a node of this machine"
@@ -373,7 +373,7 @@ usage() { # ARG...
 like "$(usage)" "name a configuration with --conf" "jobd needs a configuration"
 like "$(usage --conf a --here)" "exclude each other" "--conf and --here exclude each other"
 like "$(usage --cnf a)" "did you mean --conf" "a misspelt option is named"
-like "$(usage --conf "$tmpdir/none")" "$tmpdir/none" "a configuration that is not there is named"
+like "$(usage --conf "$tmpdir/none")" "$tmpdir/none" "a configuration that does not exist is named"
 like "$(usage --conf "$tmpdir/slurm.conf" --state "$tmpdir/no/such")" "$tmpdir/no" "a state directory without a parent is named"
 is "$("$jobd" --help | head -n 1)" "Usage: jobd --conf FILE [OPTION...]" "--help shows how it is used"
 done_testing

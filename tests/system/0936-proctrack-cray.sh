@@ -109,7 +109,7 @@ agent=$(state_of 0 agent_pid)
 is "$(state_of 0 proctrack)" proctrack/cray_aries "the step's record names the tracker"
 is "$(members)" 6 "daemons are members, also one that is called as the holder is"
 holder=$(pgrep -P "$agent" -x stepd-jobholder)
-unlike " $("$stepctl" pids "$job.0" | tr '\n' ' ')" " $holder " "the holder is no member"
+unlike " $("$stepctl" pids "$job.0" | tr '\n' ' ')" " $holder " "the holder is not a member"
 is "$("$stepctl" find "$(pgrep -f '^sleep 1001$' | head -n 1)" 2>&1 | grep -c "$job.0")" 1 \
 	"stepctl find knows the step of a daemon"
 ok "a step in a job container is suspended" "$stepctl" suspend "$job.0"

@@ -59,7 +59,7 @@ eventually wrote high
 eventually has_state SUSPENDED "$one"
 eventually has_state SUSPENDED "$two"
 ok "jobs of a lower tier stand still while another has their nodes" eventually stands one
-ok "each of them stands still" eventually stands two
+ok "each job below a higher tier stands still" eventually stands two
 ok "a job on other nodes runs on" eventually moves other
 is "$(doc_of "$high" '["nodes"]')" "n[1-2]" "the job of the higher tier has the nodes of those that stand still"
 is "$("$jobctl" queue -h -o '%i %t %N' | sort -n | tr '\n' ';')" \
@@ -67,13 +67,13 @@ is "$("$jobctl" queue -h -o '%i %t %N' | sort -n | tr '\n' ';')" \
 kill_jobd
 begin_jobd
 is "$(doc_of "$one" '["job_state"]')" SUSPENDED "a preempted job stands still when jobd returns"
-ok "its processes stand still when jobd returns" eventually stands one
+ok "the processes of a preempted job stand still when jobd returns" eventually stands one
 touch "$work/high.end"
 ends_as "$high" COMPLETED "the job of the higher tier ends"
 eventually has_state RUNNING "$one"
 eventually has_state RUNNING "$two"
 ok "a preempted job goes on when the other has ended" eventually moves one
-ok "each preempted job goes on" eventually moves two
+ok "each preempted job goes on when the other has ended" eventually moves two
 touch "$work/one.end" "$work/two.end" "$work/other.end"
 ends_as "$one" COMPLETED "a preempted job comes to its end"
 
@@ -100,9 +100,9 @@ else
 fi
 eventually wrote two
 eventually has_state SUSPENDED "$one"
-ok "in the next slice the first job stands still" eventually stands one
+ok "in the second slice the first job stands still" eventually stands one
 eventually has_state RUNNING "$one"
-ok "in the slice after that it runs" eventually moves one
+ok "in the third slice the first job runs again" eventually moves one
 kill_jobd
 begin_jobd
 eventually has_state RUNNING "$two"
@@ -137,20 +137,20 @@ eventually wrote back
 began=$(date +%s)
 high=$(submit -N 3 -p hi spins hi)
 eventually wrote low.out step
-unlike "$(cat "$work/low.out")" script "at preemption the script gets no signal"
+unlike "$(cat "$work/low.out")" script "a script gets no signal when its job is preempted"
 is "$(doc_of "$low" '["job_state"]')" RUNNING "a preempted job runs through its grace time"
 preempted=$(doc_of "$low" '["preempt_time"]')
 isnt "$preempted" "" "a preempted job shows when it was"
 kill_jobd
 begin_jobd
-is "$(doc_of "$low" '["preempt_time"]')" "$preempted" "a preempted job is one when jobd returns"
+is "$(doc_of "$low" '["preempt_time"]')" "$preempted" "a preempted job is still preempted when jobd returns"
 ends_as "$low" PREEMPTED "a job whose grace time is over is preempted"
 took=$(($(date +%s) - began))
-ok "its grace time was kept ($took s)" test "$took" -ge 3
+ok "a preempted job has its grace time ($took s)" test "$took" -ge 3
 is "$(doc_of "$back" '["job_state"]') $(doc_of "$back" '["state_reason"]') $(doc_of "$back" '["restart_cnt"]')" \
 	"PENDING Resources 1" "a job of a partition with REQUEUE is queued again"
 eventually has_state RUNNING "$high"
-is "$(doc_of "$high" '["nodes"]')" "n[1-3]" "the preemptor has the nodes of those that made room"
+is "$(doc_of "$high" '["nodes"]')" "n[1-3]" "the preemptor has the nodes of the jobs that it preempted"
 "$jobctl" cancel "$back"
 touch "$work/hi.end"
 ends_as "$high" COMPLETED "the preemptor comes to its end"

@@ -173,7 +173,7 @@ job "state=CANCELLED runs=0 name=unwanted" -J unwanted -p urgent work 0
 "$jobctl" cancel -n unwanted
 (cd "$work" && "$jobctl" submit --parsable --nice=100 work 0) >"$tmpdir/id" 2>"$tmpdir/nice"
 want "$(cat "$tmpdir/id")" "count=1"
-like "$(cat "$tmpdir/nice")" "nice.*ignor" "an option that counts for nothing is named"
+like "$(cat "$tmpdir/nice")" "nice.*ignor" "an option that is ignored is named"
 
 # Scripts that fail, and files of all kinds.
 script dies <<'S'
@@ -220,10 +220,10 @@ else
 	skip 1 "needs setpriv"
 fi
 
-refused "a job of more nodes than there are is refused" "node" -N 5
+refused "a job of more nodes than the cluster has is refused" "node" -N 5
 refused "a job of more memory than a node has is refused" "." --mem 2000
 refused "a job of a feature that no node has is refused" "." -C none
-refused "a job of a partition that is not there is refused" "none" -p none
+refused "a job of a partition that does not exist is refused" "none" -p none
 refused "a job of GPUs is refused" "gpus" -G 1
 is "$("$jobctl" queue -h -t R -o %i | wc -l)" 1 "no job has begun while one has all nodes"
 touch "$work/go-day"
@@ -238,7 +238,7 @@ done
 only_held() {
 	[ "$("$jobctl" queue -h -o %i | sort -n | tr '\n' ' ')" = "$held " ]
 }
-ok "all but the held jobs come to their ends" eventually only_held
+ok "all but the held jobs end" eventually only_held
 for id in $held; do
 	is "$(doc_of "$id" '["state_reason"]')" JobHeldUser "a held job shows its reason"
 	sed -i "s/^$id /&since=$(uptime_now) /" "$tmpdir/wanted"
@@ -278,7 +278,7 @@ eventually has_marks "$stopped" begin
 eventually has_state SUSPENDED "$stopped"
 touch "$work/go-stopped"
 sleep 0.5
-fails "a suspended job comes to no end" has_marks "$stopped" end
+fails "a suspended job does not end" has_marks "$stopped" end
 "$jobctl" resume "$stopped"
 
 script steps <<'S'
@@ -300,7 +300,7 @@ eventually has_ended "$stopped"
 job "nodes=n4 cpus=4 tasks=4" --reservation course -n 4 work 0
 ends_as "$id" COMPLETED "a job with a reservation runs"
 job "nodes=n4 follows=$id" -w n4 work 0
-ok "a job without it waits for a reserved node" eventually has_reason "$id" ReqNodeNotAvail
+ok "a job without the reservation waits for a reserved node" eventually has_reason "$id" ReqNodeNotAvail
 job "among=n1,n2,n3" -N 3 work 0
 ends_as "$id" COMPLETED "a job goes where nothing is reserved"
 "$jobctl" reserve --delete course
@@ -316,15 +316,15 @@ count=$(json_get "$tmpdir/jobs" 'len(d["jobs"])')
 ok "there were 200 jobs ($count)" test "$count" -ge 200
 compare states "each job has the state and the exit status that it should"
 compare runs "each job ran as often as it should"
-compare places "each job got the nodes, CPUs and memory that it asked for"
+compare places "each job got the nodes, CPUs and memory that it requested"
 compare output "each job's output is in its file, and shows what it got"
-compare order "jobs began after those that they waited for, and by tier and priority"
+compare order "jobs began after those they waited for, and by tier and priority"
 compare cores "no core had two jobs at any time"
 compare memory "no node's memory was given twice at any time"
-compare arrays "no array had more tasks at a time than it may"
+compare arrays "no array had more tasks at a time than its limit"
 is "$(cut -d' ' -f1 "$work/both.txt" | tr '\n' ' ')" "$both" "two jobs append to one file, one after the other"
 is "$(cat "$work/out-all" "$work/err-all" "$work/out-one" "$work/err-one" | tr '\n' ' ')" "text ab text b " \
-	"standard input, error and the environment are those that were asked for"
+	"standard input, standard error and the environment are as requested"
 is "$(cat "$work/wrapped" "$work/marked-$marked.out" | tr '\n' ' ')" "42 3 2 " \
 	"a wrapped command runs, and options of a script's comments count"
 is "$(sort "$work/steps.out" | tr '\n' ';')" "0 n2;1 n2;2 n3;3 n3;" "a step runs the job's tasks on the job's nodes"

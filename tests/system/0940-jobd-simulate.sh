@@ -59,7 +59,7 @@ json_is guide 'round(simulations[0]["utilisation"], 6)' 0.963636 "the utilisatio
 like "$(cat out)" '^  active  +5 .* 0:00 .* 1\.06 +0 +3 +0\.42 h' "the table has a line for each partition"
 like "$(cat both)" '^  preemptions +0 +3' "the tables of two configurations stand side by side"
 like "$(cat both)" '^  time suspended +1:30 +0:00 +-100\.0 %' "and say how much they differ"
-is "$(diff "$top_srcdir/doc/jobd-simulation.svg" both.svg)" "" "the picture of the manual is the one that comes out"
+is "$(diff "$top_srcdir/doc/jobd-simulation.svg" both.svg)" "" "the picture of the manual is the one that is drawn"
 if command -v xmllint >xmllint.path; then
 	ok "the pictures are XML" xmllint --noout guide.svg both.svg
 else
@@ -81,7 +81,7 @@ cat >own <<'END'
 0 10 ann -t 90
 END
 ok "a trace of jobd's own is simulated" simulate own --conf slurm.conf --json own.json
-fits_schema "its document is as the schema has it" jobd-simulation.schema.json own.json
+fits_schema "the document of a trace of jobd's own is as the schema has it" jobd-simulation.schema.json own.json
 json_is own.json '[[j["job"], j["state"]] for j in simulations[0]["jobs"]]' \
 	'[["1_1", "COMPLETED"], ["1_2", "COMPLETED"], ["1_3", "COMPLETED"], ["2", "FAILED"], ["5", "TIMEOUT"], ["7", "PENDING"], ["3", "COMPLETED"], ["4", "PENDING"]]' \
 	"jobs are tasks of arrays, fail, and reach their time limits"
@@ -99,7 +99,7 @@ simulate own --conf slurm.conf --json own.json
 ok "the same trace gives the same document, to the byte" cmp before.json own.json
 simulate own --conf slurm.conf --compare slurm.conf --json both.json
 is "$(json_get both.json 'simulations[0] == simulations[1] == json.load(open("own.json"))["simulations"][0]' 2>&1)" \
-	"$(json_get both.json True)" "two processes come to the same as one"
+	"$(json_get both.json True)" "two processes give the same result as one"
 is "$(simulate own --conf slurm.conf --json - && json_get out 'len(simulations)')" 1 \
 	"the document alone goes to standard output"
 simulate own --conf slurm.conf
@@ -115,7 +115,7 @@ JobID|User|Partition|QOS|Submit|Start|End|Elapsed|Timelimit|NNodes|NCPUS|ReqMem|
 22_7|bob|old|normal|2026-01-20T10:00:30|2026-01-20T10:06:00|2026-01-20T10:36:00|00:30:00|Partition_Limit|1|1|2Gc|COMPLETED|
 23|bob|batch|normal|2026-01-20T10:00:30|Unknown|Unknown|00:00:00|00:10:00|1|1|1Gn|PENDING|
 END
-ok "what sacct -p prints is simulated" simulate sacct --conf slurm.conf --map old=short --json sacct.json
+ok "the output of sacct -p is simulated" simulate sacct --conf slurm.conf --map old=short --json sacct.json
 json_is sacct.json '[[j["job"], j["partition"], j["state"], j["end"] - j["start"]] for j in simulations[0]["jobs"]]' \
 	'[["21", "batch", "COMPLETED", 60], ["22_7", "short", "TIMEOUT", 600]]' \
 	"a job that ran longer than its new partition allows is ended there"
@@ -125,10 +125,10 @@ json_is sacct.json 'simulations[0]["begin"]' 1768903200 "times of day are taken 
 like "$(cat err)" '1 rows of steps are left out' "what is left out is counted"
 like "$(cat err)" '1 jobs that never started are left out' "jobs that never ran are counted, too"
 like "$(cat out)" '2 jobs have a QOS that is not configured' "a QOS that there is not is counted"
-refused 1 "sacct:4: there is no partition old in slurm.conf: .*--map" "a partition that there is not" sacct --conf slurm.conf
+refused 1 "sacct:4: there is no partition old in slurm.conf: .*--map" "a partition that does not exist" sacct --conf slurm.conf
 ok "any partition's jobs may be in the default one" simulate sacct --conf slurm.conf --map '*' --json sacct.json
 json_is sacct.json '[j["partition"] for j in simulations[0]["jobs"]]' '["batch", "batch"]' \
-	"jobs of partitions that there are not are in the default one"
+	"jobs of partitions that do not exist are in the default one"
 
 # ---- the Standard Workload Format ---------------------------------------------------------------
 cat >swf <<'END'
@@ -141,7 +141,7 @@ END
 ok "a trace in the Standard Workload Format is simulated" simulate swf --conf slurm.conf --json swf.json
 json_is swf.json '[[j["partition"], j["state"], j["start"] - j["submit"]] for j in simulations[0]["jobs"]]' \
 	'[["batch", "COMPLETED", 0], ["short", "FAILED", 25]]' "queues are partitions by their names, or the default one"
-json_is swf.json 'simulations[0]["begin"]' 1000000000 "the header's time is that of the begin"
+json_is swf.json 'simulations[0]["begin"]' 1000000000 "the header's time is the time of the begin"
 
 # ---- a QOS file, gangs, many nodes --------------------------------------------------------------
 cat >qos <<'END'
@@ -173,8 +173,8 @@ refused 1 "bad:1: the columns JobID, Submit and Elapsed are needed" "a missing c
 : >bad
 refused 1 "bad has no job that ran" "an empty trace" bad --conf slurm.conf
 refused 1 "nowhere" "a trace that there is not" nowhere --conf slurm.conf
-refused 1 "nowhere.conf" "a configuration that there is not" own --conf nowhere.conf
-refused 1 "nowhere.conf" "another configuration that there is not" own --conf slurm.conf --compare nowhere.conf
+refused 1 "nowhere.conf" "a configuration that does not exist" own --conf nowhere.conf
+refused 1 "nowhere.conf" "another configuration that does not exist" own --conf slurm.conf --compare nowhere.conf
 refused 1 "there is no partition none in slurm.conf" "a --map to nowhere" sacct --conf slurm.conf --map old=none
 refused 1 "open '/nonexistent/a' for the JSON" "a file that can't be written" own --conf slurm.conf --json /nonexistent/a
 refused 2 "needs a configuration" "a simulation without configuration" own

@@ -46,7 +46,7 @@ is "$(states_of "$job")" "$job+0 R;$job+1 R;" "the components of a job run toget
 is "$(doc_of "$job+0" '["nodes"]') $(doc_of "$job+1" '["nodes"]')" "n1 n[2-3]" \
 	"each component has nodes of its own"
 is "$(doc_of "$job+1" '["job_id"]')" "$next" "the numbers of components follow each other"
-is "$(grep -c . "$work/one.env")" "$(sort -u "$work/one.env" | wc -l)" "no variable is there twice"
+is "$(grep -c . "$work/one.env")" "$(sort -u "$work/one.env" | wc -l)" "no variable of a component is set twice"
 for line in SLURM_HET_SIZE=2 SLURM_JOB_ID=$job "SLURM_JOB_ID_HET_GROUP_0=$job" \
 	"SLURM_JOB_ID_HET_GROUP_1=$next" SLURM_JOB_NODELIST=n1 SLURM_JOB_NODELIST_HET_GROUP_0=n1 \
 	'SLURM_JOB_NODELIST_HET_GROUP_1=n\[2-3\]' SLURM_NTASKS_HET_GROUP_1=3; do

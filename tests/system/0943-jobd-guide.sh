@@ -205,7 +205,7 @@ for cluster in future least; do
 	submitted "$cluster: a job of hipri is submitted" 20 sbatch -N3 -n6 -p hipri ./sleepme 20
 done
 on future
-prints "a job of hipri takes the nodes of three jobs where five are there" squeue -Si <<'T'
+prints "a job of hipri takes the nodes of three jobs out of five" squeue -Si <<'T'
   JOBID PARTITION     NAME     USER  ST       TIME  NODES NODELIST(REASON)
      17    active  sleepme  user   S       T      1 n1
      18    active  sleepme  user   S       T      1 n2
@@ -221,15 +221,15 @@ hipri        up   infinite     2   idle n[4-5]
 T
 stand_still "the three jobs that gave their nodes use no CPU time" 17 18 19
 on least
-prints "with CR_Least_Preempt it is placed on n[3-5], and jobs 17 and 18 run on" squeue -Si <<'T'
+prints "with CR_Least_Preempt the job of hipri is placed on n[3-5], and jobs 17 and 18 run on" squeue -Si <<'T'
   JOBID PARTITION     NAME     USER  ST       TIME  NODES NODELIST(REASON)
      17    active  sleepme  user   R       T      1 n1
      18    active  sleepme  user   R       T      1 n2
      19    active  sleepme  user   S       T      1 n3
      20     hipri  sleepme  user   R       T      3 n[3-5]
 T
-stand_still "the one that gave its node uses no CPU time" 19
-ok "a job that may run on does" eventually moves 17
+stand_still "the job that gave its node uses no CPU time" 19
+ok "a job that is not preempted runs on" eventually moves 17
 
 # ---- three mechanisms in three partitions
 
@@ -296,7 +296,7 @@ touch 7.end 8.end 9.end
 # ---- the ends
 
 on simple
-is "$(seconds 485) $(($(seconds 488) > ran))" "$stood 1" "the time of a suspended job stands still, that of another goes on"
+is "$(seconds 485) $(($(seconds 488) > ran))" "$stood 1" "the run time of a suspended job stands still, and that of another job goes on"
 touch 490.end
 ended() { # JOB
 	[ -z "$(squeue -h -j "$1" -t R,S,PD)" ]

@@ -50,9 +50,9 @@ kill_jobd
 begin_jobd
 ok "the end program runs once more when jobd was killed meanwhile" eventually ran end "$first_job" 2
 ok "the job is still completing" is_in "$first_job" CG
-ok "another job waits for its nodes" is_in "$id" PD
+ok "another job waits for the nodes of a job whose end program runs" is_in "$id" PD
 touch "$tmpdir/go-end"
-ends_as "$first_job" COMPLETED "the job comes to its end after the end program"
+ends_as "$first_job" COMPLETED "the job ends after its end program"
 ends_as "$id" COMPLETED "the other job has the nodes then"
 
 touch "$tmpdir/bad-end"

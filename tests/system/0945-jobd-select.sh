@@ -48,7 +48,7 @@ mark
 begin_traced
 is "$(since_mark 'init|node_ranking|node_init.*|state_restore|job_init.*|nodeinfo_alloc|nodeinfo_set_all|ba_.*')" \
 	"init;node_ranking;node_init 4;nodeinfo_alloc;nodeinfo_alloc;nodeinfo_alloc;nodeinfo_alloc;state_restore;job_init 0;nodeinfo_set_all;ba_init 4 n1 8 0;ba_get_dims;" \
-	"a plugin is begun with its nodes, then its state, then its jobs"
+	"a plugin starts with its nodes, then its state, then its jobs"
 like "$(cat "$tmpdir/log")" "dimension 2 of the machine has 2 elements" "dimensions that a plugin has are logged"
 
 # ---- a job
@@ -78,7 +78,7 @@ mark
 "$jobctl" cancel "$job"
 eventually has_ended "$job"
 is "$(since_mark "(job_fini|step_finish) $job.*")" "job_fini $job;step_finish $job 1;step_finish $job 0;" \
-	"a job that is cancelled is told before it gets SIGKILL, and when it is gone"
+	"a plugin hears of a cancelled job before SIGKILL, and when the job is gone"
 
 # ---- what is done to it
 
@@ -121,13 +121,13 @@ eventually wrote e
 eventually wrote f
 mark
 "$jobctl" expand "$giver" "$getter"
-ends_as "$giver" CANCELLED "a job that has given all that it has ends"
+ends_as "$giver" CANCELLED "a job that has given its resources to another one ends"
 is "$(since_mark "job_(expand.*|fini .*)")" "job_expand_allow;job_expand $giver $getter;" "a plugin gives all of one job to the other"
-is "$("$jobctl" queue -h -j "$getter" -o '%N %B')" "n[2-3] n3" "the other has the nodes of both, and its script where it was"
+is "$("$jobctl" queue -h -j "$getter" -o '%N %B')" "n[2-3] n3" "the job that was expanded has the nodes of both, and its script where it was"
 has_step() { # STEP
 	[ -S "$run/$1/socket" ]
 }
-ok "it gets an agent for the node that it had not" eventually has_step "n2_$getter.extern"
+ok "the job that was expanded gets an agent on its new node" eventually has_step "n2_$getter.extern"
 kill_jobd
 mark
 begin_traced
@@ -153,12 +153,12 @@ is "$("$jobctl" nodes -h -n n2 -o %t)" comp "a node that is given up is completi
 is_idle() { # NODE
 	[ "$("$jobctl" nodes -h -n "$1" -o %t)" = idle ]
 }
-ok "it is idle when they have ended" eventually is_idle n2
+ok "a node that was given up is idle when its processes have ended" eventually is_idle n2
 wait "$stays" 2>/dev/null
 fails "an agent of a node that was given up has ended" has_step "n2_$getter.extern"
-is "$(doc_of "$getter" '["job_state"]') $(wc -l <"$work/f")" "RUNNING 1" "the job runs on, on the nodes that it kept"
+is "$(doc_of "$getter" '["job_state"]') $(wc -l <"$work/f")" "RUNNING 1" "the job that gave up a node runs on, on the nodes that it kept"
 next=$(submit -w n2 waits g)
-ok "the next job gets the node" eventually wrote g
+ok "the next job gets the node that was given up" eventually wrote g
 touch "$work/g.end" "$work/f.end"
 ends_as "$getter" COMPLETED "a job that has given up a node comes to its end"
 eventually has_ended "$next"
@@ -175,13 +175,13 @@ begin_traced
 eventually was_called "job_mem_confirm $job2"
 is "$(since_mark 'init|node_init.*|nodeinfo_(alloc|unpack)|job_init.*|update_node_config.*')" \
 	"init;node_init 4;nodeinfo_unpack;nodeinfo_unpack;nodeinfo_unpack;nodeinfo_unpack;job_init 2;update_node_config n2;" \
-	"what a plugin has kept of nodes is unpacked, and it hears of a node that is another one"
+	"a plugin's information on nodes is unpacked, and it hears of a node that has changed"
 eventually has_state PENDING "$job2"
 is "$(doc_of "$job2" '["state_reason"]') $(doc_of "$job" '["job_state"]')" "BeginTime RUNNING" \
 	"a job that was given more memory than its node has now is queued again, another one runs on"
 like "$(cat "$tmpdir/log")" "node n2: it has 8 CPUs and 800 MB now, and had 8 and 1000" "the change is logged"
 is "$("$jobctl" show job "$array" | grep -c 'SelectJobInfo=Begun=1 Network=dev=ib0')" 3 \
-	"what a plugin has of jobs is there again"
+	"a plugin's information on jobs is unpacked"
 touch "$work/c.end" "$work/h.end"
 "$jobctl" cancel "$job2"
 ends_as "$job" COMPLETED "the other job comes to its end"

@@ -37,16 +37,16 @@ printf '#!/bin/sh\nprintf "caf\351 $GOOD ${BAD-none}"\n' >"$work/latin"
 chmod 755 "$work/latin"
 BAD=$(printf 'x\377y')
 id=$(GOOD=ok BAD=$BAD theirs -o latin.out latin 2>"$tmpdir/err")
-ends_as "$id" COMPLETED "a script that is no UTF-8 runs"
-is "$(od -An -tx1 "$work/latin.out" | tr -d ' \n')" "636166e9206f6b206e6f6e65" "it has its own bytes, and no variable that is no UTF-8"
-like "$(cat "$tmpdir/err")" "^jobctl submit: the variable 'BAD=x.xffy' is no NAME=VALUE in UTF-8, ignoring" \
+ends_as "$id" COMPLETED "a script that is not UTF-8 runs"
+is "$(od -An -tx1 "$work/latin.out" | tr -d ' \n')" "636166e9206f6b206e6f6e65" "a script that is not UTF-8 has its own bytes, and no variable that is not UTF-8"
+like "$(cat "$tmpdir/err")" "^jobctl submit: the variable 'BAD=x.xffy' is not NAME=VALUE in UTF-8, ignoring" \
 	"a variable that a job does not get is named"
 for option in -J -o --comment= -D/; do
-	refused "$option with a text that is no UTF-8" ": must be UTF-8" "$option$BAD" latin
+	refused "$option with a text that is not UTF-8" ": must be UTF-8" "$option$BAD" latin
 done
-refused "an argument that is no UTF-8" "argv: must be UTF-8" latin "$BAD"
+refused "an argument that is not UTF-8" "argv: must be UTF-8" latin "$BAD"
 id=$(theirs --hold latin)
-fails "a job can't be given a name that is no UTF-8" "$jobctl" update "$id" "JobName=$BAD" 2>/dev/null
+fails "a job can't be given a name that is not UTF-8" "$jobctl" update "$id" "JobName=$BAD" 2>/dev/null
 "$jobctl" cancel "$id"
 ok "no node is drained for such texts" nodes_are_idle
 
@@ -65,7 +65,7 @@ for output in link directory fifo "$tmpdir/private/new" /proc/self/mem "$work/no
 	ends_as "$id" FAILED "a job fails whose output can't be opened as its user: $output"
 	like "$(description "$id")" "^standard output: " "its user sees why"
 done
-is "$("$jobctl" queue -h -t all -j "$id" -o %r)" JobLaunchFailure "the queue has it as a failure to launch"
+is "$("$jobctl" queue -h -t all -j "$id" -o %r)" JobLaunchFailure "the queue shows a job whose output can't be opened as a failure to launch"
 like "$("$jobctl" show job "$id")" "^   StateDesc=standard output: open '$work/none/x" "show has the sentence"
 is "$(cat "$tmpdir/private/file") $(ls "$tmpdir/private")" "secret file" "nothing of root's was written"
 id=$(theirs -i fifo -o /dev/null echoes)
@@ -105,7 +105,7 @@ like "$(cat "$tmpdir/preloaded")" "65534 65534 sleep$" "the user's own programs 
 	echo '#!/bin/sh'
 	head -c 4000000 /dev/zero | tr '\0' '\1'
 ) >"$work/control"
-refused "a request that is larger than jobd takes" "has [0-9]+ MiB, and jobd takes 8: pass on less" control
+refused "a request that is larger than jobd accepts" "have [0-9]+ MiB, and jobd accepts 8: pass on less" control
 
 # ---- a full disk
 
@@ -148,12 +148,12 @@ S
 	ok "no node is drained for a start without space" nodes_are_idle
 	rm "$state/ballast"
 	if grep -q "was not written to" "$tmpdir/log"; then # unless SQLite's log had space in it
-		eventually grep -q "all that could not be written before is in '$state' now" "$tmpdir/log"
+		eventually grep -q "all that could not be written before is now in '$state'" "$tmpdir/log"
 	fi
 	kill_jobd
 	begin_jobd
 	is "$(doc_of "$held" '["job_state"]') $(doc_of "$running" '["job_state"]')" "CANCELLED FAILED" \
-		"what happened while the disk was full is known to the next jobd"
+		"the next jobd knows what happened while the disk was full"
 	"$jobctl" update "$released" StartTime=now
 	ok "a job starts once there is space" eventually wrote released
 	touch "$work/released.end"
@@ -208,7 +208,7 @@ ends_as "$limited" TIMEOUT "a job's limit passes where the clock is set ahead"
 eventually has_state RUNNING "$later"
 touch "$work/go"
 ends_as "$later" COMPLETED "a job for later begins where the clock is set ahead"
-ends_as "$endless" COMPLETED "a job without a limit outlives all that"
+ends_as "$endless" COMPLETED "a job without a limit outlives the changes of the clock"
 
 kill_jobd
 begin_jobd

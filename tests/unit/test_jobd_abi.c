@@ -150,8 +150,8 @@ static void test_mistakes(void **state)
 /* Memory that there is not: under AddressSanitizer its own message comes first. */
 static void test_no_memory(void **state)
 {
-	static const struct mistake huge = {xmalloc_huge, "no memory"};
-	static const struct mistake packs = {pack_too_much, "no memory"};
+	static const struct mistake huge = {xmalloc_huge, "out of memory"};
+	static const struct mistake packs = {pack_too_much, "out of memory"};
 
 	(void)state;
 #ifdef __SANITIZE_ADDRESS__

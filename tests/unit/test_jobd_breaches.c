@@ -102,7 +102,7 @@ struct breach {
 
 static const struct breach breaches[] = {
 	{"errno", SELECT_MODE_RUN_NOW, "without errno"},
-	{"value", SELECT_MODE_RUN_NOW, "another value than SLURM_ERROR"},
+	{"value", SELECT_MODE_RUN_NOW, "a value other than SLURM_ERROR"},
 	{"bits", SELECT_MODE_TEST_ONLY, "nodes that it was not given"},
 	{"bits", SELECT_MODE_RUN_NOW, "nodes that it was not given"},
 	{"many", SELECT_MODE_RUN_NOW, "fewer nodes than the job needs, or more"},
@@ -113,11 +113,11 @@ static const struct breach breaches[] = {
 	{"count", SELECT_MODE_RUN_NOW, "not of the nodes that it takes"},
 	{"cores", SELECT_MODE_RUN_NOW, "not of the nodes that it takes"},
 	{"memory", SELECT_MODE_RUN_NOW, "more memory of a node than that has left"},
-	{"preempted", SELECT_MODE_RUN_NOW, "preempts a job that is no candidate"},
+	{"preempted", SELECT_MODE_RUN_NOW, "preempts a job that is not a candidate"},
 	{"early", SELECT_MODE_WILL_RUN, "a start in the past"},
 	{"plan", SELECT_MODE_TEST_ONLY, "not of the nodes that it takes"},
 	{"plan", SELECT_MODE_WILL_RUN, "not of the nodes that it takes"},
-	{"held", SELECT_MODE_WILL_RUN, "plans with cores of others"},
+	{"held", SELECT_MODE_WILL_RUN, "plans with other jobs' cores"},
 };
 
 /* Each is reported once, the call fails each time, and the job and its nodes are as before. */
@@ -207,7 +207,7 @@ static void test_job_begin(void **state)
 	job = add_job(&c);
 	assert_int_equal(test_job(&c, job, SELECT_MODE_RUN_NOW, &nodes), 0);
 	assert_int_equal(select_job_begin(c.select, job, &err), -EPROTO);
-	assert_non_null(strstr(logged, "select_p_job_begin(): it fails with another value"));
+	assert_non_null(strstr(logged, "select_p_job_begin(): it fails with a value other"));
 	assert_non_null(strstr(err.text, "select_p_job_begin() failed"));
 	bit_free(nodes);
 	cluster_clear(&c);

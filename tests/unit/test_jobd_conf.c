@@ -686,9 +686,9 @@ static void test_whole(void **state)
 	refuses("NodeName=a\n", NULL, "slurm.conf: there is no NodeName line, or no Part");
 	refuses("PartitionName=a\n", NULL, "slurm.conf: there is no NodeName line");
 	refuses("NodeName=a[1-3]\nNodeName=a2\nPartitionName=p\n", NULL,
-		"slurm.conf:2: node a2 is there twice");
+		"slurm.conf:2: node a2 is defined twice");
 	refuses("PartitionName=p\nNodeName=b,a\nNodeName=a\nNodeName=c\n", NULL,
-		"slurm.conf:3: node a is there twice");
+		"slurm.conf:3: node a is defined twice");
 	refuses("FirstJobId=9\nMaxJobId=8\n" SMALL, NULL,
 		"slurm.conf:2: FirstJobId=9: must not be above MaxJobId=8");
 	refuses("NodeName=a\nPartitionName=p Nodes=a,b\n", NULL,

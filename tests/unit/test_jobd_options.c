@@ -248,8 +248,8 @@ static void test_errors(void **state)
 		{"sbatch -d afterok:1:", "--dependency"},
 		{"sbatch -d afterok:1,afterok:2?afterok:3", "--dependency"},
 		{"sbatch -d singleton:1", "--dependency"},
-		{"sbatch -d afterok:12_x", "no task of an array"},
-		{"sbatch -d afterok:12_3_4", "no task of an array"},
+		{"sbatch -d afterok:12_x", "is not a task of an array"},
+		{"sbatch -d afterok:12_3_4", "is not a task of an array"},
 		{"sbatch -d afterok:12+5", "after:ID+MINUTES"},
 		{"sbatch -d after:12+x", "number of minutes"},
 		{"sbatch -a x", "--array"},
@@ -498,7 +498,7 @@ static void test_component_words(void **state)
 		{"sbatch : -N2 --wrap=x", NULL, 1},
 		{"sbatch -N1 : s.sh x", NULL, 1},
 		{"sbatch -N1 : --nodes=x s.sh", "component 1: ", 0},
-		{"sbatch -N1 : -N1 --wrap x s.sh", "--wrap is in place of a script", 0},
+		{"sbatch -N1 : -N1 --wrap x s.sh", "--wrap replaces the script", 0},
 	};
 	size_t i;
 

@@ -609,8 +609,9 @@ static void test_components_refused(void **state)
 	} rows[] = {
 		{{{.nodes = 2}, {.nodes = 2}}, "each component of a heterogeneous job has nodes"},
 		{{{.nodelist = "n1"}, {.nodelist = "n1"}}, "has nodes of its own"},
-		{{{.array = "0-1"}, {.nodes = 1}}, "is no array"},
-		{{{.nodes = 1}, {.array = "0-1"}}, "component 1: a heterogeneous job is no array"},
+		{{{.array = "0-1"}, {.nodes = 1}}, "can't be an array"},
+		{{{.nodes = 1}, {.array = "0-1"}},
+			"component 1: a heterogeneous job can't be an array"},
 		{{{.nodes = 1}, {.hold = true}}, "to the first component, for all"},
 		{{{.nodes = 1}, {.partition = "x"}}, "component 1: there is no partition x"},
 		{{{.nodes = 1}, {.nodes = 4}}, "component 1: Requested node configuration"},

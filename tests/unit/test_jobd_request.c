@@ -261,7 +261,7 @@ static void test_texts(void **state)
 	request.comment = (char *)foreign;
 	assert_int_equal(request_check_texts(&request, &err), -EINVAL);
 	assert_string_equal(
-		err.text, "comment: must be UTF-8, as all that a job gets but its script");
+		err.text, "comment: must be UTF-8, like all that a job gets but its script");
 	request.comment = NULL;
 	request.env = (char **)list;
 	assert_int_equal(request_check_texts(&request, &err), -EINVAL);

@@ -876,7 +876,7 @@ static void test_foreign_and_newer_files_are_refused(void **state)
 
 	fill_and_close(g);
 	sql(g->file, "PRAGMA user_version=99");
-	check_refused(g->dir, -EPROTO, "of a newer jobd (schema 99");
+	check_refused(g->dir, -EPROTO, "was written by a newer jobd (schema 99");
 	sql(g->file, "PRAGMA user_version=1; PRAGMA application_id=5");
 	check_refused(g->dir, -EBADMSG, "of another program");
 	sql(g->file, "PRAGMA user_version=0; PRAGMA application_id=0");
@@ -1018,7 +1018,7 @@ static void test_what_a_user_owns_is_refused(void **state)
 	check_refused(g->dir, -EPERM, "chmod 600");
 	assert_int_equal(chown(g->file, 0, 0), 0);
 	assert_int_equal(chown(g->dir, NOBODY, NOBODY), 0);
-	check_refused(g->dir, -EPERM, "of uid 65534 with mode 0700");
+	check_refused(g->dir, -EPERM, "belongs to uid 65534 with mode 0700");
 	assert_int_equal(chown(g->dir, 0, 0), 0);
 	assert_int_equal(chown(g->top, NOBODY, NOBODY), 0);
 	check_refused(g->dir, -EPERM, "can be changed by others (uid 65534");

@@ -115,8 +115,8 @@ static void test_swf_leaves_out(void **state)
 	assert_string_equal(t.users.v[t.jobs[0].user], TRACE_UNKNOWN_USER);
 	assert_true(has_note(&t, "2 jobs that never started"));
 	assert_true(has_note(&t, "1 rows of parts of a job"));
-	assert_true(has_note(&t, "1 jobs were ended by something else"));
-	assert_true(has_note(&t, "1 jobs say nothing on nodes or CPUs"));
+	assert_true(has_note(&t, "1 jobs did not end by themselves"));
+	assert_true(has_note(&t, "1 jobs give no number of nodes or CPUs"));
 	assert_true(has_note(&t, "1 jobs have no user"));
 }
 
@@ -128,7 +128,7 @@ static void test_swf_errors(void **state)
 		"t:2: field 4 (run time) is 'ten'");
 	must_fail(";\n1 0 5 -2 8 -1 -1 8 60 -1 1 1 1 -1 1 1 -1 -1\n", "field 4");
 	must_fail(";\n1 0 5 nan 8 -1 -1 8 60 -1 1 1 1 -1 1 1 -1 -1\n", "field 4");
-	must_fail(";\n1 0 5 1 8 -1 -1 8 60 -1 1 1 1 -1 1 1 -1 -1 9\n", "more than 18 fields");
+	must_fail(";\n1 0 5 1 8 -1 -1 8 60 -1 1 1 1 -1 1 1 -1 -1 9\n", "more than the 18 fields");
 	must_fail(";\n-1 0 5 1 8 -1 -1 8 60 -1 1 1 1 -1 1 1 -1 -1\n", "needs a number");
 	must_fail("; only a header\n", "t has no job that ran");
 }
@@ -186,7 +186,7 @@ static void test_sacct(void **state)
 	assert_false(job->part_is_number);
 	assert_string_equal(t.users.v[job->user], "ann");
 	assert_true(has_note(&t, "1 rows of steps"));
-	assert_true(has_note(&t, "1 jobs were ended by something else"));
+	assert_true(has_note(&t, "1 jobs did not end by themselves"));
 }
 
 /* Columns in another order, with the '|' at the end that -p has; what is missing is defaulted. */
@@ -204,7 +204,7 @@ static void test_sacct_columns(void **state)
 	assert_int_equal(t.jobs[0].run_ms, 90000);
 	assert_int_equal(t.jobs[0].request.ntasks, 1);
 	assert_int_equal(t.jobs[1].number, 6);
-	assert_true(has_note(&t, "2 jobs say nothing on nodes or CPUs"));
+	assert_true(has_note(&t, "2 jobs give no number of nodes or CPUs"));
 	assert_true(has_note(&t, "2 jobs have no user"));
 	assert_true(has_note(&t, "2 jobs have no time limit"));
 	assert_true(has_note(&t, "1 components"));
@@ -296,13 +296,13 @@ static void test_jobd(void **state)
 static void test_jobd_errors(void **state)
 {
 	(void)state;
-	must_fail("0 60\n", "t:1: a job's line has at least");
+	must_fail("0 60\n", "t:1: a job's line must have at least");
 	must_fail("soon 60 ann\n", "t:1: its submit time is 'soon'");
 	must_fail("#\n0 long ann\n", "t:2: its run time is 'long'");
 	must_fail("0 60:256 ann\n", "its run time is '60:256'");
 	must_fail("0 60 ann -N none\n", "t:1: --nodes");
 	must_fail("0 60 ann --nonsense\n", "t:1: ");
-	must_fail("0 60 ann job.sh\n", "'job.sh' is no option of a job");
+	must_fail("0 60 ann job.sh\n", "'job.sh' is not an option of a job");
 	must_fail("0 60 ann -J 'a\n", "t:1: ");
 	must_fail("0 60 ann\n0 60 ann -d afterok:2\n", "t:2: --dependency names job 2");
 	must_fail("5 60 ann\n0 60 ann -d afterok:1\n", "names job 1, which is submitted later");

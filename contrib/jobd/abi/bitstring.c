@@ -57,7 +57,7 @@ bitstr_t *bit_alloc(bitoff_t size)
 	bitstr_t *b = calloc(1, sizeof(*b) + words * sizeof(*b->words));
 
 	if (!b || !possible)
-		mistake("bit_alloc", "there is no memory for it");
+		mistake("bit_alloc", "out of memory");
 	b->size = size;
 	return b;
 }

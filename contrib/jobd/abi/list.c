@@ -23,7 +23,7 @@ struct stepd_list_iterator {
 static void *check(void *p)
 {
 	if (!p) {
-		(void)fputs("jobd: there is no memory for a list\n", stderr);
+		(void)fputs("jobd: out of memory for a list\n", stderr);
 		abort();
 	}
 	return p;

@@ -15,7 +15,7 @@ struct stepd_buf {
 
 _Noreturn static void no_memory(void)
 {
-	(void)fputs("jobd: there is no memory for what a plugin packs\n", stderr);
+	(void)fputs("jobd: out of memory for what a plugin packs\n", stderr);
 	abort();
 }
 

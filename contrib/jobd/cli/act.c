@@ -69,7 +69,7 @@ static int act_on_jobs(const char *name, const char *method, int argc, char **ar
 	if (r != 0)
 		return r < 0 ? r : 0;
 	if (rest == argc)
-		return err_set_text(err, -EINVAL, "which job? Name its number, such as 12 or 12_3");
+		return err_set_text(err, -EINVAL, "which job? Give its number, such as 12 or 12_3");
 	r = jobd_connect(&client, err);
 	for (i = rest; r == 0 && i < argc; i++) {
 		const char *job = bare_job(argv[i]);
@@ -124,10 +124,10 @@ struct cancel_options {
 
 /* clang-format off */
 static const struct cli_option cancel_rows[] = {
-	{.heading = "Which jobs, beside those that are named",
+	{.heading = "Jobs, in addition to those named",
 	 .name = "user", .letter = 'u', .arg = "USER", .take = cli_take_text, .offset = IN(view.users), .doc = "of this user"},
 	{.name = "name", .letter = 'n', .arg = "NAME", .take = cli_take_text, .offset = IN(view.job_names), .doc = "of this name"},
-	{.name = "jobname", .arg = "NAME", .take = cli_take_text, .offset = IN(view.job_names), .doc = "the older name of it"},
+	{.name = "jobname", .arg = "NAME", .take = cli_take_text, .offset = IN(view.job_names), .doc = "the same, by an older name"},
 	{.name = "partition", .letter = 'p', .arg = "NAME", .take = cli_take_text, .offset = IN(view.partitions),
 	 .doc = "of this partition"},
 	{.name = "qos", .letter = 'q', .arg = "NAME", .take = cli_take_text, .offset = IN(view.qos), .doc = "of this QOS"},
@@ -137,14 +137,14 @@ static const struct cli_option cancel_rows[] = {
 	{.name = "nodelist", .letter = 'w', .arg = "NODES", .take = cli_take_text, .offset = IN(view.nodes),
 	 .doc = "on these nodes"},
 
-	{.heading = "What happens to them",
+	{.heading = "Action",
 	 .name = "signal", .letter = 's', .arg = "SIGNAL", .take = cli_take_text, .offset = IN(signal),
-	 .doc = "they get this signal, and are not cancelled"},
-	{.name = "batch", .letter = 'b', .take = cli_take_flag, .offset = IN(batch), .doc = "the batch script gets it alone"},
-	{.name = "full", .letter = 'f', .take = cli_take_flag, .offset = IN(full), .doc = "the batch script gets it, too"},
-	{.name = "interactive", .letter = 'i', .take = cli_take_flag, .offset = IN(interactive), .doc = "each is to be confirmed"},
-	{.name = "quiet", .letter = 'Q', .take = cli_take_flag, .offset = IN(quiet), .doc = "print no job that is not there"},
-	{.name = "hurry", .letter = 'H', .take = cli_take_flag, .offset = IN(ignored), .doc = "has no meaning here"},
+	 .doc = "send them this signal instead of cancelling them"},
+	{.name = "batch", .letter = 'b', .take = cli_take_flag, .offset = IN(batch), .doc = "send it to the batch script alone"},
+	{.name = "full", .letter = 'f', .take = cli_take_flag, .offset = IN(full), .doc = "send it to the batch script, too"},
+	{.name = "interactive", .letter = 'i', .take = cli_take_flag, .offset = IN(interactive), .doc = "confirm each one"},
+	{.name = "quiet", .letter = 'Q', .take = cli_take_flag, .offset = IN(quiet), .doc = "do not report jobs that do not exist"},
+	{.name = "hurry", .letter = 'H', .take = cli_take_flag, .offset = IN(ignored), .doc = "ignored"},
 	{.name = "verbose", .letter = 'v', .take = cli_take_flag, .offset = IN(ignored), .doc = "likewise"},
 	{.name = "help", .take = cli_take_help, .offset = IN(help), .doc = "print this"},
 };
@@ -239,7 +239,7 @@ int jobctl_cancel(const char *name, int argc, char **argv, struct err *err)
 		return r < 0 ? r : 0;
 	if (rest == argc && !has_filter(&o.view))
 		return err_set_text(
-			err, -EINVAL, "which job? Name its number, or --user, --name, ...");
+			err, -EINVAL, "which job? Give its number, or --user, --name, ...");
 	r = jobd_connect(&client, err);
 	if (r < 0)
 		return r;
@@ -302,7 +302,7 @@ static int add_change(struct strv *argv, const char *word, struct err *err)
 		return 0;
 	}
 	return err_set_text(err, -EINVAL,
-		"'%.*s' can't be changed; what can: TimeLimit, Partition, QOS, Priority, "
+		"'%.*s' can't be changed; these can: TimeLimit, Partition, QOS, Priority, "
 		"NumNodes, NodeList, JobName, StartTime, ... (jobctl(1))",
 		(int)(size < 100 ? size : 100), word);
 }
@@ -367,7 +367,8 @@ static int update_nodes(const char *nodes, int argc, char **argv, struct err *er
 		;
 	if (!state || i == ARRAY_SIZE(names))
 		return err_set_text(err, -EINVAL,
-			"a node's State=DOWN, State=DRAIN or State=RESUME is what can be changed");
+			"only a node's state can be changed: State=DOWN, State=DRAIN or "
+			"State=RESUME");
 	r = jobd_connect(&client, err);
 	return r < 0 ? r
 		     : act_take(client, "UpdateNodes",
@@ -410,7 +411,8 @@ int jobctl_expand(const char *name, int argc, char **argv, struct err *err)
 		return r < 0 ? r : 0;
 	if (argc - rest != 2)
 		return err_set_text(err, -EINVAL,
-			"it needs two jobs: the first ends, and the other gets all that it has");
+			"name two jobs: the first one ends, and the other one gets all its "
+			"resources");
 	r = jobd_connect(&client, err);
 	return r < 0
 		? r
@@ -587,7 +589,7 @@ static int reserve_word(json_t *json, const char *word, struct err *err)
 		return r < 0 ? err_prefix(err, "%s", reserve_members[i].name) : 0;
 	}
 	return err_set_text(err, -EINVAL,
-		"'%.100s' is none of ReservationName=, Nodes=, NodeCnt=, CoreCnt=, StartTime=, "
+		"'%.100s' is not one of ReservationName=, Nodes=, NodeCnt=, CoreCnt=, StartTime=, "
 		"Duration=, Users=, PartitionName= and Flags=",
 		word);
 }
@@ -671,9 +673,9 @@ int jobctl_reconfigure(const char *name, int argc, char **argv, struct err *err)
 		return r;
 	text = json_get_text(reply, "needs_restart", NULL);
 	if (text)
-		(void)printf("Changed, but not in use before a restart of jobd: %s\n", text);
+		(void)printf("Changed, but effective only after a restart of jobd: %s\n", text);
 	json_array_foreach (json_get_array(reply, "left_out"), i, key)
-		(void)printf("Not served by jobd: %s\n",
+		(void)printf("Ignored by jobd: %s\n",
 			json_string_value(key) ? json_string_value(key) : "");
 	return 0;
 }

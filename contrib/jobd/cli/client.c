@@ -66,8 +66,8 @@ static int check_peer(int fd, const char *path, struct err *err)
 	if (peer.uid == 0 || peer.uid == geteuid())
 		return 0;
 	return err_set_text(err, -EPERM,
-		"a process of user %u (pid %d) listens at '%s', and nothing was sent to it: jobd is "
-		"root's or your own",
+		"a process of user %u (pid %d) listens at '%s', and nothing was sent to it: jobd "
+		"is root's or your own",
 		(unsigned)peer.uid, (int)peer.pid, path);
 }
 
@@ -182,8 +182,8 @@ int jobd_send_take(
 	if (size > REQUEST_CALL_MAX) {
 		free(text);
 		return err_set_text(err, -E2BIG,
-			"call %s of jobd: with script, arguments and environment it has %zu MiB, "
-			"and jobd takes %u: pass on less, as by --export=NONE",
+			"call %s of jobd: script, arguments and environment have %zu MiB, and jobd "
+			"accepts %u: pass on less, for instance with --export=NONE",
 			method, size >> 20, REQUEST_CALL_MAX >> 20);
 	}
 	stream_put_take(&client->stream, text, size);

@@ -104,7 +104,7 @@ static const char *take_field(const struct column_table *table, const char *text
 	item->column = size && p[size] ? find_name(table, p + 1, size - 1) : find_letter(table, *p);
 	if (!item->column) {
 		(void)err_set_text(err, -EINVAL,
-			"'%%%.50s' begins with no column of %s; see the table of letters in "
+			"'%%%.50s' does not begin with a column of %s; see the table of letters in "
 			"jobctl(1)",
 			text, table->command);
 		return NULL;
@@ -153,7 +153,7 @@ int format_parse_names(const struct column_table *table, const char *text,
 			.column = find_name(table, text, size), .width = NAMED_WIDTH};
 		p = text + size;
 		if (!item.column)
-			return err_set_text(err, -EINVAL, "'%.*s' is no column of %s",
+			return err_set_text(err, -EINVAL, "'%.*s' is not a column of %s",
 				(int)(size < 100 ? size : 100), text, table->command);
 		if (*p == ':')
 			p = take_width(p + 1, &item);
@@ -328,8 +328,8 @@ static int parse_keys(const struct column_table *table, const char *text,
 		key.column = find_letter(table, *text);
 		if (!key.column)
 			return err_set_text(err, -EINVAL,
-				"--sort: '%.50s' begins with no column of %s; see the table of "
-				"letters in jobctl(1)",
+				"--sort: '%.50s' does not begin with a column of %s; see the table "
+				"of letters in jobctl(1)",
 				text, table->command);
 		if (sort->keys_count == SORT_KEYS_MAX)
 			return err_set_text(
@@ -407,7 +407,7 @@ int rows_sort(const struct column_table *table, const char *keys, column_number_
 		r = fill_row(&sort, &sort.rows[i]);
 	}
 	if (r < 0)
-		return err_set(err, r, "order %zu lines", n);
+		return err_set(err, r, "sort %zu lines", n);
 	qsort_r(sort.rows, n, sizeof(*sort.rows), compare_sort_rows, &sort);
 	for (i = 0; i < n; i++)
 		rows[i] = sort.rows[i].row;

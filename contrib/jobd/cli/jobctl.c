@@ -19,19 +19,19 @@ static const struct {
 	{"alloc", "salloc", jobctl_alloc, "wait for nodes, and run a command with them"},
 	{"queue", "squeue", jobctl_queue, "list jobs"},
 	{"nodes", "sinfo", jobctl_nodes, "list partitions and nodes"},
-	{"show", NULL, jobctl_show, "all of a job, node, partition or reservation"},
+	{"show", NULL, jobctl_show, "show a job, node, partition or reservation in full"},
 	{"cancel", "scancel", jobctl_cancel, "end jobs, or signal them"},
-	{"hold", NULL, jobctl_hold, "let jobs wait until they are released"},
+	{"hold", NULL, jobctl_hold, "hold jobs until they are released"},
 	{"release", NULL, jobctl_release, "release held jobs"},
-	{"suspend", NULL, jobctl_suspend, "let the processes of jobs stand still"},
-	{"resume", NULL, jobctl_resume, "let them run again"},
+	{"suspend", NULL, jobctl_suspend, "suspend the processes of jobs"},
+	{"resume", NULL, jobctl_resume, "resume suspended jobs"},
 	{"requeue", NULL, jobctl_requeue, "end jobs, and queue them again"},
 	{"update", NULL, jobctl_update, "change a job, or the state of nodes"},
-	{"expand", NULL, jobctl_expand, "give all that a job has to another one"},
+	{"expand", NULL, jobctl_expand, "give a job's resources to another job"},
 	{"reserve", NULL, jobctl_reserve, "reserve nodes, or delete a reservation"},
-	{"reconfigure", NULL, jobctl_reconfigure, "let jobd read its configuration again"},
-	{"stats", NULL, jobctl_stats, "what jobd has done since its start"},
-	{"top", NULL, jobctl_top, "a live screen of nodes over time"},
+	{"reconfigure", NULL, jobctl_reconfigure, "make jobd read its configuration again"},
+	{"stats", NULL, jobctl_stats, "show what jobd has done since its start"},
+	{"top", NULL, jobctl_top, "show nodes over time on a live screen"},
 };
 
 /* ---- what commands share ----------------------------------------------------------------------
@@ -96,7 +96,7 @@ static void print_usage(FILE *out)
 		(void)fprintf(out, "  %-13s %s%s%s%s\n", commands[i].name, commands[i].doc,
 			commands[i].link ? " (" : "", commands[i].link ? commands[i].link : "",
 			commands[i].link ? ")" : "");
-	(void)fputs("\n'jobctl COMMAND --help' has a command's options. jobd is found by its "
+	(void)fputs("\n'jobctl COMMAND --help' lists a command's options. jobd is found by its "
 		    "socket, $JOBD_SOCKET or\n" JOBD_SOCKET_DEFAULT ", or your own jobd by "
 		    "$XDG_RUNTIME_DIR/jobd/socket.\n",
 		out);

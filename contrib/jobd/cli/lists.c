@@ -22,7 +22,7 @@ struct list_options {
 static int take_iterate(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	if (parse_u32(arg, 1, ITERATE_MAX_S, (uint32_t *)((char *)into + o->offset)) < 0)
-		return err_set_text(err, -EINVAL, "'%.50s' is no number of seconds from 1 to %u",
+		return err_set_text(err, -EINVAL, "'%.50s' is not a number of seconds from 1 to %u",
 			arg, ITERATE_MAX_S);
 	return 0;
 }
@@ -66,7 +66,7 @@ struct queue_options {
 
 /* clang-format off */
 static const struct cli_option queue_rows[] = {
-	{.heading = "Which jobs",
+	{.heading = "Jobs",
 	 .name = "jobs", .letter = 'j', .arg = "IDS", .take = cli_take_text, .offset = VIEW(jobs), .doc = "these jobs"},
 	{.name = "user", .letter = 'u', .arg = "USERS", .take = cli_take_text, .offset = VIEW(users), .doc = "of these users"},
 	{.name = "partition", .letter = 'p', .arg = "NAMES", .take = cli_take_text, .offset = VIEW(partitions),
@@ -80,7 +80,7 @@ static const struct cli_option queue_rows[] = {
 	{.name = "name", .letter = 'n', .arg = "NAMES", .take = cli_take_text, .offset = VIEW(job_names), .doc = "of these names"},
 	{.name = "all", .letter = 'a', .take = cli_take_flag, .offset = LIST(ignored), .doc = "partitions are never hidden here"},
 
-	{.heading = "What of them",
+	{.heading = "Output",
 	 .name = "format", .letter = 'o', .arg = "FORMAT", .take = cli_take_text, .offset = VIEW(format),
 	 .doc = "columns by letters, \"%.18i %.9P\""},
 	{.name = "Format", .letter = 'O', .arg = "NAMES", .take = cli_take_text, .offset = VIEW(names),
@@ -92,7 +92,7 @@ static const struct cli_option queue_rows[] = {
 	 .doc = "in this order (P,t,-p)"},
 	{.name = "noheader", .letter = 'h', .take = cli_take_flag, .offset = LIST(no_header), .doc = "without a title"},
 	{.name = "iterate", .letter = 'i', .arg = "SECONDS", .take = take_iterate, .offset = LIST(iterate_s),
-	 .doc = "again and again"},
+	 .doc = "repeat the list every SECONDS"},
 	{.name = "json", .take = cli_take_flag, .offset = LIST(json), .doc = "jobd's documents"},
 	{.name = "help", .take = cli_take_help, .offset = LIST(help), .doc = "print this"},
 };
@@ -131,7 +131,7 @@ int jobctl_queue(const char *name, int argc, char **argv, struct err *err)
 	if (r != 0)
 		return r < 0 ? r : 0;
 	if (rest < argc)
-		return err_set_text(err, -EINVAL, "'%.100s' is no option", argv[rest]);
+		return err_set_text(err, -EINVAL, "'%.100s' is not an option", argv[rest]);
 	o.view.header = !o.list.no_header;
 	if (!o.view.format && o.view.pending)
 		o.view.format = QUEUE_START_FORMAT;
@@ -158,7 +158,7 @@ struct node_options {
 
 /* clang-format off */
 static const struct cli_option node_rows[] = {
-	{.heading = "Which nodes",
+	{.heading = "Nodes",
 	 .name = "nodes", .letter = 'n', .arg = "NODES", .take = cli_take_text, .offset = VIEW(nodes), .doc = "these nodes"},
 	{.name = "partition", .letter = 'p', .arg = "NAMES", .take = cli_take_text, .offset = VIEW(partitions),
 	 .doc = "of these partitions"},
@@ -169,7 +169,7 @@ static const struct cli_option node_rows[] = {
 	{.name = "responding", .letter = 'r', .take = cli_take_flag, .offset = VIEW(alive), .doc = "that are not"},
 	{.name = "all", .letter = 'a', .take = cli_take_flag, .offset = VIEW(hidden), .doc = "hidden partitions, too"},
 
-	{.heading = "What of them",
+	{.heading = "Output",
 	 .name = "format", .letter = 'o', .arg = "FORMAT", .take = cli_take_text, .offset = VIEW(format),
 	 .doc = "columns by letters, \"%9P %.5a %N\""},
 	{.name = "Format", .letter = 'O', .arg = "NAMES", .take = cli_take_text, .offset = VIEW(names),
@@ -179,12 +179,12 @@ static const struct cli_option node_rows[] = {
 	{.name = "summarize", .letter = 's', .take = cli_take_flag, .offset = offsetof(struct node_options, summary),
 	 .doc = "a line for each partition"},
 	{.name = "exact", .letter = 'e', .take = cli_take_flag, .offset = VIEW(exact),
-	 .doc = "nodes of a line are alike in CPUs and memory, too"},
+	 .doc = "group nodes by CPUs and memory, too"},
 	{.name = "sort", .letter = 'S', .arg = "LETTERS", .take = cli_take_text, .offset = VIEW(sort),
 	 .doc = "in this order (#P,-t)"},
 	{.name = "noheader", .letter = 'h', .take = cli_take_flag, .offset = LIST(no_header), .doc = "without a title"},
 	{.name = "iterate", .letter = 'i', .arg = "SECONDS", .take = take_iterate, .offset = LIST(iterate_s),
-	 .doc = "again and again"},
+	 .doc = "repeat the list every SECONDS"},
 	{.name = "json", .take = cli_take_flag, .offset = LIST(json), .doc = "jobd's documents"},
 	{.name = "help", .take = cli_take_help, .offset = LIST(help), .doc = "print this"},
 };
@@ -238,7 +238,7 @@ int jobctl_nodes(const char *name, int argc, char **argv, struct err *err)
 	if (r != 0)
 		return r < 0 ? r : 0;
 	if (rest < argc)
-		return err_set_text(err, -EINVAL, "'%.100s' is no option", argv[rest]);
+		return err_set_text(err, -EINVAL, "'%.100s' is not an option", argv[rest]);
 	o.view.header = !o.list.no_header;
 	if (!o.view.format && !o.view.names)
 		o.view.format = node_format(&o);

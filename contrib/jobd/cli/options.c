@@ -147,7 +147,7 @@ static int take_priority(const struct cli_option *o, const char *arg, void *into
 {
 	(void)o;
 	if (parse_u32(arg, 0, NO_VAL - 1, &((struct build *)into)->options.request.priority) < 0)
-		return err_set_text(err, -EINVAL, "'%.100s' is no number from 0 on", arg);
+		return err_set_text(err, -EINVAL, "'%.100s' is not a number from 0 up", arg);
 	return 0;
 }
 
@@ -233,7 +233,7 @@ struct row {
 
 /* clang-format off */
 static const struct row rows[] = {
-	{BOTH, {.heading = "What a job needs",
+	{BOTH, {.heading = "Resources",
 	 .name = "nodes", .letter = 'N', .arg = "MIN[-MAX]", .take = take_nodes,
 	 .doc = "nodes"}},
 	{BOTH, {.name = "ntasks", .letter = 'n', .arg = "N", .take = take_count, .offset = JOB(ntasks),
@@ -267,43 +267,43 @@ static const struct row rows[] = {
 	{BOTH, {.name = "constraint", .letter = 'C', .arg = "FEATURES", .take = take_text, .offset = JOB(features),
 	 .doc = "features that its nodes have, a&b"}},
 	{BOTH, {.name = "contiguous", .take = cli_take_flag, .offset = JOB(contiguous),
-	 .doc = "nodes one after the other"}},
+	 .doc = "consecutive nodes"}},
 	{BOTH, {.name = "exclusive", .arg = "KIND", .arg_optional = true, .take = take_exclusive,
 	 .doc = "share nodes with no other job"}},
 	{BOTH, {.name = "oversubscribe", .letter = 's', .take = take_oversubscribe,
 	 .doc = "share CPUs with other jobs, where the partition allows it"}},
-	{BOTH, {.name = "share", .take = take_oversubscribe, .doc = "the older name of it"}},
+	{BOTH, {.name = "share", .take = take_oversubscribe, .doc = "the same, by an older name"}},
 	{BOTH, {.name = "reservation", .arg = "NAME", .take = take_text, .offset = JOB(reservation),
 	 .doc = "run in this reservation"}},
 	{BOTH, {.name = "network", .arg = "TEXT", .take = take_text, .offset = JOB(network),
 	 .doc = "for a select plugin of the site"}},
 
-	{BOTH, {.heading = "Which queue, and when",
+	{BOTH, {.heading = "Queue and time",
 	 .name = "partition", .letter = 'p', .arg = "NAME", .take = take_text, .offset = JOB(partition),
 	 .doc = "the partition"}},
 	{BOTH, {.name = "qos", .letter = 'q', .arg = "NAME", .take = take_text, .offset = JOB(qos),
 	 .doc = "the quality of service"}},
 	{BOTH, {.name = "begin", .letter = 'b', .arg = "TIME", .take = take_begin,
-	 .doc = "not before: now+N[UNIT], HH:MM, YYYY-MM-DD[THH:MM]"}},
+	 .doc = "earliest start: now+N[UNIT], HH:MM, YYYY-MM-DD[THH:MM]"}},
 	{BOTH, {.name = "dependency", .letter = 'd', .arg = "LIST", .take = take_dependency,
-	 .doc = "not before: after:ID, afterany:ID, afterok:ID, afternotok:ID, singleton"}},
+	 .doc = "start only after other jobs: after:ID, afterany:ID, afterok:ID, afternotok:ID, singleton"}},
 	{BOTH, {.name = "hold", .letter = 'H', .take = cli_take_flag, .offset = JOB(hold),
-	 .doc = "not before it is released"}},
-	{BOTH, {.name = "priority", .arg = "N", .take = take_priority, .doc = "its priority; root's alone"}},
+	 .doc = "hold the job until it is released"}},
+	{BOTH, {.name = "priority", .arg = "N", .take = take_priority, .doc = "its priority; for root alone"}},
 	{SBATCH, {.name = "array", .letter = 'a', .arg = "INDEXES", .take = take_array, .offset = JOB(array),
-	 .doc = "many jobs alike: 0-15, 1,3,7, 0-15:4, with %N as many at once"}},
+	 .doc = "an array of jobs: 0-15, 1,3,7, 0-15:4; with %N, N at a time"}},
 	{SBATCH, {.name = "requeue", .take = take_requeue, .value = "yes",
 	 .doc = "the job may be queued again after it has started"}},
 	{SBATCH, {.name = "no-requeue", .take = take_requeue, .doc = "it may not"}},
 
-	{BOTH, {.heading = "What it runs",
+	{BOTH, {.heading = "Program",
 	 .name = "job-name", .letter = 'J', .arg = "NAME", .take = take_text, .offset = JOB(name),
 	 .doc = "its name (the script's)"}},
 	{BOTH, {.name = "comment", .arg = "TEXT", .take = take_text, .offset = JOB(comment), .doc = "for people"}},
 	{BOTH, {.name = "chdir", .letter = 'D', .arg = "DIRECTORY", .take = take_text, .offset = JOB(work_dir),
 	 .doc = "its working directory (this one)"}},
 	{SBATCH, {.name = "workdir", .arg = "DIRECTORY", .take = take_text, .offset = JOB(work_dir),
-	 .doc = "the older name of it"}},
+	 .doc = "the same, by an older name"}},
 	{SBATCH, {.name = "input", .letter = 'i', .arg = "FILE", .take = take_text, .offset = JOB(stdin_file),
 	 .doc = "the script's standard input (/dev/null)"}},
 	{SBATCH, {.name = "output", .letter = 'o', .arg = "FILE", .take = take_text, .offset = JOB(stdout_file),
@@ -311,22 +311,22 @@ static const struct row rows[] = {
 	{SBATCH, {.name = "error", .letter = 'e', .arg = "FILE", .take = take_text, .offset = JOB(stderr_file),
 	 .doc = "its standard error (where its output goes)"}},
 	{SBATCH, {.name = "open-mode", .arg = "append|truncate", .take = take_open_mode,
-	 .doc = "what becomes of files that are there (truncate)"}},
+	 .doc = "how files that exist are opened (truncate)"}},
 	{SBATCH, {.name = "export", .arg = "NAMES", .take = take_text, .offset = IN(export_names),
 	 .doc = "variables that it gets: ALL, NONE, or NAME,NAME=VALUE"}},
 	{SBATCH, {.name = "wrap", .arg = "COMMAND", .take = take_text, .offset = IN(wrap),
 	 .doc = "a command of the shell in place of a script"}},
 
-	{BOTH, {.heading = "The command itself",
-	 .name = "quiet", .letter = 'Q', .take = cli_take_flag, .offset = IN(quiet), .doc = "print errors alone"}},
+	{BOTH, {.heading = "Command",
+	 .name = "quiet", .letter = 'Q', .take = cli_take_flag, .offset = IN(quiet), .doc = "print errors only"}},
 	{SBATCH, {.name = "parsable", .take = cli_take_flag, .offset = IN(parsable),
-	 .doc = "print the job's number alone"}},
+	 .doc = "print the job's number only"}},
 	{SBATCH, {.name = "test-only", .take = cli_take_flag, .offset = IN(test_only),
 	 .doc = "submit nothing, print when the job would start"}},
 	{SBATCH, {.name = "wait", .letter = 'W', .take = cli_take_flag, .offset = IN(wait),
-	 .doc = "end with the job, and with its exit status"}},
+	 .doc = "wait for the job's end, and exit with its status"}},
 	{SALLOC, {.name = "no-shell", .take = cli_take_flag, .offset = IN(no_shell),
-	 .doc = "run no command: the allocation lives on without this one"}},
+	 .doc = "run no command: the allocation outlives this one"}},
 	{BOTH, {.name = "help", .letter = 'h', .take = cli_take_help, .offset = IN(help), .doc = "print this"}},
 	{BOTH, {.name = "version", .letter = 'V', .take = cli_take_help, .offset = IN(version),
 	 .doc = "print the version"}},
@@ -357,7 +357,7 @@ static const struct row rows[] = {
 	{BOTH, {.name = "mcs-label", .arg = "L", .take = take_ignored, .doc = NOT_ACCOUNTED}},
 	{BOTH, {.name = "mem-bind", .arg = "B", .take = take_ignored, .doc = NOT_DONE}},
 	{BOTH, {.name = "nice", .arg = "N", .arg_optional = true, .take = take_ignored,
-	 .doc = "a job's priority is its partition's and its age"}},
+	 .doc = "a job's priority follows from its partition and its age"}},
 	{BOTH, {.name = "no-kill", .letter = 'k', .arg = "off", .arg_optional = true, .take = take_ignored,
 	 .doc = "a job ends when one of its nodes fails"}},
 	{BOTH, {.name = "overcommit", .letter = 'O', .take = take_ignored, .doc = NOT_PLACED}},
@@ -382,8 +382,8 @@ static const struct row rows[] = {
 	{BOTH, {.heading = "Refused",
 	 .name = "bb", .arg = "SPEC", .take = take_refused, .doc = NOT_COUNTED}},
 	{BOTH, {.name = "bbf", .arg = "FILE", .take = take_refused, .doc = NOT_COUNTED}},
-	{SBATCH, {.name = "cluster-constraint", .arg = "LIST", .take = take_refused, .doc = "there is one cluster alone"}},
-	{BOTH, {.name = "clusters", .letter = 'M', .arg = "LIST", .take = take_refused, .doc = "there is one cluster alone"}},
+	{SBATCH, {.name = "cluster-constraint", .arg = "LIST", .take = take_refused, .doc = "there is only one cluster"}},
+	{BOTH, {.name = "clusters", .letter = 'M', .arg = "LIST", .take = take_refused, .doc = "there is only one cluster"}},
 	{BOTH, {.name = "container", .arg = "PATH", .take = take_refused, .doc = "jobd runs no containers"}},
 	{BOTH, {.name = "cpus-per-gpu", .arg = "N", .take = take_refused, .doc = NOT_COUNTED}},
 	{BOTH, {.name = "gid", .arg = "GROUP", .take = take_refused, .doc = "a job runs as the user who submits it"}},
@@ -463,8 +463,8 @@ int options_split(const char *line, struct strv *argv, struct err *err)
 		line += strspn(line, " \t\r\n\v\f")) {
 		line = copy_word(line, word, &open);
 		if (open)
-			return err_set_text(
-				err, -EINVAL, "the quote %c has no end: %.100s", open, word);
+			return err_set_text(err, -EINVAL,
+				"the quotation mark %c is not closed: %.100s", open, word);
 		if (strv_add(argv, word) < 0)
 			return err_set(err, -ENOMEM, "read options");
 	}
@@ -494,7 +494,7 @@ static int parse_source(
 	int rest = 0, r = parse_argv(build, command, (int)argv->n, argv->v, &rest, err);
 
 	if (r == 0 && rest < (int)argv->n)
-		r = err_set_text(err, -EINVAL, "'%.200s' is no option", argv->v[rest]);
+		r = err_set_text(err, -EINVAL, "'%.200s' is not an option", argv->v[rest]);
 	return r;
 }
 
@@ -742,7 +742,7 @@ int options_parse(struct options *out, const struct options_input *input, struct
 	r = parse_components(&build, input, err);
 	if (r == 0 && build.options.wrap && build.options.rest.n)
 		r = err_set_text(err, -EINVAL,
-			"--wrap is in place of a script: '%.200s' is one argument too many",
+			"--wrap replaces the script: '%.200s' is one argument too many",
 			build.options.rest.v[0]);
 	if (r < 0)
 		options_clear(&build.options);

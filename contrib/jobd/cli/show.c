@@ -65,7 +65,7 @@ struct show_options {
 /* clang-format off */
 static const struct cli_option show_rows[] = {
 	{.name = "details", .letter = 'd', .take = cli_take_flag, .offset = IN(details),
-	 .doc = "of a job: its CPUs and memory on each node; its request, where it is one's own"},
+	 .doc = "of a job: its CPUs and memory on each node, and its request if the job is yours"},
 	{.name = "json", .take = cli_take_flag, .offset = IN(json), .doc = "jobd's documents"},
 	{.name = "help", .letter = 'h', .take = cli_take_help, .offset = IN(help), .doc = "print this"},
 };

@@ -46,11 +46,11 @@ static int check_script(const char *text, size_t size, const char *file, struct 
 {
 	if (strlen(text) != size)
 		return err_set_text(
-			err, -EINVAL, "'%s' has a NUL byte: it is no batch script", file);
+			err, -EINVAL, "'%s' is not a batch script: it has a NUL byte", file);
 	if (strncmp(text, "#!", 2) != 0)
 		return err_set_text(err, -EINVAL,
-			"'%s' is no batch script: its first line names the interpreter, such as "
-			"#!/bin/sh",
+			"'%s' is not a batch script: its first line must name the interpreter, "
+			"such as #!/bin/sh",
 			file);
 	if (strstr(text, "\r\n"))
 		return err_set_text(err, -EINVAL,
@@ -104,7 +104,7 @@ static int set_work_dir(struct job_request *request, struct err *err)
 
 	request->work_dir = NULL;
 	if (!here)
-		return err_set(err, -errno, "find the working directory; name one by --chdir");
+		return err_set(err, -errno, "find the working directory; name one with --chdir");
 	if (!given)
 		request->work_dir = take_ptr(here);
 	else if (*given == '/')
@@ -135,7 +135,7 @@ static int drop_variables(struct strv *env, struct strv *notes)
 		}
 		err_printable(shown, sizeof(shown), env->v[i]);
 		r |= strv_addf(
-			notes, "the variable '%s' is no NAME=VALUE in UTF-8, ignoring", shown);
+			notes, "the variable '%s' is not NAME=VALUE in UTF-8, ignoring", shown);
 		free(env->v[i]);
 	}
 	env->n = n;

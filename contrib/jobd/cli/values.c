@@ -51,7 +51,7 @@ int value_parse_count(const char *text, uint32_t *ret_n, struct err *err)
 {
 	if (parse_count(text, strlen(text), ret_n) < 0)
 		return err_set_text(
-			err, -EINVAL, "'%.100s' is no number from 1 on, such as 4 or 1k", text);
+			err, -EINVAL, "'%.100s' is not a number from 1 up, such as 4 or 1k", text);
 	return 0;
 }
 
@@ -62,12 +62,12 @@ int value_parse_range(const char *text, uint32_t *ret_min, uint32_t *ret_max, st
 
 	if (parse_count(text, first, &min) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%.100s' is neither a number from 1 on nor a range such as 2-4", text);
+			"'%.100s' is neither a number from 1 up nor a range such as 2-4", text);
 	max = min;
 	if (text[first] &&
 		(parse_count(text + first + 1, strlen(text + first + 1), &max) < 0 || max < min))
-		return err_set_text(
-			err, -EINVAL, "'%.100s' is no range of rising numbers, such as 2-4", text);
+		return err_set_text(err, -EINVAL,
+			"'%.100s' is not a range of rising numbers, such as 2-4", text);
 	*ret_min = min;
 	*ret_max = max;
 	return 0;
@@ -90,8 +90,8 @@ int value_parse_memory(const char *text, uint64_t *ret_mb, struct err *err)
 			return 0;
 		}
 	}
-	return err_set_text(
-		err, -EINVAL, "'%.100s' is no size in MB, or with K, M, G or T behind it", text);
+	return err_set_text(err, -EINVAL,
+		"'%.100s' is not a size: a number of MB, or one with K, M, G or T after it", text);
 }
 
 int value_parse_limit(const char *text, uint32_t *ret_min, struct err *err)
@@ -105,7 +105,7 @@ int value_parse_limit(const char *text, uint32_t *ret_min, struct err *err)
 	}
 	if (parse_slurm_time_ms(text, &ms) < 0)
 		return err_set_text(err, -EINVAL,
-			"'%.100s' is no time: MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS, "
+			"'%.100s' is not a time: MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS, "
 			"DAYS-HOURS[:MINUTES[:SECONDS]] or UNLIMITED",
 			text);
 	*ret_min = ms == 0 ? INFINITE : (uint32_t)((ms + 59999) / 60000);
@@ -322,7 +322,7 @@ int value_parse_begin(const char *text, time_t now, time_t *ret_time, struct err
 	}
 	if (r < 0 || time < 0)
 		return err_set_text(err, -EINVAL,
-			"'%.100s' is no time: now+NUMBER[UNIT], HH:MM[:SS], "
+			"'%.100s' is not a time: now+NUMBER[UNIT], HH:MM[:SS], "
 			"YYYY-MM-DD[THH:MM[:SS]], MM/DD/YY",
 			text);
 	*ret_time = time;
@@ -353,12 +353,12 @@ static int add_dependency(
 	number = strsep(&task, "_");
 	if (delay && kind != DEPENDS_AFTER)
 		return err_set_text(err, -EINVAL,
-			"'%.100s' has a delay, which goes with after:ID+MINUTES alone", id);
+			"'%.100s' has a delay, which only after:ID+MINUTES takes", id);
 	if (parse_u32(number, 1, NO_VAL - 1, &one.job_id) < 0)
-		return err_set_text(err, -EINVAL, "'%.100s' is no job's number", id);
+		return err_set_text(err, -EINVAL, "'%.100s' is not a job's number", id);
 	/* "12_*" is the whole array, as is "12" */
 	if (task && strcmp(task, "*") != 0 && parse_u32(task, 0, NO_VAL - 1, &one.task_id) < 0)
-		return err_set_text(err, -EINVAL, "'%.100s' is no task of an array", id);
+		return err_set_text(err, -EINVAL, "'%.100s' is not a task of an array", id);
 	if (delay && parse_u32(delay, 0, DELAY_MAX_MIN, &one.delay_min) < 0)
 		return err_set_text(err, -EINVAL,
 			"'%.100s': the delay is a number of minutes up to %u", id, DELAY_MAX_MIN);
@@ -394,8 +394,8 @@ static int add_clause(struct dependencies *all, char *clause, struct err *err)
 	}
 	if (kind < 0 || !ids)
 		return err_set_text(err, -EINVAL,
-			"'%.100s' is none of after:ID, afterany:ID, afterok:ID, afternotok:ID and "
-			"singleton",
+			"'%.100s' is not one of after:ID, afterany:ID, afterok:ID, afternotok:ID "
+			"and singleton",
 			name);
 	while (r == 0 && (id = strsep(&ids, ":")))
 		r = add_dependency(all, (enum job_dependency_kind)kind, id, err);
@@ -413,8 +413,10 @@ int value_parse_dependencies(const char *text, struct job_request *request, stru
 	if (!copy)
 		return err_set(err, -ENOMEM, "read dependencies");
 	if (any && strchr(text, ','))
-		return err_set_text(
-			err, -EINVAL, "'%.100s' has both ',' and '?': all, or one of them", text);
+		return err_set_text(err, -EINVAL,
+			"'%.100s' has both ',' and '?': use ',' for all of them, or '?' for one of "
+			"them",
+			text);
 	while (r == 0 && (clause = strsep(&rest, any ? "?" : ",")))
 		r = add_clause(&all, clause, err);
 	if (r < 0) {
@@ -469,7 +471,8 @@ int value_check_array(const char *text, struct err *err)
 		return 0;
 	if (!p || *p)
 		return err_set_text(err, -EINVAL,
-			"'%.100s' is no list of indexes, such as 0-15, 1,3,7 or 0-15:4%%2", text);
+			"'%.100s' is not a list of indexes, such as 0-15, 1,3,7 or 0-15:4%%2",
+			text);
 	return 0;
 }
 
@@ -477,7 +480,7 @@ int value_check_nodes(const char *text, struct err *err)
 {
 	int r = hostlist_each(text, CONF_NODES_MAX, NULL, NULL);
 
-	return r < 0 ? err_set_text(err, -EINVAL, "'%.200s' is no list of nodes, such as n[1-4],n7",
-			       text)
+	return r < 0 ? err_set_text(err, -EINVAL,
+			       "'%.200s' is not a list of nodes, such as n[1-4],n7", text)
 		     : 0;
 }

@@ -1340,8 +1340,8 @@ static int take_part(struct reader *r, const struct conf_line *line, struct err 
 		return take_pairs(r, &kind, &r->part, line, 1, err);
 	if (!*name || strpbrk(name, ",/ \t") || conf_find_part(conf, name) >= 0)
 		return err_set_text(err, -EINVAL,
-			"PartitionName=%.100s: must be a name without commas, slashes and blanks that "
-			"no other partition has",
+			"PartitionName=%.100s: must be a name without commas, slashes and blanks "
+			"that no other partition has",
 			name);
 	grown = reallocarray(conf->parts, conf->parts_count + 1, sizeof(*grown));
 	if (!grown)
@@ -1534,7 +1534,7 @@ static int make_name_table(const struct conf *conf, struct name_table *table, st
 	for (i = 1; i < table->n; i++) {
 		if (strcmp(table->v[i - 1].name, table->v[i].name) != 0)
 			continue;
-		(void)err_set_text(err, -EEXIST, "node %s is there twice", table->v[i].name);
+		(void)err_set_text(err, -EEXIST, "node %s is defined twice", table->v[i].name);
 		return prefix_place(conf, &conf->nodes[table->v[i].index].place, err);
 	}
 	return 0;

@@ -705,7 +705,7 @@ static int restore_jobinfo(struct engine *e, struct job *job, const json_t *json
 		job->record.select_jobinfo = select_jobinfo_unpack(e->select, text);
 	if (text && !job->record.select_jobinfo)
 		log_warning(e->log,
-			"job %u: the select plugin can't read what it has kept of it, ignoring",
+			"job %u: the select plugin can't read what it has stored of it, ignoring",
 			job->record.job_id);
 	if (!job->record.select_jobinfo)
 		job->record.select_jobinfo = select_jobinfo_new(e->select);
@@ -770,8 +770,8 @@ static int restore_job(struct engine *e, struct job *job, const json_t *json, st
 	engine_job_describe(job, json_get_text(json, "state_description", NULL));
 	restore_times(job, json);
 	if (restore_allocation(job, json) < 0 || restore_nodes(job, json) < 0)
-		return err_set_text(
-			err, -EINVAL, "job %u: its nodes are no longer configured so", r->job_id);
+		return err_set_text(err, -EINVAL,
+			"job %u: its nodes are configured in another way now", r->job_id);
 	return job_add(e, job) < 0 ? err_set(err, -ENOMEM, "restore job %u", r->job_id) : 0;
 }
 

@@ -41,7 +41,7 @@ static int parse_id(const struct parser *p, const char *text, uint32_t *ret_id)
 	uint32_t n;
 
 	if (parse_u32(text, 0, UINT32_MAX, &n) == -EINVAL)
-		return refuse(p, -EINVAL, "a task id is a number, not", text);
+		return refuse(p, -EINVAL, "a task id must be a number, not", text);
 	if (parse_u32(text, 0, p->max_size - 1, ret_id) < 0)
 		return err_set_text(p->err, -ERANGE,
 			"Invalid job array specification '%.60s': task ids are at most %u "
@@ -68,7 +68,8 @@ static int parse_range(const struct parser *p, char *part, struct range *ret_ran
 		return refuse(p, -EINVAL, "a range ends below its first id, at", ends);
 	if (rest && (!ends || parse_u32(rest, 1, UINT32_MAX, &range.step) < 0))
 		return refuse(p, -EINVAL,
-			"behind a range's ':' is a step of 1 or more, as in 0-8:2, not", rest);
+			"a range's ':' must be followed by a step of 1 or more, as in 0-8:2, not",
+			rest);
 	*ret_range = range;
 	return 0;
 }
@@ -115,7 +116,8 @@ static int parse_limit(const struct parser *p, char *text, uint32_t *ret_limit)
 	*percent = '\0';
 	if (parse_u32(percent + 1, 1, UINT32_MAX, ret_limit) < 0)
 		return refuse(p, -EINVAL,
-			"behind '%' is how many tasks may run at a time, 1 or more, not",
+			"'%' must be followed by the number of tasks that may run at a time, 1 or "
+			"more, not",
 			percent + 1);
 	return 0;
 }

@@ -750,8 +750,8 @@ int engine_release(struct engine *e, struct job *job, bool by_admin, struct err 
 	if (!job_is_pending(job))
 		return refuse(job, "released", err);
 	if (job->held_by_admin && !by_admin)
-		return err_set_text(err, -EPERM, "job %u was held by root: only root releases it",
-			job->record.job_id);
+		return err_set_text(err, -EPERM,
+			"job %u was held by root: only root can release it", job->record.job_id);
 	if (job->record.priority == 0)
 		job->record.priority = UINT32_MAX - 3 - job->record.job_id;
 	job->held_by_admin = false;

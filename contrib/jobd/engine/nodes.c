@@ -95,7 +95,7 @@ int nodes_make(struct engine *e, struct err *err)
 	e->used_nodes = bit_alloc((bitoff_t)n);
 	fill_nodes(e->conf);
 	if (order_nodes(e) < 0)
-		return err_set(err, -ENOMEM, "order %zu nodes", n);
+		return err_set(err, -ENOMEM, "sort %zu nodes", n);
 	for (i = 0; i < n; i++) {
 		const node_record_t *node = &node_record_table_ptr[i];
 		const char *reason = e->conf->nodes[i].reason;
@@ -220,8 +220,8 @@ int features_check(const char *wanted, struct err *err)
 
 	if (strpbrk(wanted, "[]()*"))
 		return err_set_text(err, -EINVAL,
-			"--constraint=%.100s: features are joined by & and | here, without brackets "
-			"and counts",
+			"--constraint=%.100s: features are joined by & and | here, without "
+			"brackets and counts",
 			wanted);
 	for (;;) {
 		size_t size = strcspn(w, "&|");

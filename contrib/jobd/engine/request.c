@@ -327,7 +327,7 @@ int request_check_texts(const struct job_request *request, struct err *err)
 	const char *name = find_foreign(request);
 
 	return name ? err_set_text(err, -EINVAL,
-			      "%s: must be UTF-8, as all that a job gets but its script", name)
+			      "%s: must be UTF-8, like all that a job gets but its script", name)
 		    : 0;
 }
 
@@ -625,11 +625,10 @@ static int dependency_from_json(
 			"dependencies: type is one of after, afterany, afterok, afternotok");
 	if (json_object_size(json) != 2u + (task != NULL) + (delay != NULL))
 		return err_set_text(err, -EINVAL,
-			"dependencies: members are type, job_id, array_task_id and delay_min "
-			"alone");
+			"dependencies: the members are type, job_id, array_task_id and delay_min");
 	if (delay && kind != DEPENDS_AFTER)
 		return err_set_text(
-			err, -EINVAL, "dependencies: delay_min goes with the type after alone");
+			err, -EINVAL, "dependencies: only the type after takes delay_min");
 	r = integer_from_json(json_object_get(json, "job_id"), "dependencies: job_id", 1,
 		NO_VAL - 1, &job_id, err);
 	if (r == 0 && task)

@@ -287,7 +287,7 @@ static int choose_nodes(struct engine *e, struct reservation *resv,
 			e->select, &desc, count, avail, q->core_counts ? &cores : NULL);
 	if (r == 0 && !resv->nodes)
 		r = err_set_text(
-			err, -EBUSY, "there are no %u nodes free for the reservation", count);
+			err, -EBUSY, "fewer than %u nodes are free for the reservation", count);
 	if (r == 0 && q->core_counts) {
 		resv->cores = cores;
 		cores = NULL;
@@ -337,7 +337,7 @@ static int check_request(
 	const struct engine *e, const struct reservation_request *q, struct err *err)
 {
 	if (q->name && reservation_find(e, q->name))
-		return err_set_text(err, -EEXIST, "there is a reservation %.100s already", q->name);
+		return err_set_text(err, -EEXIST, "reservation %.100s already exists", q->name);
 	if (q->duration_min == 0 || q->users_count == 0)
 		return err_set_text(err, -EINVAL, "a reservation needs a duration and users");
 	if (!q->nodelist && q->node_count == 0)

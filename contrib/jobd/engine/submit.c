@@ -217,7 +217,7 @@ static int refuse_limit(const part_record_t *part, enum job_reason reason, struc
 			"the time limit is above the %u minutes of partition %s (MaxTime)",
 			part->max_time, part->name);
 	return err_set_text(err, -EINVAL,
-		"the number of nodes is outside of what partition %s has (MinNodes, MaxNodes)",
+		"the number of nodes is outside the limits of partition %s (MinNodes, MaxNodes)",
 		part->name);
 }
 
@@ -368,7 +368,7 @@ static int take_job_id(struct engine *e, struct job *job, struct err *err)
 			return 0;
 	}
 	return err_set_text(err, -EAGAIN,
-		"jobs have all numbers from FirstJobId=%u to MaxJobId=%u: try again later",
+		"all job ids from FirstJobId=%u to MaxJobId=%u are in use: try again later",
 		e->conf->first_job_id, e->conf->max_job_id);
 }
 
@@ -541,7 +541,7 @@ static int check_component(const struct job_request *q, size_t offset, struct er
 {
 	if (q->array)
 		return err_set_text(err, -EINVAL,
-			"a heterogeneous job is no array: submit one of them for each task");
+			"a heterogeneous job can't be an array: submit one for each task");
 	if (offset == 0)
 		return 0;
 	if (q->script || q->argv || q->env)

@@ -88,11 +88,12 @@ static int check_rights(const struct job *job, const struct job_request *q, stru
 	uint32_t limit = q->time_limit_min == NO_VAL ? job->record.time_limit : q->time_limit_min;
 
 	if (limit > job->record.time_limit)
-		return err_set_text(err, -EPERM, "only root raises a time limit: it is %u minutes",
+		return err_set_text(err, -EPERM,
+			"only root can raise a time limit: it is %u minutes",
 			job->record.time_limit);
 	if (q->priority != NO_VAL && q->priority > job->record.priority)
-		return err_set_text(
-			err, -EPERM, "only root raises a priority: it is %u", job->record.priority);
+		return err_set_text(err, -EPERM, "only root can raise a priority: it is %u",
+			job->record.priority);
 	return 0;
 }
 
@@ -264,8 +265,8 @@ int engine_expand(struct engine *e, struct job *from, struct job *to, struct err
 		from->record.part_ptr != to->record.part_ptr ||
 		from->record.user_id != to->record.user_id)
 		return err_set_text(err, -EINVAL,
-			"job %u can't be given what job %u has: both must run, of one user and in "
-			"one partition",
+			"job %u can't be given what job %u has: both must run, and have the same "
+			"user and partition",
 			to->record.job_id, from->record.job_id);
 	if (to->leaving_nodes && bit_overlap_any(to->leaving_nodes, from->record.node_bitmap))
 		return err_set_text(err, -EBUSY,

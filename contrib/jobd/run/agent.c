@@ -280,7 +280,8 @@ static void read_reason(struct agent *a)
 		size < 0 ? -1 : pread(fd, text, LOG_TAIL, size > LOG_TAIL ? size - LOG_TAIL : 0);
 
 	if (n <= 0) {
-		(void)snprintf(a->why, sizeof(a->why), "its agent has ended without a reason");
+		(void)snprintf(
+			a->why, sizeof(a->why), "its agent has ended without giving a reason");
 		return;
 	}
 	text[n] = '\0';
@@ -368,7 +369,7 @@ static bool take_exit_code(struct agent *a)
 		return false;
 	log_warning(a->job->run->options.log,
 		"job %u: its agent on node %s has left no result in '%s': its exit status, %d, is "
-		"taken",
+		"used",
 		a->job->id, a->node->name, a->job->run->dir, a->exit_code);
 	a->status = a->exit_code > 128 ? a->exit_code - 128 : W_EXITCODE(a->exit_code, 0);
 	return true;

@@ -417,7 +417,7 @@ void calls_add(struct agent *a, enum call_kind kind, int signal)
 
 	if (!call) {
 		run_call_ended(a, &(struct call){.kind = kind, .signal = signal}, -ENOMEM,
-			"there is no memory for a call to its agent");
+			"out of memory for a call to its agent");
 		return;
 	}
 	call->kind = kind;

@@ -282,7 +282,7 @@ static void on_grow(struct job *job, _unused_ void *userdata)
 		return;
 	if (add_agents(j, job->record.job_resrcs->node_bitmap, false) < 0)
 		log_error(j->run->options.log,
-			"job %u: there is no memory for agents of nodes that it got, ignoring",
+			"job %u: out of memory for the agents of nodes that it got, ignoring",
 			j->id);
 	update_limits(j);
 	j->begun = false;
@@ -738,8 +738,8 @@ static int check_launcher(const char *launcher, struct err *err)
 		(strstr(launcher, "%h") && (strstr(launcher, "%c") || strstr(launcher, "%q"))))
 		return 0;
 	return err_set_text(err, -EINVAL,
-		"the launcher '%.200s' has no %%h, the host, or neither %%c nor %%q, the command to "
-		"be run there",
+		"the launcher '%.200s' needs %%h, the host, and %%c or %%q, the command to run "
+		"there",
 		launcher);
 }
 

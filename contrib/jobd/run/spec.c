@@ -93,8 +93,8 @@ int spec_probe(struct run *run, struct err *err)
 		return err_set(err, r, "list the machine's CPUs");
 	if (r < 0)
 		log_warning(run->options.log,
-			"this machine's CPUs can't be listed: jobs are not "
-			"bound to those that they got, ignoring");
+			"this machine's CPUs can't be listed: jobs are not bound to the CPUs that "
+			"they got, ignoring");
 	run->has_cpuset = machine_has_controller(run->options.cgroup_root, "cpuset");
 	run->has_memory = machine_has_controller(run->options.cgroup_root, "memory");
 	if (run->cpus_count && !run->has_cpuset)

@@ -221,7 +221,7 @@ static int result(struct select *s, int r, const char *function)
 		return 0;
 	if (r != SLURM_ERROR || error <= 0)
 		return breach(s, BREACH_NO_ERRNO, function,
-			"it fails with another value than SLURM_ERROR, or without errno");
+			"it fails with a value other than SLURM_ERROR, or without errno");
 	return -error;
 }
 
@@ -527,7 +527,7 @@ static int check_plan(struct select *s, const struct select_request *q)
 		return breach(s, BREACH_RESOURCES, "job_test",
 			"job_resrcs is not of the nodes that it takes");
 	if (r->core_bitmap && q->exc_cores && bit_overlap_any(r->core_bitmap, q->exc_cores))
-		return breach(s, BREACH_CORES, "job_test", "it plans with cores of others");
+		return breach(s, BREACH_CORES, "job_test", "it plans with other jobs' cores");
 	return 0;
 }
 
@@ -543,7 +543,7 @@ static int check_preempted(struct select *s, const struct select_request *q)
 	while (r == 0 && (job = list_next(i))) {
 		if (!q->candidates || !list_find_first(q->candidates, is_same, job))
 			r = breach(s, BREACH_PREEMPTED, "job_test",
-				"it preempts a job that is no candidate");
+				"it preempts a job that is not a candidate");
 	}
 	list_iterator_destroy(i);
 	return r;
@@ -954,6 +954,6 @@ void select_node_use(
 		    NODE_STATE_ALLOCATED, ret_cpus) < 0 ||
 		CALL(s, select_nodeinfo_get, node->select_nodeinfo, SELECT_NODEDATA_MEM_ALLOC,
 			NODE_STATE_ALLOCATED, ret_memory) < 0)
-		log_debug(s->log, "plugin %s does not say what is used of node %s",
+		log_debug(s->log, "plugin %s does not report the use of node %s",
 			select_get_type(s), node->name);
 }

@@ -80,7 +80,8 @@ static int submit_test(struct call *call, const struct job_request *q, size_t n,
 
 	if (n > 1)
 		return err_set_text(err, -EOPNOTSUPP,
-			"--test-only is for one component: give it each of a heterogeneous job");
+			"--test-only takes one component: test those of a heterogeneous job one by "
+			"one");
 	r = engine_will_run(call->server->engine, q, call->uid, call->gid, &start, err);
 
 	if (r == 0)
@@ -346,7 +347,7 @@ void run_expand(struct call *call)
 	}
 	if (to.count != 1 || call->target.count != 1)
 		r = err_set_text(
-			&err, -EINVAL, "name one job, and another one that gets what it has");
+			&err, -EINVAL, "name one job, and another one that gets its resources");
 	else
 		r = engine_expand(call->server->engine, call->target.jobs[0], to.jobs[0], &err);
 	if (r < 0)

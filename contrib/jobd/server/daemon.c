@@ -204,7 +204,7 @@ static void on_flush(struct ev_loop *loop, ev_timer *timer, int revents)
 	if (r < 0)
 		return; /* each was logged */
 	if (r > 0)
-		log_info(d->log, "all that could not be written before is in '%s' now",
+		log_info(d->log, "all that could not be written before is now in '%s'",
 			d->state_dir);
 	if (d->unflushed && store_flush(d->store, &err) < 0)
 		log_error(d->log, "%s", err.text);
@@ -219,7 +219,7 @@ static void report_left_out(const struct log *log, const struct conf *conf)
 	_cleanup_free_ char *keys = conf->left_out.n ? strv_join(conf->left_out.v, ' ') : NULL;
 
 	if (keys)
-		log_info(log, "keys of the configuration that jobd has no use for: %s", keys);
+		log_info(log, "keys of the configuration that jobd ignores: %s", keys);
 }
 
 /* As root: who else changes it gains no rights from us. */
@@ -413,7 +413,7 @@ static int restore_job(const json_t *document, void *userdata, struct err *err)
 	}
 	if (r < 0)
 		return err_prefix(err,
-			"a job of before can't be restored (start with the old configuration, and "
+			"a stored job can't be restored (start with the old configuration, and "
 			"cancel it)");
 	return 0;
 }

@@ -39,10 +39,10 @@ static int take_path(const struct cli_option *option, const char *arg, void *int
 /* clang-format off */
 static const struct cli_option rows[] = {
 	{.name = "conf", .letter = 'f', .arg = "FILE", .take = cli_take_text, .offset = AT(daemon.conf_file),
-	 .heading = "What it does",
+	 .heading = "Modes",
 	 .doc = "serve the queue that this slurm.conf describes"},
 	{.name = "here", .take = cli_take_flag, .offset = AT(here),
-	 .doc = "make this machine a queue, with a configuration made of it"},
+	 .doc = "make this machine a queue, with a configuration made for it"},
 	{.name = "replay", .take = cli_take_flag, .offset = AT(replay),
 	 .doc = "replay recorded CASEs in virtual time, and compare"},
 	{.name = "check-conf", .take = cli_take_flag, .offset = AT(check_conf),
@@ -57,16 +57,16 @@ static const struct cli_option rows[] = {
 	{.name = "map", .arg = "OLD=NEW,...", .take = cli_take_text, .offset = AT(simulate.conf.map),
 	 .doc = "partitions of the trace that the configuration does not have; * for all, no NEW for the default"},
 	{.name = "json", .arg = "FILE", .take = cli_take_text, .offset = AT(simulate.json_file),
-	 .doc = "write all that came out, each job of it; - for standard output"},
+	 .doc = "write the results as JSON, with each job; - for standard output"},
 	{.name = "svg", .arg = "FILE", .take = cli_take_text, .offset = AT(simulate.svg_file),
-	 .doc = "draw who was on which node when"},
+	 .doc = "draw which jobs were on which nodes when"},
 	{.name = "qos", .arg = "FILE", .take = cli_take_text, .offset = AT(daemon.qos_file),
 	 .heading = "How",
 	 .doc = "QOSName= lines, since there is no slurmdbd"},
 	{.name = "state", .arg = "DIR", .take = cli_take_text, .offset = AT(daemon.state_dir),
-	 .doc = "what must be found again (StateSaveLocation, or /var/lib/jobd)"},
+	 .doc = "directory of the state (StateSaveLocation, or /var/lib/jobd)"},
 	{.name = "socket", .arg = "PATH", .take = cli_take_text, .offset = AT(daemon.socket),
-	 .doc = "where it listens (/run/jobd/socket; $XDG_RUNTIME_DIR/jobd/socket)"},
+	 .doc = "the socket to listen at (/run/jobd/socket; $XDG_RUNTIME_DIR/jobd/socket)"},
 	{.name = "plugin-dir", .arg = "DIR", .take = cli_take_text, .offset = AT(daemon.plugin_dir),
 	 .doc = "directory of plugins, its own and the agents'"},
 	{.name = "stepd", .arg = "PROGRAM", .take = take_path, .offset = AT(daemon.stepd),
@@ -78,7 +78,7 @@ static const struct cli_option rows[] = {
 	{.name = "launcher", .arg = "COMMAND", .take = cli_take_text, .offset = AT(daemon.launcher),
 	 .doc = "for sh(1), runs %c (quoted: %q) on host %h"},
 	{.name = "step-launcher", .arg = "LAUNCHER", .take = cli_take_text, .offset = AT(daemon.step_launcher),
-	 .doc = "of steprun in jobs, STEPRUN_LAUNCHER"},
+	 .doc = "STEPRUN_LAUNCHER of jobs, for steprun in them"},
 	{.name = "verbose", .letter = 'v', .take = cli_take_flag, .offset = AT(verbose),
 	 .heading = "Messages",
 	 .doc = "log more"},
@@ -93,12 +93,12 @@ static const struct cli_option rows[] = {
 
 static void print_help(void)
 {
-	(void)printf(
-		"Usage: jobd --conf FILE [OPTION...]\n"
-		"       jobd --here [OPTION...]\n"
-		"       jobd --check-conf --conf FILE [--qos FILE]\n"
-		"       jobd --simulate TRACE --conf FILE [--qos FILE] [--compare FILE] [OPTION...]\n"
-		"       jobd --replay CASE...\n");
+	(void)printf("Usage: jobd --conf FILE [OPTION...]\n"
+		     "       jobd --here [OPTION...]\n"
+		     "       jobd --check-conf --conf FILE [--qos FILE]\n"
+		     "       jobd --simulate TRACE --conf FILE [--qos FILE] [--compare FILE] "
+		     "[OPTION...]\n"
+		     "       jobd --replay CASE...\n");
 	cli_options_print(rows, ARRAY_SIZE(rows), stdout);
 	(void)printf("\nDescribed in jobd(8).\n");
 }
@@ -113,7 +113,7 @@ static int check_simulation(const struct options *o, struct err *err)
 			"--compare, --compare-qos, --map, --json and --svg are for --simulate");
 	if (s->trace_file && (!o->daemon.conf_file || o->check_conf))
 		return err_set_text(err, -EINVAL,
-			"--simulate needs a configuration, --conf FILE, and is no check of it");
+			"--simulate needs a configuration, --conf FILE, and excludes --check-conf");
 	if (s->other_qos && !s->other_conf)
 		return err_set_text(err, -EINVAL, "--compare-qos needs --compare FILE");
 	if (s->json_file && s->svg_file && strcmp(s->json_file, "-") == 0 &&
@@ -132,7 +132,7 @@ static int check_options(const struct options *o, int arguments, struct err *err
 		return err_set_text(err, -EINVAL, "--conf, --here and --replay exclude each other");
 	if (modes == 0 || (o->check_conf && !o->daemon.conf_file))
 		return err_set_text(err, -EINVAL,
-			"name a configuration with --conf, or take this machine with --here");
+			"name a configuration with --conf, or use this machine with --here");
 	if (o->replay && arguments == 0)
 		return err_set_text(err, -EINVAL, "--replay needs a CASE");
 	if (!o->replay && arguments > 0)
@@ -190,7 +190,7 @@ static void print_here(void *userdata)
 		     "  %s%s%s%s submit --wrap 'hostname; sleep 30'\n"
 		     "  %s%s%s%s queue\n"
 		     "  %s%s%s%s nodes\n\n"
-		     "^C ends it; jobs that run go on.\n",
+		     "^C stops jobd; running jobs continue.\n",
 		c->here->host, c->here->cpus, (unsigned long long)c->here->memory_mb,
 		c->here->limits_memory ? "" : " (which jobs are not limited to)", c->socket,
 		c->conf_file, set, path, blank, c->program, set, path, blank, c->program, set, path,

@@ -182,15 +182,15 @@ static bool may_run(struct call *call, enum needs needs)
 	if (needs == NEEDS_NOTHING || (needs == NEEDS_ROOT && call->is_root))
 		return true;
 	if (needs == NEEDS_ROOT) {
-		call_deny(call, needs, "root alone may do that");
+		call_deny(call, needs, "only root may do that");
 		return false;
 	}
 	if (!call_find(call, text, &call->target))
 		return false;
 	if (call->is_root || owns_all(call))
 		return true;
-	(void)err_set_text(
-		&err, -EPERM, "job %.60s is another user's: its owner and root may do that", text);
+	(void)err_set_text(&err, -EPERM,
+		"job %.60s belongs to another user: only its owner and root may do that", text);
 	call_deny(call, needs, err.text);
 	return false;
 }
@@ -258,7 +258,7 @@ static int lock_socket(struct server *s, const char *name, struct err *err)
 	if ((errno == EACCES || errno == EAGAIN) && fcntl(s->lock_fd, F_GETLK, &held) == 0 &&
 		held.l_type != F_UNLCK)
 		return err_set_text(err, -EBUSY,
-			"another jobd (pid %d) listens at '%s': end it, or give this one another "
+			"another jobd (pid %d) listens at '%s': stop it, or give this one another "
 			"--socket",
 			(int)held.l_pid, s->options.socket);
 	return err_set(err, -errno, "lock '%s/%s'", s->dir, s->lock_name);

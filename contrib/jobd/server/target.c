@@ -64,8 +64,8 @@ static int parse_pattern(
 		(tasks && (strchr(tasks, '%') || offset)) ||
 		(offset && parse_u32(offset + 1, 0, ENGINE_COMPONENTS_MAX - 1, &p.offset) < 0))
 		return err_set_text(err, -EINVAL,
-			"'%.100s' is no job: it is a number as 12, or 12_3, 12_[3-5,7] for tasks of "
-			"an array, 12+1 for a component",
+			"'%.100s' is not a job: give a number such as 12, or 12_3, 12_[3-5,7] for "
+			"tasks of an array, 12+1 for a component",
 			text);
 	if (tasks)
 		r = job_array_parse(tasks + 1, max_array_size, &p.tasks, err);

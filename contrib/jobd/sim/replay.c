@@ -130,7 +130,7 @@ static int print_lines(
 	json_array_foreach (json_get_array(conf, member), i, line) {
 		if (!json_is_string(line))
 			return err_set_text(
-				err, -EINVAL, "conf: %s has another thing than texts", member);
+				err, -EINVAL, "conf: %s must have strings only", member);
 		(void)fprintf(out, "%s=%s\n", key, json_string_value(line));
 	}
 	return 0;
@@ -1442,8 +1442,8 @@ static int print_queue(const struct replay *r, const struct strv *words, FILE *o
 	if (words->n == 2 && strncmp(words->v[1], "-S", 2) == 0)
 		view.sort = words->v[1] + 2;
 	else if (words->n > 1)
-		return err_set_text(
-			err, -EINVAL, "option '%.60s' of squeue is unknown: it is -S", words->v[1]);
+		return err_set_text(err, -EINVAL,
+			"option '%.60s' of squeue is unknown: only -S is known", words->v[1]);
 	jobs = list_jobs(r);
 	ret = queue_print(&view, jobs, engine_get_time(r->engine), out, err);
 	json_decref(jobs);
@@ -1713,7 +1713,7 @@ static int read_case(struct replay *r, const char *file, struct err *err)
 	r->name = json_get_text(r->json, "name", file);
 	if (!json_get_object(r->json, "conf") || !json_get_array(r->json, "events") ||
 		!json_get_array(r->json, "expect"))
-		return err_set_text(err, -EINVAL, "a case has conf, events and expect");
+		return err_set_text(err, -EINVAL, "a case must have conf, events and expect");
 	return 0;
 }
 

@@ -503,7 +503,7 @@ static void print_tail(const json_t *simulation, bool is_one, FILE *out)
 				json_array_size(json_object_get(simulation, "notes")) >
 			0)
 		(void)fprintf(out, "\n%s\n", json_get_text(simulation, "conf", ""));
-	print_named(json_get_array(simulation, "refused"), "rows were refused, and never run", out);
+	print_named(json_get_array(simulation, "refused"), "rows were refused and never ran", out);
 	print_named(json_get_array(simulation, "waiting"), "jobs were left waiting", out);
 	json_array_foreach (json_get_array(simulation, "notes"), i, note)
 		(void)fprintf(out, "\n%s.\n", json_string_value(note));

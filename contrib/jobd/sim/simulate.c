@@ -81,8 +81,8 @@ static void relax_conf(struct conf *conf, struct strv *notes)
 	}
 	if (relaxed)
 		must_add(notes,
-			text_of("AllowGroups and RootOnly are not applied: the trace does not tell "
-				"who is a member of what"));
+			text_of("AllowGroups and RootOnly are not applied: the trace does not "
+				"have the groups of users"));
 }
 
 /* What --map has for a name: the first of its items with it, or with "*". *ret_new: "" is the
@@ -122,7 +122,7 @@ static int find_part(const struct simulate_conf *o, const struct conf *conf,
 			return 0;
 		return err_set_text(err, -EINVAL,
 			"%s:%u: there is no partition %.100s in %s: give it another name with "
-			"--map %.100s=NAME, or take the default one for all such with --map '*'",
+			"--map %.100s=NAME, or use the default one for all of these with --map '*'",
 			trace->file, job->line, name, o->conf_file, name);
 	}
 	if (!*mapped)
@@ -401,17 +401,18 @@ static void note_counts(struct simulation *s)
 
 	if (s->in_default)
 		must_add(&s->notes,
-			text_of("%u jobs of partitions that %s does not have are in its default one",
+			text_of("%u jobs of partitions that %s does not have are in its default "
+				"one",
 				s->in_default, s->options->conf_file));
 	if (s->without_qos)
 		must_add(&s->notes,
-			text_of("%u jobs have a QOS that is not configured, and run without: name the "
-				"file of its QOSName= lines",
+			text_of("%u jobs have a QOS that is not configured, and run without one: "
+				"name the file of its QOSName= lines",
 				s->without_qos));
 	if (s->whole_memory && (conf->select_type_param & CR_MEMORY) && !conf->def_mem)
 		must_add(&s->notes,
-			text_of("%u jobs say nothing on memory, which the configuration counts: where "
-				"their partition has no DefMem they have all of their nodes",
+			text_of("%u jobs give no memory size, which the configuration counts: "
+				"without a DefMem of their partition they have all of their nodes",
 				s->whole_memory));
 }
 
@@ -565,7 +566,7 @@ static pid_t fork_simulation(
 		return pid;
 	r = simulate(options, trace, &json, err);
 	if (r == 0 && json_dumpfd(json, out, JSON_COMPACT | JSON_REAL_PRECISION(15)) < 0)
-		r = err_set(err, -errno, "write what %s came to", options->conf_file);
+		r = err_set(err, -errno, "write the result of %s", options->conf_file);
 	if (r < 0)
 		log_error(options->log, "%s", err->text);
 	_exit(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
@@ -607,7 +608,7 @@ static int child_end(struct child *child, json_t **ret_json, struct err *err)
 		return 1;
 	return *ret_json
 		? 0
-		: err_set_text(err, -EIO, "read what a simulation came to: %s", error.text);
+		: err_set_text(err, -EIO, "read the result of a simulation: %s", error.text);
 }
 
 static int simulate_two(

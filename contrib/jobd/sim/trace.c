@@ -48,11 +48,10 @@ static const char *const note_texts[NOTE_MAX] = {
 		"jobs that never started are left out: how long they would have run is unknown",
 	[NOTE_PARTIAL] = "rows of parts of a job (status 2 to 4) are left out",
 	[NOTE_RUNNING] = "jobs had not ended: they run as long as they had until then",
-	[NOTE_CUT] =
-		"jobs were ended by something else than themselves (cancelled, preempted, a failed "
-		"node): they run as long as they did",
+	[NOTE_CUT] = "jobs did not end by themselves (cancelled, preempted, a failed "
+		     "node): they run as long as they did",
 	[NOTE_HET] = "components of heterogeneous jobs are jobs of their own here",
-	[NOTE_NO_SIZE] = "jobs say nothing on nodes or CPUs: they have one CPU",
+	[NOTE_NO_SIZE] = "jobs give no number of nodes or CPUs: they have one CPU",
 	[NOTE_NO_LIMIT] = "jobs have no time limit of their own: they have their partition's",
 	[NOTE_NO_USER] = "jobs have no user: all are user \"" TRACE_UNKNOWN_USER "\"'s",
 	[NOTE_PRECEDING] =
@@ -441,7 +440,7 @@ static int swf_read_line(struct reader *r, char *line, struct err *err)
 	}
 	if (next_word(&rest))
 		return err_set_text(
-			err, -EINVAL, "more than %d fields, a job has so many", SWF_FIELD_MAX);
+			err, -EINVAL, "more than the %d fields that a job has", SWF_FIELD_MAX);
 	return swf_add_job(r, fields, err);
 }
 
@@ -504,7 +503,7 @@ static int sacct_take_time(
 	end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
 	if (!end || *end || tm.tm_year + 1900 < YEAR_FIRST || tm.tm_year + 1900 > YEAR_LAST)
 		return err_set_text(err, -EINVAL,
-			"%s is '%.100s', and must be as 2026-01-20T12:34:00: unset "
+			"%s is '%.100s', and must be like 2026-01-20T12:34:00: unset "
 			"SLURM_TIME_FORMAT for sacct",
 			column->name, text);
 	*(time_t *)((char *)row + column->offset) = timegm(&tm);
@@ -546,7 +545,7 @@ static int sacct_take_elapsed(
 		return 0;
 	if (!parse_elapsed(text, &row->elapsed_s))
 		return err_set_text(err, -EINVAL,
-			"Elapsed is '%.100s', and must be as 1-02:03:04 or 02:03:04", text);
+			"Elapsed is '%.100s', and must be like 1-02:03:04 or 02:03:04", text);
 	return 0;
 }
 
@@ -593,7 +592,7 @@ static int sacct_take_job(
 		return 0;
 	*at = mark;
 	return err_set_text(
-		err, -EINVAL, "JobID is '%.100s', and must be as 12, 12_3 or 12+1", text);
+		err, -EINVAL, "JobID is '%.100s', and must be like 12, 12_3 or 12+1", text);
 }
 
 /* "1:0": exit status and signal. */
@@ -608,7 +607,7 @@ static int sacct_take_exit(
 		return 0;
 	if (sscanf(text, "%3u:%3u%c", &status, &sign, &more) != 2 || status > 255 || sign > 64)
 		return err_set_text(
-			err, -EINVAL, "ExitCode is '%.100s', and must be as 0:0 or 1:0", text);
+			err, -EINVAL, "ExitCode is '%.100s', and must be like 0:0 or 1:0", text);
 	row->exit_status = (int)(status << 8 | sign);
 	return 0;
 }
@@ -694,7 +693,7 @@ static int sacct_set_memory(const struct sacct_row *row, struct job_request *q, 
 	(void)snprintf(text, sizeof(text), "%.*s", (int)(size < 31 ? size : 31), row->memory);
 	if (parse_size(text, MB, &bytes) < 0)
 		return err_set_text(err, -EINVAL,
-			"ReqMem is '%.100s', and must be as 4000M, 4G, 4Gn or 2Gc", row->memory);
+			"ReqMem is '%.100s', and must be like 4000M, 4G, 4Gn or 2Gc", row->memory);
 	mb = divide_up(bytes, MB);
 	if (kind != 'n' && kind != 'c' && q->min_nodes != NO_VAL)
 		mb = divide_up(mb, q->min_nodes);
@@ -838,7 +837,7 @@ static int jobd_parse_run(char *text, struct trace_job *job, struct err *err)
 		if (colon)
 			*colon = ':';
 		return err_set_text(err, -EINVAL,
-			"its run time is '%.100s', and must be as 90, 30m or 2h, with ':STATUS' "
+			"its run time is '%.100s', and must be like 90, 30m or 2h, with ':STATUS' "
 			"where it exits with another status than 0",
 			text);
 	}
@@ -888,7 +887,8 @@ static int jobd_parse_options(
 	options = parsed;
 	if (options.rest.n || options.help || options.version)
 		return err_set_text(err, -EINVAL,
-			"'%.100s' is no option of a job: no script is read, write its options here",
+			"'%.100s' is not an option of a job: scripts are not read, write their "
+			"options here",
 			options.rest.n ? options.rest.v[0] : "--help");
 	for (i = 0; i < options.notes.n; i++) {
 		if (strv_addf(&r->trace->notes, "%s:%u: %s", r->trace->file, r->line,
@@ -914,10 +914,11 @@ static int jobd_read_line(struct reader *r, char *line, struct err *err)
 	user = next_word(&line);
 	if (!user)
 		return err_set_text(err, -EINVAL,
-			"a job's line has at least its submit time, run time and user");
+			"a job's line must have at least a submit time, a run time and a user");
 	if (parse_duration_ms(submit, &submit_ms) < 0 || submit_ms > MS_PER_S * RUN_MAX_S)
 		return err_set_text(err, -EINVAL,
-			"its submit time is '%.100s', and must be as 90, 30m or 2h after the begin",
+			"its submit time is '%.100s', and must be like 90, 30m or 2h after the "
+			"begin",
 			submit);
 	ret = add_job(r, &job, err);
 	if (ret < 0)
@@ -1024,7 +1025,7 @@ static int parse_lines(struct reader *r, char *text, size_t size, struct err *er
 
 	while (ret == 0 && (line = next_line(r, &text, end, &length))) {
 		if (strlen(line) != length)
-			ret = err_set_text(err, -EINVAL, "a NUL byte: this is no text");
+			ret = err_set_text(err, -EINVAL, "there is a NUL byte: this is not text");
 		else
 			ret = read_line[r->trace->format](r, line, err);
 		if (ret < 0)

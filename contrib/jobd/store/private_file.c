@@ -18,15 +18,15 @@ static int check_dir(int fd, const char *path, bool is_last, struct err *err)
 		return err_set(err, -errno, "open '%s'", path);
 	if (is_last && (st.st_uid != geteuid() || (st.st_mode & 077)))
 		return err_set_text(err, -EPERM,
-			"'%s' must be of uid %u alone, but is of uid %u with mode %04o; chown it and "
-			"chmod 700",
+			"'%s' must belong to uid %u alone, but belongs to uid %u with mode %04o; "
+			"chown it and chmod 700",
 			path, (unsigned)geteuid(), (unsigned)st.st_uid,
 			(unsigned)(st.st_mode & 07777));
 	if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
 		((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
 		return err_set_text(err, -EPERM,
-			"'%s' can be changed by others (uid %u, mode %04o); keep jobs below directories "
-			"that only root can change",
+			"'%s' can be changed by others (uid %u, mode %04o); keep jobs below "
+			"directories that only root can change",
 			path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
 	return 0;
 }
@@ -40,8 +40,8 @@ static int enter_dir(int parent, const char *name, const char *path, bool is_las
 	fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOTDIR)
 		return err_set_text(err, -ENOTDIR,
-			"'%s' is a symbolic link, or no directory; give the path that realpath "
-			"prints of it",
+			"'%s' is a symbolic link or not a directory; give the path that realpath "
+			"prints for it",
 			path);
 	return fd >= 0 ? fd : err_set(err, -errno, "open '%s'", path);
 }
@@ -99,8 +99,8 @@ static int check_file(int dir, const char *name, const char *path, struct err *e
 	if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != geteuid() ||
 		(st.st_mode & 077))
 		return err_set_text(err, -EPERM,
-			"'%s' must be a file of uid %u alone, but is of uid %u with mode %06o and %llu "
-			"links; chown it and chmod 600",
+			"'%s' must be a file that belongs to uid %u alone, but belongs to uid %u "
+			"with mode %06o and %llu links; chown it and chmod 600",
 			path, (unsigned)geteuid(), (unsigned)st.st_uid, (unsigned)st.st_mode,
 			(unsigned long long)st.st_nlink);
 	return 0;

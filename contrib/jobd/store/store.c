@@ -142,18 +142,18 @@ static const struct failure {
 	const char *text;
 } failures[] = {
 	{SQLITE_FULL, -ENOSPC, "its file system is full; make space there"},
-	{SQLITE_IOERR, -EIO, "reading or writing failed; the kernel's log tells of a failing disk"},
+	{SQLITE_IOERR, -EIO, "reading or writing failed; look for disk errors in the kernel's log"},
 	{SQLITE_CORRUPT, -EBADMSG,
-		"the file is damaged; stop jobd and rescue what is left with sqlite3's .recover, or "
-		"move the file away to begin without jobs"},
+		"the file is damaged; stop jobd and rescue what is left with sqlite3's .recover, "
+		"or move the file away to begin without jobs"},
 	{SQLITE_NOTADB, -EBADMSG,
-		"the file is damaged or no database; restore a copy of it, or move it away to begin "
-		"without jobs"},
+		"the file is damaged or not a database; restore a copy of it, or move it away to "
+		"begin without jobs"},
 	{SQLITE_READONLY, -EROFS,
 		"the file can't be written; check how its file system is mounted"},
 	{SQLITE_CANTOPEN, -EIO, "a file of it can't be opened"},
-	{SQLITE_NOMEM, -ENOMEM, "there is no memory"},
-	{SQLITE_TOOBIG, -E2BIG, "it is larger than SQLite takes, 1 GB"},
+	{SQLITE_NOMEM, -ENOMEM, "out of memory"},
+	{SQLITE_TOOBIG, -E2BIG, "it is larger than SQLite accepts, 1 GB"},
 };
 
 static int explain(const struct store *s, int rc, char *text, size_t size)
@@ -625,7 +625,7 @@ static int join_job(json_t *document, json_t *payload)
 	return json_object_update(document, payload) < 0 ? -ENOMEM : 0;
 }
 
-/* NULL: it is damaged, or there is no memory. */
+/* NULL: it is damaged, or out of memory. */
 static json_t *load_row(sqlite3_stmt *statement)
 {
 	json_auto_t *document = load_column(statement, 1), *payload = NULL;
@@ -746,8 +746,8 @@ static int fail_open(struct store *s, int rc, struct err *err)
 	if (pid > 0)
 		(void)snprintf(who, sizeof(who), " (pid %d)", (int)pid);
 	return err_set_text(err, -EBUSY,
-		"another process%s has the jobs in '%s'; stop it, or give this jobd a directory of its "
-		"own",
+		"another process%s has the jobs in '%s'; stop it, or give this jobd a directory of "
+		"its own",
 		who, s->path);
 }
 
@@ -782,13 +782,13 @@ static int check_identity(struct store *s, int *ret_version, struct err *err)
 		return fail_open(s, rc, err);
 	if (atoi(application) != APPLICATION_ID && atoi(tables) > 0)
 		return err_set_text(err, -EBADMSG,
-			"'%s' is a database of another program; move it away, or give jobd a directory "
-			"of its own",
+			"'%s' is a database of another program; move it away, or give jobd a "
+			"directory of its own",
 			s->path);
 	if (atoi(version) > SCHEMA_VERSION)
 		return err_set_text(err, -EPROTO,
-			"'%s' is of a newer jobd (schema %s, this one knows %d); start that one, or "
-			"move the file away to begin without jobs",
+			"'%s' was written by a newer jobd (schema %s, this one supports %d); start "
+			"that one, or move the file away to begin without jobs",
 			s->path, version, SCHEMA_VERSION);
 	*ret_version = atoi(version);
 	return 0;
