@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One call of a method of a step's agent, over libstepd and in an event loop: nothing here waits.
- * It has a connection of its own, so that a call which takes its time holds up no other.
+ * One call of a method of a step's agent, by libstepd and in an event loop: nothing here waits. It
+ * has a connection of its own, so that a slow call does not hold up others.
  */
 #ifndef SLURM_SOCKET_CALL_H
 #define SLURM_SOCKET_CALL_H
@@ -21,12 +21,12 @@ struct call_options {
 	const char *method;     /* of io.stepd.Step */
 	const char *parameters; /* JSON; NULL: none */
 	bool more;
-	unsigned timeout_ms; /* for all of it */
+	unsigned timeout_ms; /* of the whole call */
 
-	/* For each answer, with more than one where there is "more": 0, or -errno to give up. */
+	/* Called for each answer, of which "more" may bring several: 0, or -errno to give up. */
 	int (*piece)(const struct json_t *reply, void *userdata);
-	/* Once, at the end, from the loop: code is 0, or -errno with its reason in text. The call
-	 * is no more. */
+	/* Called once, at the end, from the loop: code is 0, or -errno with its reason in text. The
+	 * call has been freed. */
 	void (*done)(int code, const char *text, void *userdata);
 	void *userdata;
 };
@@ -35,7 +35,7 @@ struct call_options {
 int call_start(const struct call_options *options, struct call **ret_call,
 	struct stepd_error *error) _must_check_;
 
-/* Nobody wants the answer any more; done() is not called. NULL is fine. Returns NULL. */
+/* Cancels the call without calling done(). NULL is fine. Returns NULL. */
 struct call *call_cancel(struct call *call);
 
 #endif

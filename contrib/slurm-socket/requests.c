@@ -182,24 +182,24 @@ static int answer_done(const json_t *reply, uint16_t version, struct wire_answer
 enum special_effect {
 	EFFECT_KILL,
 	EFFECT_TERMINATE, /* TERM, and after a grace KILL: by the step's own sequence */
-	EFFECT_TELL,      /* nothing but a line on the step's standard error */
+	EFFECT_REPORT,    /* nothing but a line on the step's standard error */
 	EFFECT_REFUSE,
 };
 
 static const struct special_signal {
 	int number;
 	enum special_effect effect;
-	const char *text; /* for EFFECT_TELL */
+	const char *text; /* for EFFECT_REPORT */
 } special_signals[] = {
 	{991, EFFECT_TERMINATE, NULL},
-	{992, EFFECT_TELL, "uncorrectable memory error"},
-	{993, EFFECT_TELL, "the job is requeued"},
-	{994, EFFECT_TELL, "the job is preempted"},
+	{992, EFFECT_REPORT, "uncorrectable memory error"},
+	{993, EFFECT_REPORT, "the job is requeued"},
+	{994, EFFECT_REPORT, "the job is preempted"},
 	{995, EFFECT_REFUSE, NULL}, /* wakes tasks that a debugger stopped */
-	{996, EFFECT_TELL, "the job's time limit is reached"},
+	{996, EFFECT_REPORT, "the job's time limit is reached"},
 	{997, EFFECT_KILL, NULL}, /* abort */
-	{998, EFFECT_TELL, "a node of the job failed"},
-	{999, EFFECT_TELL, "the job failed"},
+	{998, EFFECT_REPORT, "a node of the job failed"},
+	{999, EFFECT_REPORT, "the job failed"},
 };
 
 static const struct special_signal *find_special(int number)
@@ -258,7 +258,7 @@ static int plan_signal(const struct wire_request *request, const struct requests
 	case EFFECT_TERMINATE:
 		plan->method = "Terminate";
 		return 0;
-	case EFFECT_TELL:
+	case EFFECT_REPORT:
 		plan->method = "Notify";
 		plan->access = REQUESTS_ADMIN; /* as the agent has it */
 		return set_parameters_take(plan, json_pack("{s:s}", "message", special->text));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The translation of requests of Slurm's clients for an agent: which method of io.stepd.Step is
- * called with what, its access, and the form of the answer. One table; nothing is sent here.
+ * The translation of requests of Slurm's clients to calls of an agent: the method of io.stepd.Step
+ * and its parameters, the required access, and the form of the answer. One table; nothing is sent
+ * here.
  */
 #ifndef SLURM_SOCKET_REQUESTS_H
 #define SLURM_SOCKET_REQUESTS_H
@@ -12,9 +13,9 @@
 
 struct json_t;
 
-/* The access that a request needs, each with those above it. As the adapter calls agents with its
- * own rights, this has to be no wider than the interface's own rule, but for queries: Slurm answers
- * those to everybody. */
+/* The access that a request requires; each includes those above it. As the adapter calls agents
+ * with its own rights, this must not be wider than the interface's own rule, but for queries: Slurm
+ * answers these to every user. */
 enum requests_access {
 	REQUESTS_ADMIN, /* root and the adapter's user */
 	REQUESTS_OWNER, /* and the step's owner */
@@ -24,14 +25,14 @@ enum requests_access {
 
 struct requests_step {
 	uid_t owner;
-	uid_t admin;  /* beside root: the adapter's user */
-	bool private; /* for its owner and admins alone */
+	uid_t admin;  /* besides root: the adapter's user */
+	bool private; /* only for its owner and admins */
 	bool batch;
 };
 
 bool requests_may(const struct requests_step *step, enum requests_access access, uid_t uid);
 
-/* Tells a part of the agent's answer: 0, or -EPROTO if it can't be one. reply is NULL where the
+/* Encodes a part of the agent's answer: 0, or -EPROTO if it is malformed. reply is NULL if the
  * agent was not called. */
 typedef int (*requests_answer_fn)(
 	const struct json_t *reply, uint16_t version, struct wire_answer *answer);
@@ -41,8 +42,8 @@ struct requests_plan {
 	const char *method; /* NULL: no call of the agent */
 	char *parameters;   /* JSON; NULL: none */
 	bool more;          /* the answer comes in pieces */
-	bool acts;          /* changes the step: waits for no query, and may take its time */
-	int error;          /* without a call of the agent: how an action failed */
+	bool acts; /* changes the step: does not wait for queries, and has a longer timeout */
+	int error; /* without a call of the agent: how an action failed */
 	requests_answer_fn answer;
 };
 
@@ -53,8 +54,8 @@ void requests_plan_clear(struct requests_plan *plan);
 int requests_make_plan(const struct wire_request *request, const struct requests_step *step,
 	struct requests_plan *ret_plan) _must_check_;
 
-/* Tells a client that it came to nothing, error being a positive errno: false if this request has
- * no such answer. slurmstepd closes the connection then. */
+/* Encodes a failure for the client, error being a positive errno. False: this request has no such
+ * answer; slurmstepd closes the connection then. */
 bool requests_fail(const struct requests_plan *plan, int error, struct wire_answer *answer);
 
 /* The errno for a code of libstepd. */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The adapter: a listener, which is a socket in the spool directory, for each step that lives, and
- * the connections of Slurm's clients through them. Sockets never block, and each client has bounds,
- * so that none holds up another:
+ * The adapter: a listener, a socket in the spool directory, for each live step, and the connections
+ * of Slurm's clients through them. Sockets never block, and each client is bounded, so that none
+ * holds up another:
+ *
  *	connections   64 of one user, root's not counted; 1024 in all, with 64 MiB for answers
- *	time          10 s for half a request to come, 10 s for an answer without a byte taken,
+ *	time          10 s for the rest of a request, 10 s for an answer of which nothing is read,
  *	              300 s of silence between two requests
- *	one step      4 queries at its agent at a time; the others wait in their order
- * A client beyond that, or with a request that is not known, is cut off; slurmstepd does the same
- * with the latter, as nobody knows where the next request begins.
+ *	one step      4 queries to its agent at a time; the others wait in their order
+ *
+ * A client that exceeds them, or sends an unknown request, is disconnected. slurmstepd does the
+ * same with the latter, as it is unknown where the next request begins.
  */
 #ifndef SLURM_SOCKET_SERVER_H
 #define SLURM_SOCKET_SERVER_H
@@ -49,8 +51,7 @@ struct server {
 	const struct spool *spool;
 	bool private; /* --private */
 	uid_t admin;
-	int reserve_fd; /* given up for a moment to turn a client away where descriptors are short
-			 */
+	int reserve_fd; /* closed for a moment to turn a client away when descriptors are short */
 	bool short_reported; /* of this shortage */
 	struct conn_list conns;
 	size_t conns_count;
@@ -62,7 +63,7 @@ struct server {
 int server_open(struct server *s, struct ev_loop *loop, const struct log *log,
 	const struct spool *spool, bool private, struct err *err) _must_check_;
 
-/* Shuts all listeners and lets all clients go. */
+/* Closes all listeners and disconnects all clients. */
 void server_close(struct server *s);
 
 /* ---- listeners ------------------------------------------------------------------------------ */
@@ -78,12 +79,11 @@ struct listener_step {
 int listener_open(struct server *s, const struct listener_step *step,
 	struct listener **ret_listener, struct err *err) _must_check_;
 
-/* Removes the socket, and lets its clients go: those that wait for an answer get it first, as the
- * agent may have given it with its last breath. NULL is fine. Returns NULL. */
+/* Removes the socket, and disconnects its clients: those that wait for an answer get it first, as
+ * the agent may have sent it just before its end. NULL is fine. Returns NULL. */
 struct listener *listener_close(struct listener *listener);
 
-/* Keeps what a listener is made of for as long as somebody goes through it. Both return listener.
- */
+/* References hold a listener's memory as long as it has connections. Both return listener. */
 struct listener *listener_ref(struct listener *listener);
 struct listener *listener_unref(struct listener *listener);
 
@@ -99,8 +99,8 @@ struct listener {
 	struct spool_socket *socket;
 	struct ev_io *io;
 	struct ev_timer *pause;  /* when resources are short */
-	struct conn_queue queue; /* of queries that wait */
-	unsigned queries;        /* that are at the agent */
+	struct conn_queue queue; /* of waiting queries */
+	unsigned queries;        /* sent to the agent */
 };
 
 /* Serves a client that listener has accepted; fd is taken over, also on failure. */

@@ -94,7 +94,7 @@ static int refuse_slurmds(const struct spool *spool, struct err *err)
 	return 0;
 }
 
-/* One entry that looks like a step's socket. With the lock held, one that nobody listens at is of
+/* One entry with the name of a step's socket. With the lock held, one without a listener is of
  * an adapter that was killed; one that answers is of somebody else. */
 static int check_socket(const struct spool *spool, const char *name, bool force, struct err *err)
 {

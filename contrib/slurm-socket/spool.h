@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The directory in which Slurm's clients look for sockets: SlurmdSpoolDir of the slurm.conf they
- * use. One adapter at a time has it, by a lock on <spool>/.lock. It must not be that of a slurmd,
- * which takes every socket that answers there for a step of its own that runs.
+ * The directory in which Slurm's clients search for sockets: SlurmdSpoolDir of the slurm.conf that
+ * they use. One adapter at a time has it, by a lock on <spool>/.lock. It must not be that of a
+ * slurmd, which takes every socket that answers there for a running step of its own.
  */
 #ifndef SLURM_SOCKET_SPOOL_H
 #define SLURM_SOCKET_SPOOL_H
@@ -13,9 +13,8 @@
 
 struct spool;
 
-/* Makes the directory if it is not there, claims it, and removes the sockets that an adapter which
- * was killed left there. -EBUSY: another has it. -EEXIST: it is a slurmd's (force: so it shall
- * be). */
+/* Makes the directory if it does not exist, locks it, and removes the sockets that a killed adapter
+ * left there. -EBUSY: another adapter has it. -EEXIST: it is a slurmd's (unless force is set). */
 int spool_open(
 	const char *path, bool force, struct spool **ret_spool, struct err *err) _must_check_;
 
@@ -26,9 +25,9 @@ const char *spool_get_path(const struct spool *spool);
 
 struct spool_socket;
 
-/* Listens at <spool>/<name>, for everybody (mode 0666). What a dead one left there is replaced, in
- * one moment: a client that connects finds a listener. spool is borrowed until it is closed.
- * -EADDRINUSE: somebody else listens there. -ENAMETOOLONG: no client could connect. */
+/* Listens at <spool>/<name>, for all users (mode 0666). A socket without a listener is replaced
+ * atomically: a client that connects finds a listener. spool is borrowed until it is closed.
+ * -EADDRINUSE: another process listens there. -ENAMETOOLONG: no client could connect. */
 int spool_listen(const struct spool *spool, const char *name, struct spool_socket **ret_socket,
 	struct err *err) _must_check_;
 

@@ -80,7 +80,7 @@ static void report_gone(struct watch *w, struct seen *seen)
 	seen->data = NULL;
 }
 
-/* Tells what has changed of a step. What can't be read is as if it weren't there. */
+/* Reports what has changed of a step. A step that can't be read is treated as absent. */
 static void report_changes(struct watch *w, struct seen *seen)
 {
 	_cleanup_close_ int runtime_fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

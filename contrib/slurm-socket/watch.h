@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which steps live on this node, as it changes: watches stepd's runtime directory by inotify(7). A
- * step lives from when its agent listens until the agent is gone, however it went: its lock file is
- * closed with it, and that is an event too.
+ * The live steps of this node: watches stepd's runtime directory by inotify(7). A step lives from
+ * when its agent listens until the agent is gone, in whatever way: its lock file is closed with it,
+ * which is an event, too.
  */
 #ifndef SLURM_SOCKET_WATCH_H
 #define SLURM_SOCKET_WATCH_H
@@ -14,7 +14,7 @@
 struct ev_loop;
 struct watch;
 
-/* Valid while the function that is called with it runs. */
+/* Valid during the callback. */
 struct watch_step {
 	const char *step;      /* "7.0" */
 	const char *node;      /* "n1" */
@@ -24,20 +24,19 @@ struct watch_step {
 
 struct watch_options {
 	struct ev_loop *loop;
-	const char *runtime_dir; /* NULL: as steps_find_dir() has it */
+	const char *runtime_dir; /* NULL: by steps_find_dir() */
 
-	/* A step lives. What it returns is handed to gone(). */
+	/* A step lives. The result is passed to gone(). */
 	void *(*lives)(const struct watch_step *step, void *userdata);
-	/* It does no more. */
+	/* It does not live any more. */
 	void (*gone)(void *step_data, void *userdata);
-	/* Nothing will be reported any more: the runtime directory has been removed, or can't be
-	 * read.
+	/* Nothing more will be reported: the runtime directory has been removed, or can't be read.
 	 */
 	void (*lost)(const struct err *err, void *userdata);
 	void *userdata;
 };
 
-/* Tells those that live at once, before it returns. */
+/* Reports the live steps before it returns. */
 int watch_open(const struct watch_options *options, struct watch **ret_watch,
 	struct err *err) _must_check_;
 

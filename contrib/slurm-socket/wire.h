@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The protocol of Slurm's step sockets, 22.05 to 26.11, as bytes: what a client sends is parsed
- * here, what it gets is formatted here, and nothing is read or written.
+ * The protocol of Slurm's step sockets, 22.05 to 26.11, as bytes: requests are parsed and
+ * answers are formatted here; nothing is read or written.
  *
- * Numbers have the machine's byte order, and no frame stands around them: a request is its number
- * and what that number is followed by. A connection begins with the client's protocol version,
+ * Numbers have the machine's byte order, without frames: a request is its number and the data that
+ * belong to it. A connection begins with the client's protocol version,
  * which is Slurm's release: 38 << 8 is 22.05, 46 << 8 is 26.11. The formats depend on it:
  *	before 23.11  suspend and resume are followed by a u16; state 3 is "ending"
  *	from 23.11    they are not; state 3 is "cancelled", 4 "ending"
@@ -25,9 +25,9 @@
 #define WIRE_26_05 (45 << 8)
 #define WIRE_26_11 (46 << 8)
 
-/* Of a signal's reason, which is text for people; slurmctld sends a line. */
+/* Of a signal's reason, a text for people; slurmctld sends a line. */
 #define WIRE_DETAILS_MAX 4096
-/* The longest request, and so what a connection has to hold. */
+/* The longest request, and so the size of a connection's buffer. */
 #define WIRE_REQUEST_MAX (5 * sizeof(uint32_t) + WIRE_DETAILS_MAX)
 
 enum wire_kind {
@@ -46,28 +46,28 @@ enum wire_kind {
 	WIRE_KIND_MAX,
 };
 
-/* For messages: "list_pids"; NULL if this is no request that is answered here. */
+/* For messages: "list_pids"; NULL for a request that is not supported. */
 const char *wire_kind_name(int kind);
 
 struct wire_request {
 	enum wire_kind kind;
-	int32_t signal; /* of WIRE_SIGNAL, as is flags */
+	int32_t signal; /* of WIRE_SIGNAL, as are flags */
 	uint32_t flags;
 	int32_t pid; /* of WIRE_PID_IN_CONTAINER */
 };
 
-/* The beginning of a connection: how many bytes it took, with the version that both sides speak
- * from now on in *ret_version; 0: more have to come; -EPROTONOSUPPORT: an older one, or no client
- * of this protocol. Of a client that is newer than 26.11 it is 26.11, as an older slurmstepd
- * answers: clients speak the versions before theirs. */
+/* Parses the beginning of a connection: returns its number of bytes, with the version that both
+ * sides use from now on in *ret_version; 0: it is incomplete; -EPROTONOSUPPORT: an older version,
+ * or not a client of this protocol. For a client newer than 26.11 the version is 26.11, as an older
+ * slurmstepd answers: clients support the versions before theirs. */
 int wire_parse_hello(const void *data, size_t size, uint16_t *ret_version) _must_check_;
 
-/* The next request: how many bytes it took; 0: more have to come; -EOPNOTSUPP: not one of ours,
- * nobody knows how long; -EMSGSIZE: a length is out of bounds. */
+/* Parses the next request: returns its number of bytes; 0: it is incomplete; -EOPNOTSUPP: an
+ * unknown request, whose length is unknown, too; -EMSGSIZE: a length is out of bounds. */
 int wire_parse_request(const void *data, size_t size, uint16_t version,
 	struct wire_request *ret_request) _must_check_;
 
-/* A growing answer. Once memory is short nothing more is added, and failed is set. */
+/* A growing answer. If memory is short, failed is set, and nothing more is added. */
 struct wire_answer {
 	struct buffer bytes;
 	bool failed;
@@ -84,7 +84,7 @@ void wire_put_u64(struct wire_answer *a, uint64_t n);
 /* The result of an action: 0, or -1 and an errno of this machine or of Slurm. */
 void wire_put_result(struct wire_answer *a, int error);
 
-/* A list that comes in pieces: begun with its length, 0, and then counted on by each entry. */
+/* A list that comes in pieces: begins with its length, 0, which each entry increments. */
 void wire_begin_list(struct wire_answer *a);
 void wire_count_entry(struct wire_answer *a);
 
@@ -109,7 +109,7 @@ enum wire_state {
 	WIRE_STARTING,
 	WIRE_RUNNING,
 	WIRE_CANCELLED, /* its end was requested; before 23.11 this is WIRE_ENDING */
-	WIRE_ENDING,    /* its tasks have */
+	WIRE_ENDING,    /* its tasks have ended */
 };
 
 void wire_put_state(struct wire_answer *a, uint16_t version, enum wire_state state);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Buffers that values are packed into, for select plugins' information on nodes and jobs, by the
- * names that Slurm's plugins know. The host exports the functions. Numbers are in network order, a
- * string is its size with the NUL (uint32_t, 0 for NULL) and its bytes.
+ * Buffers with packed values, for select plugins' information on nodes and jobs, by the names that
+ * Slurm's plugins use. The host exports the functions. Numbers are in network byte order, a string
+ * is its size with the NUL (uint32_t, 0 for NULL) and its bytes.
  */
 #ifndef STEPD_API_PACK_H
 #define STEPD_API_PACK_H
@@ -20,7 +20,7 @@ extern "C" {
 
 typedef struct stepd_buf *Buf;
 
-/* Zeroed memory; the program ends where there is none. xfree() is free() and sets p to NULL. */
+/* Zeroed memory; the program ends if memory is short. xfree() frees p and sets it to NULL. */
 void *stepd_xmalloc(size_t size);
 void stepd_xfree(void **p);
 char *xstrdup(const char *text); /* NULL for NULL */
@@ -28,7 +28,7 @@ char *xstrdup(const char *text); /* NULL for NULL */
 #define xfree(p)      stepd_xfree((void **)&(p))
 
 Buf init_buf(uint32_t size);               /* it grows */
-Buf create_buf(char *data, uint32_t size); /* takes data over, from xmalloc() or malloc() */
+Buf create_buf(char *data, uint32_t size); /* takes over data from xmalloc() or malloc() */
 void free_buf(Buf buf);                    /* NULL is fine */
 char *get_buf_data(Buf buf);
 uint32_t get_buf_offset(Buf buf); /* where the next value is packed or unpacked */
@@ -45,7 +45,7 @@ void pack_time(time_t value, Buf buf);
 void packmem(const void *data, uint32_t size, Buf buf);
 void packstr(const char *text, Buf buf);
 
-/* SLURM_SUCCESS, or SLURM_ERROR where the buffer ends before, or has what can't be. */
+/* SLURM_SUCCESS, or SLURM_ERROR if the buffer is too short or has an invalid value. */
 int unpack8(uint8_t *value, Buf buf);
 int unpack16(uint16_t *value, Buf buf);
 int unpack32(uint32_t *value, Buf buf);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Bits of <stepd/bitstring.h> without a call and without a check, for the host's longest loops: the
- * bit is one of the bitmap's.
+ * bit must be in the bitmap.
  */
 #ifndef JOBD_ABI_BITS_H
 #define JOBD_ABI_BITS_H
@@ -12,7 +12,7 @@
 
 struct stepd_bitstring {
 	bitoff_t size;
-	uint64_t words[]; /* bits behind the last one are clear */
+	uint64_t words[]; /* bits beyond size are clear */
 };
 
 static inline bool bits_test(const bitstr_t *b, bitoff_t bit)

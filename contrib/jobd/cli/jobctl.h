@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the commands of jobctl share. Each is a function of a table row in jobctl.c.
+ * The commands of jobctl, and their common functions. Each is a row of a table in jobctl.c.
  */
 #ifndef JOBD_CLI_JOBCTL_H
 #define JOBD_CLI_JOBCTL_H
@@ -17,7 +17,7 @@ typedef int jobctl_fn(const char *name, int argc, char **argv, struct err *err);
 /* submit.c: sbatch and salloc */
 jobctl_fn jobctl_submit, jobctl_alloc;
 
-/* lists.c: squeue, sinfo, and numbers of the daemon */
+/* lists.c: squeue, sinfo, and the daemon's statistics */
 jobctl_fn jobctl_queue, jobctl_nodes, jobctl_stats;
 
 /* show.c: scontrol show job|node|partition|reservation */
@@ -30,15 +30,15 @@ jobctl_fn jobctl_cancel, jobctl_hold, jobctl_release, jobctl_suspend, jobctl_res
 /* top.c */
 jobctl_fn jobctl_top;
 
-/* Parses options, and prints the help where it is requested: 1, and the command is done. 0, and
- * *ret_rest is the first argument, or -errno. usage: what stands behind the name. */
+/* Parses options. 1: it has printed the help, and the command is done; 0: *ret_rest is the first
+ * argument; or -errno. usage: the text after the name. */
 int jobctl_parse(const char *name, const char *usage, const struct cli_option *rows, size_t n,
 	int argc, char **argv, void *into, int *ret_rest, struct err *err) _must_check_;
 
 /* A line on standard error, "NAME: TEXT". */
 void jobctl_warn(const char *name, const char *text);
 
-/* Prints a document, which is released; NULL is want of memory. */
+/* Prints and releases a document; NULL means out of memory. */
 int jobctl_print_json_take(json_t *json, struct err *err) _must_check_;
 
 #endif

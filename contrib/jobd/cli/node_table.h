@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sinfo's table, of documents of nodes and partitions (contrib/jobd/engine/engine.h): nodes that
- * are alike in the columns shown, such as partition and state, are one line.
+ * sinfo's table, made from documents of nodes and partitions (contrib/jobd/engine/engine.h): nodes
+ * with the same values in the columns shown, such as partition and state, are one line.
  */
 #ifndef JOBD_CLI_NODE_TABLE_H
 #define JOBD_CLI_NODE_TABLE_H
@@ -23,11 +23,11 @@ struct node_view {
 	const char *sort;   /* NULL: "#P,-t", or with single "N" */
 	bool header;
 	bool single;  /* a line for each node and partition (-N) */
-	bool exact;   /* CPUs, memory, ... are alike in a line, too (-e) */
-	bool reasons; /* nodes alone that have a reason (-R) */
-	bool hidden;  /* partitions that are hidden, too (-a) */
-	bool dead;    /* nodes that are down (-d) */
-	bool alive;   /* those that are not (-r) */
+	bool exact;   /* nodes of a line have the same CPUs, memory, ... (-e) */
+	bool reasons; /* only nodes with a reason (-R) */
+	bool hidden;  /* hidden partitions, too (-a) */
+	bool dead;    /* only nodes that are down (-d) */
+	bool alive;   /* only nodes that are not (-r) */
 	const char *partitions, *states;
 	const char *nodes; /* "n[1-4]" */
 };

@@ -5,8 +5,8 @@
  * Of two values the later one counts, in this order. A ":" of a command line, and a line
  * "#SBATCH hetjob", begin another component of a heterogeneous job.
  *
- * An option of Slurm's without which a job runs as well is ignored with a note; one that needs
- * what jobd hasn't, such as a GPU, is an error, as is one that there is not.
+ * An option of Slurm without which a job runs just as well is ignored with a note; one that needs
+ * something that jobd does not have, such as a GPU, is an error, as is an unknown one.
  */
 #ifndef JOBD_CLI_OPTIONS_H
 #define JOBD_CLI_OPTIONS_H
@@ -26,10 +26,10 @@ enum options_command {
 
 struct options_input {
 	enum options_command command;
-	int argc; /* argv[0] is not read; argv is put in another order */
+	int argc; /* argv[0] is not read; argv is reordered */
 	char **argv;
 	char *const *env;   /* NULL: no variable counts */
-	const char *script; /* its text; NULL: it is not known yet, or there is none */
+	const char *script; /* its text; NULL: not read yet, or none */
 	time_t now;         /* for --begin */
 };
 
@@ -46,22 +46,22 @@ struct options {
 	struct strv notes;  /* sentences on what is ignored */
 };
 
-/* Makes *out; after an error there is nothing to clear. */
+/* Initialises *out; after an error there is nothing to clear. */
 int options_parse(
 	struct options *out, const struct options_input *input, struct err *err) _must_check_;
 void options_clear(struct options *options);
 #define _cleanup_options_ _cleanup_(options_clear)
 
-/* Cuts a line into arguments as sbatch does with a "#SBATCH" line: at blanks, but for what is
- * quoted by ", ' or \; "#" begins a comment. -EINVAL: a quote has no end. */
+/* Cuts a line into arguments as sbatch does with a "#SBATCH" line: at blanks that are
+ * not quoted by ", ' or \; "#" begins a comment. -EINVAL: a quotation mark is not closed. */
 int options_split(const char *line, struct strv *argv, struct err *err) _must_check_;
 
-/* The variables that --export passes on of env; NULL: all. free() what it returns, and each of it.
- */
+/* The variables of env that --export passes on; NULL: all. The caller frees the list and its
+ * elements. */
 int options_export(
 	const char *export_names, char *const *env, char ***ret_env, struct err *err) _must_check_;
 
-/* What --help prints. */
+/* Prints the help. */
 void options_print(enum options_command command, FILE *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * squeue's table, of job documents (contrib/jobd/engine/engine.h): which jobs, in which order, and
- * its columns. Tasks of an array that wait are one line, "12_[3-9%2]".
+ * squeue's table, made from job documents (contrib/jobd/engine/engine.h): the choice of jobs, their
+ * order, and the columns. Pending tasks of an array are one line, "12_[3-9%2]".
  */
 #ifndef JOBD_CLI_QUEUE_TABLE_H
 #define JOBD_CLI_QUEUE_TABLE_H
@@ -19,7 +19,7 @@ struct queue_view {
 	const char *sort;   /* NULL: "P,t,-p" */
 	bool header;
 	bool tasks;        /* a line for each task */
-	bool pending;      /* jobs alone that wait (--start) */
+	bool pending;      /* only pending jobs (--start) */
 	const char *users; /* names or uids */
 	const char *partitions, *qos, *reservation, *job_names;
 	const char *states; /* "PD,RUNNING", "all"; NULL: those that have not ended */
@@ -31,18 +31,18 @@ struct queue_view {
 int queue_print(const struct queue_view *view, const json_t *jobs, time_t now, FILE *out,
 	struct err *err) _must_check_;
 
-/* Those of the jobs that the view has, a new array; tasks are not joined. */
+/* The jobs that the view selects, as a new array; tasks are not joined. */
 int queue_choose(const struct queue_view *view, const json_t *jobs, json_t **ret_chosen,
 	struct err *err) _must_check_;
 
-/* The number of a job as users have it: "12", "12_3", "12+1". From malloc(); NULL: no memory. */
+/* The number of a job for users: "12", "12_3", "12+1". From malloc(); NULL: out of memory. */
 char *queue_job_name(const json_t *job);
 
 /* The state in long and in short form, "COMPLETING" and "CG". */
 const char *queue_state(const json_t *job);
 const char *queue_state_code(const json_t *job);
 
-/* Seconds that it has run. */
+/* Its run time in seconds. */
 int64_t queue_run_time(const json_t *job, time_t now);
 
 #endif

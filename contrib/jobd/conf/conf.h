@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What jobd takes from slurm.conf(5), and from a file of QOS lines. A key that Slurm knows and jobd
- * has no use for is named in left_out; any other key, and a bad value, is an error with its file
- * and line.
+ * The configuration that jobd reads from slurm.conf(5), and from a file of QOS lines. A key of
+ * Slurm that jobd does not use is named in left_out; any other key, and a bad value, is an error
+ * with its file and line.
  *
  * Memory is in MB, times are in the units of their names. UINT32_MAX stands for INFINITE and
  * UNLIMITED.
@@ -22,12 +22,12 @@
 #define CONF_NONE      NO_VAL /* not given */
 #define CONF_NODES_MAX 1000000u
 
-/* Where a line begins; file: an index of conf.files. */
+/* The begin of a line; file: an index of conf.files. */
 struct conf_place {
 	uint32_t file, line;
 };
 
-/* A line's nodes each have their own record. */
+/* Each node of a line has a record of its own. */
 struct conf_node {
 	char *name;
 	struct conf_place place;
@@ -42,7 +42,7 @@ struct conf_node {
 struct conf_part {
 	char *name;
 	struct conf_place place;
-	char *nodes_text; /* as it was written; NULL: none */
+	char *nodes_text; /* as written; NULL: none */
 	bitstr_t *nodes;
 	bool is_default, is_up, is_drained, is_hidden, is_root_only;
 	uint32_t min_nodes, max_nodes;
@@ -59,7 +59,7 @@ struct conf_part {
 struct conf_qos {
 	char *name;
 	uint32_t priority;
-	char *preempts_text;   /* as it was written; NULL: none */
+	char *preempts_text;   /* as written; NULL: none */
 	bitstr_t *preempts;    /* by the number of a QOS */
 	uint16_t preempt_mode; /* NO_VAL16: the cluster's */
 	uint32_t grace_time_s;
@@ -89,14 +89,14 @@ struct conf {
 	uint32_t select_type_param;
 	char *preempt_type; /* "none" */
 	uint16_t preempt_mode;
-	struct conf_place preempt_place; /* of the last of these two */
+	struct conf_place preempt_place; /* the later one of these two */
 	uint32_t preempt_exempt_time_s;
 	bool job_requeue;
 	uint32_t sched_time_slice_s, kill_wait_s;
 	bool backfill; /* SchedulerType */
 	struct conf_scheduler scheduler;
 	uint32_t first_job_id, max_job_id, max_job_count, max_array_size;
-	struct conf_place ids_place; /* of the last of the first two */
+	struct conf_place ids_place; /* the later one of the first two */
 	uint32_t min_job_age_s;
 	uint64_t def_mem, max_mem; /* as a partition's */
 	bool enforce_part_limits;  /* a job beyond its partition's limits is refused at once */
@@ -107,26 +107,26 @@ struct conf {
 	size_t parts_count;
 	struct conf_qos *qos;
 	size_t qos_count;
-	struct strv left_out; /* keys, each once, as they were written first */
-	struct strv files;    /* that were read, each once */
+	struct strv left_out; /* keys, each once, as first written */
+	struct strv files;    /* all files that were read, each once */
 };
 
 /* qos_file may be NULL: there is no QOS. *ret_conf is released by conf_free(). */
 int conf_read(const char *file, const char *qos_file, struct conf **ret_conf,
 	struct err *err) _must_check_;
 
-/* The same of files that nobody but root and this process's user can change: else -EPERM. */
+/* The same, but -EPERM if a file can be changed by users other than root and this process's. */
 int conf_read_trusted(const char *file, const char *qos_file, struct conf **ret_conf,
 	struct err *err) _must_check_;
 
-/* What of `now` can't be taken while jobd runs becomes what `old` has, by swapping them, and is
- * named in *ret_needs_restart (free(); NULL: nothing). An error: it is about nodes or partitions
- * that differ, and nothing may be taken; `old` is as it was. */
+/* Swaps the values of `now` that can't change while jobd runs with those of `old`, and names them
+ * in *ret_needs_restart (free(); NULL: none). An error means that nodes or partitions differ, and
+ * nothing of `now` may be used; `old` is unchanged. */
 int conf_keep(
 	struct conf *old, struct conf *now, char **ret_needs_restart, struct err *err) _must_check_;
 
-/* The nodes in another order, and in the partitions' bitmaps: order[i] is the number that the i-th
- * one has had. */
+/* Reorders the nodes, also in the partitions' bitmaps: order[i] is the former number of the i-th
+ * node. */
 int conf_order_nodes(struct conf *conf, const uint32_t *order) _must_check_;
 
 /* NULL is fine. Returns NULL. */

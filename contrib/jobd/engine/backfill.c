@@ -42,7 +42,7 @@ struct search {
 	const bitstr_t *possible;
 	bitstr_t *own_possible; /* NULL: all of the partition */
 	struct plan_space space;
-	bool no_start; /* it is only looked for */
+	bool no_start; /* only the time is searched */
 
 	bitstr_t *nodes; /* what was found */
 	job_resources_t *resources;
@@ -74,7 +74,7 @@ static void search_begin(struct search *s, struct plan *p, struct engine *e, str
 	s->possible = possible ? possible : all;
 	s->space.nodes = bit_alloc(node_record_count);
 	s->nodes = bit_alloc(node_record_count);
-	/* it only matters where the counts of nodes do not tell all */
+	/* it only matters if the counts of nodes do not suffice */
 	s->need.preempts = e->preempt && plan_has_shares(p) && may_preempt(e, job);
 }
 
@@ -118,7 +118,7 @@ static bool is_free(const struct search *s, time_t t)
 {
 	uint32_t node;
 
-	return plan_has_room(s->p, s->nodes, s->resources, t, t + s->need.duration, &node);
+	return plan_is_free(s->p, s->nodes, s->resources, t, t + s->need.duration, &node);
 }
 
 /* On nodes of slot 0, as they are free now. What the plugin knows nothing of is booked memory. */
@@ -139,7 +139,7 @@ static bool start_now(struct search *s)
 		(void)reservations_apply(e, s->job, now, s->nodes, &exc_cores);
 		r = job_choose(e, s->job, s->nodes, exc_cores, NULL);
 		if (r < 0 ||
-			plan_has_room(s->p, s->nodes, record->job_resrcs, now,
+			plan_is_free(s->p, s->nodes, record->job_resrcs, now,
 				now + s->need.duration, &node))
 			break;
 		use_resources_free(record->job_resrcs);

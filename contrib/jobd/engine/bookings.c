@@ -318,7 +318,7 @@ static bool has_core_of(
 	return false;
 }
 
-bool bookings_has_room(const struct bookings *b, const job_resources_t *r, uint32_t node,
+bool bookings_has_capacity(const struct bookings *b, const job_resources_t *r, uint32_t node,
 	uint32_t k, time_t from, time_t to)
 {
 	const struct part *part = part_at(b, b->last_parts[node]);

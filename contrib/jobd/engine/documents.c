@@ -681,7 +681,7 @@ static void restore_place(struct engine *e, struct job *job)
 {
 	if (job_is_completing(job)) {
 		nodes_begin_completing(e, job->record.node_bitmap);
-		/* its end_time is when it was told to end */
+		/* its end_time is the time of the request to end it */
 		timer_set(
 			e, job, MS_PER_S * (uint64_t)(job->record.end_time + e->conf->kill_wait_s));
 	} else if (job_has_ended(job)) {

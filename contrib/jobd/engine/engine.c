@@ -60,13 +60,13 @@ void timer_set(struct engine *e, struct job *job, uint64_t due_ms)
 		return;
 	}
 	if (!job->timer_index) {
-		/* job_add() has made room for each job */
+		/* job_add() has allocated an entry for each job */
 		timer_put(e, e->timers_count++, job);
 	}
 	timer_sift(e, job->timer_index - 1);
 }
 
-/* ---- what is told to the store ------------------------------------------------------------------
+/* ---- the store ----------------------------------------------------------------------------------
  */
 
 void job_changed(struct engine *e, struct job *job)
@@ -365,7 +365,7 @@ static void run_passes(struct engine *e)
 	bool full = e->now_ms >= e->full_pass_due_ms;
 
 	if (e->waiting_changed)
-		queue_look_again(e);
+		queue_recheck(e);
 	if (full || e->now_ms >= e->pass_due_ms) {
 		e->pass_due_ms = NEVER_MS;
 		if (full)
@@ -373,7 +373,7 @@ static void run_passes(struct engine *e)
 		pass_run(e, full);
 		/* what waits for a job's start */
 		if (e->waiting_changed)
-			queue_look_again(e);
+			queue_recheck(e);
 	}
 	/* Time alone lets no job start: what is in the way only comes nearer. */
 	if (!e->conf->backfill || !e->backfill_wanted || !has_queue(e)) {

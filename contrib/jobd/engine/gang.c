@@ -318,8 +318,8 @@ static bitstr_t *cores_still_used(const struct engine *e, const struct job *any)
 	return used;
 }
 
-/* Those whose cores are free. A launch can fail at once, and change the lists: then all is looked
- * at again. */
+/* Jobs whose cores are free. A launch can fail at once, and change the lists: then this starts
+ * anew. */
 static void let_all_go(struct engine *e, const bitstr_t *used)
 {
 	size_t i, k;

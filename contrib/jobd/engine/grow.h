@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Lists that grow, for what is made anew again and again: an emptied one keeps its memory. Without
- * memory the program ends, as with the bitmaps.
+ * Growing lists for data that is rebuilt again and again: an emptied list retains its memory. The
+ * program aborts if memory is short, as with bitmaps.
  */
 #ifndef JOBD_ENGINE_GROW_H
 #define JOBD_ENGINE_GROW_H
@@ -25,7 +25,7 @@ static inline void *list_grow(void *items, size_t count, size_t *capacity, size_
 	return items;
 }
 
-/* At its end. */
+/* Appends. */
 #define ADD(list, ...)                                                                             \
 	((list)->items = list_grow(                                                                \
 		 (list)->items, (list)->count, &(list)->capacity, sizeof(*(list)->items)),         \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Job arrays as their users write them, sbatch's --array, and as squeue shows them.
+ * Index lists of job arrays: the syntax of sbatch's --array, and the form that squeue prints.
  */
 #ifndef JOBD_ENGINE_JOB_ARRAY_H
 #define JOBD_ENGINE_JOB_ARRAY_H
@@ -11,7 +11,7 @@
 #include "stepd/base/cleanup.h"
 #include "stepd/base/err.h"
 
-/* MaxArraySize of slurm.conf: what it is if it isn't given, and at most. */
+/* MaxArraySize of slurm.conf: its default, and its limit. */
 #define JOB_ARRAY_SIZE_DEFAULT 1001u
 #define JOB_ARRAY_SIZE_MAX     4000001u
 
@@ -24,8 +24,8 @@ struct job_array_tasks {
 	uint32_t limit; /* how many may run at a time; 0: all */
 };
 
-/* Of "0-9:2,15%3", with brackets about it or without. Ids are below max_size, which is at most
- * JOB_ARRAY_SIZE_MAX; one that is named twice counts once. -EINVAL, -ERANGE (an id is too large) or
+/* Parses "0-9:2,15%3", with or without brackets around it. Ids are below max_size, which is at most
+ * JOB_ARRAY_SIZE_MAX; duplicates count once. -EINVAL, -ERANGE (an id is too large) or
  * -E2BIG with a sentence for the user. Takes memory and time for max_size ids at most, whatever the
  * text. */
 int job_array_parse(const char *text, uint32_t max_size, struct job_array_tasks *ret_tasks,
@@ -33,9 +33,10 @@ int job_array_parse(const char *text, uint32_t max_size, struct job_array_tasks 
 void job_array_tasks_clear(struct job_array_tasks *tasks);
 #define _cleanup_job_array_tasks_ _cleanup_(job_array_tasks_clear)
 
-/* "[0-3,5%2]" of ascending ids. Those at an equal distance above 1 are "0-20:2" if they go beyond
- * 10 ids. What would be longer than max_chars, without brackets and limit, is cut behind an id and
- * ends with "..."; 0: nothing is cut. The caller frees it; NULL: no memory. */
+/* Formats ascending ids as "[0-3,5%2]". Ids at an equal distance above 1 are "0-20:2" if the
+ * last one is more than 10 above the first. A text longer than max_chars, without brackets and
+ * limit, is cut after an id and ends with "..."; 0: no limit. The caller frees it; NULL: out of
+ * memory. */
 char *job_array_format(const struct job_array_tasks *tasks, size_t max_chars) _must_check_;
 
 #endif

@@ -366,7 +366,7 @@ static void launch(struct engine *e, struct job *job)
 	engine_node_failed(e, job, (uint32_t)bit_ffs(job->record.node_bitmap), err.text);
 }
 
-/* The plugin prepares the nodes: it is asked again and again. */
+/* The plugin prepares the nodes: it is polled until they are ready. */
 void job_launch(struct engine *e, struct job *job)
 {
 	struct err err = ERR_INIT;
@@ -633,7 +633,8 @@ void engine_job_refused(struct engine *e, struct job *job, const char *why)
 	job_terminate(e, job, JOB_PENDING);
 }
 
-/* Nodes that fail one after the other may fail by this job: it is held, for somebody to look. */
+/* The job itself may be what makes its nodes fail one after the other: it is held for an operator.
+ */
 static void hold_failing(struct job *job)
 {
 	job->record.priority = 0;

@@ -3,7 +3,7 @@
  * What makes a plan quick: slots have counts alone, so that a search skips those that lack nodes or
  * CPUs, and makes bitmaps of one that may do (plan_find_space()). What jobs of now have left by
  * then is a checkpoint's bitmap and a few jobs more (releases.h); what is booked is taken out of it
- * by blocks of time, or one booking after the other (bookings.h). Nodes with shares are looked at
+ * by blocks of time, or one booking after the other (bookings.h). Nodes with shares are tested
  * one by one, the others by words of a bitmap. And a job that needs as much as one for which a
  * start was found begins its search there.
  */
@@ -582,7 +582,7 @@ void plan_note_earliest(
 
 	if (need->preempts || !takes_any(job))
 		return;
-	/* in place of one that tells less, else of the oldest */
+	/* in place of one that implies less, else of the oldest */
 	for (i = 0; i < p->found.count; i++) {
 		one = &p->found.items[i];
 		if (one->start <= start && is_like(one->job, job) &&
@@ -730,7 +730,7 @@ bool plan_find_clear(
 /* ---- what is booked -----------------------------------------------------------------------------
  */
 
-bool plan_has_room(const struct plan *p, const bitstr_t *nodes, const job_resources_t *r,
+bool plan_is_free(const struct plan *p, const bitstr_t *nodes, const job_resources_t *r,
 	time_t from, time_t to, uint32_t *ret_node)
 {
 	const struct bookings *b = &p->bookings;
@@ -742,7 +742,7 @@ bool plan_has_room(const struct plan *p, const bitstr_t *nodes, const job_resour
 		if (!bits_test(b->shared, i))
 			continue; /* it is not booked: else it was not in the space */
 		if (bookings_is_share(r, (uint32_t)i, k)
-				? !bookings_has_room(b, r, (uint32_t)i, k, from, to)
+				? !bookings_has_capacity(b, r, (uint32_t)i, k, from, to)
 				: bookings_is_booked(b, (uint32_t)i, from, to))
 			return false;
 	}

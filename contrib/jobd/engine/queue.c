@@ -36,7 +36,7 @@ static size_t queue_find(const struct queue *q, const struct job *job)
 	return low;
 }
 
-static bool make_room(struct job ***jobs, size_t count, size_t *capacity)
+static bool ensure_capacity(struct job ***jobs, size_t count, size_t *capacity)
 {
 	size_t wanted = *capacity ? 2 * *capacity : 64;
 	struct job **grown;
@@ -57,7 +57,7 @@ void queue_add(struct engine *e, struct job *job)
 	struct queue *q = queue_of(e, job);
 	size_t i;
 
-	if (job->queued || !make_room(&q->jobs, q->count, &q->capacity))
+	if (job->queued || !ensure_capacity(&q->jobs, q->count, &q->capacity))
 		return;
 	i = queue_find(q, job);
 	memmove(q->jobs + i + 1, q->jobs + i, (q->count - i) * sizeof(struct job *));
@@ -86,7 +86,7 @@ void queue_remove(struct engine *e, struct job *job)
 
 static void waiting_add(struct engine *e, struct job *job)
 {
-	if (job->waits || !make_room(&e->waiting, e->waiting_count, &e->waiting_capacity))
+	if (job->waits || !ensure_capacity(&e->waiting, e->waiting_count, &e->waiting_capacity))
 		return;
 	e->waiting[e->waiting_count++] = job;
 	job->waits = true;
@@ -308,7 +308,7 @@ void queue_place(struct engine *e, struct job *job)
 }
 
 /* Those that need not wait any more leave the list while it is gone through. */
-void queue_look_again(struct engine *e)
+void queue_recheck(struct engine *e)
 {
 	size_t i = 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What jobs of now leave when, by the ends that their time limits give them: nodes of which
- * something is free, and nodes without such jobs. Both only grow.
+ * When running jobs release nodes, by the ends that their time limits give them: bitmaps of nodes
+ * of which something is free, and of nodes without running jobs. Both only grow over time.
  */
 #ifndef JOBD_ENGINE_RELEASES_H
 #define JOBD_ENGINE_RELEASES_H
@@ -11,7 +11,7 @@
 #include "contrib/jobd/engine/grow.h"
 #include "stepd/api/bitstring.h"
 
-/* At this time something of a node is free, or no job of now is there any more; or both of all
+/* At this time something of a node becomes free, or its last running job ends; or both, on all
  * nodes that a job has alone. */
 struct release {
 	time_t when;
@@ -20,8 +20,8 @@ struct release {
 	bool some, all;
 };
 
-/* Both after so many releases: a bitmap of any time is that of the last checkpoint before it, and
- * what was released between them. */
+/* Both bitmaps after so many releases: a bitmap of any time is that of the last checkpoint before
+ * it, with what was released since. */
 struct checkpoint {
 	bitstr_t *some, *clear;
 };
@@ -35,17 +35,17 @@ struct releases {
 };
 
 void releases_clear(struct releases *r);
-/* Of now. up is as long as it is used. */
+/* The bitmaps of now. up is borrowed. */
 void releases_begin(
 	struct releases *r, const bitstr_t *some, const bitstr_t *clear, const bitstr_t *up);
-/* Not before the last one. */
+/* release must not be earlier than the last one. */
 void releases_add(struct releases *r, const struct release *release);
 
-/* Fills both as they are at a time. */
+/* Fills both bitmaps as of a time. */
 void releases_get(struct releases *r, time_t t, bitstr_t *ret_some, bitstr_t *ret_clear);
 
-/* The first time, until t, at which something of so many of these nodes is free: those of which it
- * is, and others. False: there is none. */
+/* Whether something of so many of these nodes is free at some time until t. ret_some: the bitmap as
+ * of the first such time, which may have other nodes, too. */
 bool releases_find(
 	struct releases *r, time_t t, const bitstr_t *nodes, uint32_t wanted, bitstr_t *ret_some);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is submitted: a job as its user describes it, by sbatch's options. A request owns what it
- * points to (malloc()), alone or, those that were copied, together: the tasks of an array have one
- * script in memory. It is made by cli/options.c from words of a command line and #SBATCH lines,
- * and travels as JSON (request_to_json()) to the daemon; sim/ makes them of recorded commands.
+ * A request: a job as its user describes it by sbatch's options. It owns what it points to
+ * (malloc()), alone or shared with its copies: the tasks of an array have one script in memory.
+ * cli/options.c makes it from a command line and #SBATCH lines, and it travels as JSON
+ * (request_to_json()) to the daemon; sim/ makes requests from recorded commands.
  */
 #ifndef JOBD_ENGINE_REQUEST_H
 #define JOBD_ENGINE_REQUEST_H
@@ -19,7 +19,7 @@
 #include "stepd/base/cleanup.h"
 #include "stepd/base/err.h"
 
-#define REQUEST_CALL_MAX (8u << 20) /* bytes of a call of jobd that has one */
+#define REQUEST_CALL_MAX (8u << 20) /* bytes of a call of jobd with a request */
 
 /* What a job waits for. */
 enum job_dependency_kind {
@@ -35,7 +35,7 @@ struct job_dependency {
 	uint32_t delay_min; /* DEPENDS_AFTER: so long after it */
 };
 
-/* Numbers that are not given are NO_VAL (NO_VAL64), texts NULL: request_init() makes it so. */
+/* Numbers that are not given are NO_VAL (NO_VAL64), texts NULL, as request_init() sets them. */
 struct job_request {
 	char *name, *partition, *qos, *reservation, *comment;
 	char *network; /* for the select plugin */
@@ -56,56 +56,55 @@ struct job_request {
 	bool singleton;
 	char *array; /* "0-9:2,15%3" */
 
-	/* What the runner needs; the engine keeps it. */
+	/* For the runner; the engine only stores it. */
 	char *work_dir, *script; /* script: its text, with #!; NULL: an allocation without one */
 	char *stdin_file, *stdout_file, *stderr_file; /* with Slurm's patterns */
 	bool append;                                  /* --open-mode */
-	char *command; /* what was given: the script's file, or an allocation's command; to be shown
-			*/
+	char *command; /* for display: the script's file, or an allocation's command */
 	char **argv;   /* of the script, NULL: none; ends with a NULL */
 	char **env;    /* likewise */
 
-	/* The owners, with how many others, of script, argv and env, and of all other texts and
-	 * lists, which nobody writes then. NULL: this request alone. */
+	/* Reference counts of script, argv and env, and of all other texts and lists, which must
+	 * not be written while they are shared. NULL: only this request has them. */
 	struct request_owner *payload_owner, *owner;
 };
 
 void request_init(struct job_request *request);
 void request_clear(struct job_request *request);
 
-/* A copy of a copy, or of a request that was shared, takes no memory. -ENOMEM: *ret_copy is as
- * after request_init(). */
+/* Copies a request; a copy of a copy, or of a shared request, shares its memory. -ENOMEM: *ret_copy
+ * is as after request_init(). */
 int request_copy(const struct job_request *request, struct job_request *ret_copy) _must_check_;
 
-/* From here on its copies share what it points to. -ENOMEM: it is as before. */
+/* Copies made from here on share its memory. -ENOMEM: the request is unchanged. */
 int request_share(struct job_request *request) _must_check_;
 
-/* Both were shared. Script, argv and env are the other's. */
+/* Takes script, argv and env from the other request. Both must be shared. */
 void request_take_payload(struct job_request *request, const struct job_request *other);
 
-/* Both were shared. What they have alike is there once. */
+/* Frees the duplicates of what both requests have in common. Both must be shared. */
 void request_unify(struct job_request *request, const struct job_request *other);
 #define _cleanup_request_ _cleanup_(request_clear)
 
 /* A new reference. Members have the names of struct job_request; those that are not given are left
  * out. memory_mb is "memory_per_node_mb" or "memory_per_cpu_mb", a time limit of INFINITE is -1, a
- * dependency is {"type": "afterok", "job_id": 12}. A text that is no UTF-8 is {"base64": "..."}.
- * NULL: there is no memory. */
+ * dependency is {"type": "afterok", "job_id": 12}. A text that is not UTF-8 is {"base64": "..."}.
+ * NULL: out of memory. */
 json_t *request_to_json(const struct job_request *request);
 
-/* Of a stranger: unknown members, wrong types and numbers out of range are errors that name them.
- * *request is made by this; after an error there is nothing to clear. */
+/* Parses an untrusted document: unknown members, wrong types and numbers out of range are errors
+ * that name them. Initialises *request; after an error there is nothing to clear. */
 int request_from_json(
 	const json_t *json, struct job_request *request, struct err *err) _must_check_;
 
-/* --distribution: "block", "cyclic" or "plane=N" for nodes, and behind a colon "block", "cyclic" or
- * "fcyclic" for sockets; "*" for what is not given. *ret_dist is SLURM_DIST_..., *ret_plane N or 0.
- * -EINVAL: it is none of these. */
+/* Parses --distribution: "block", "cyclic" or "plane=N" for nodes, and after a colon "block",
+ * "cyclic" or "fcyclic" for sockets; "*" is the default. *ret_dist is SLURM_DIST_..., *ret_plane N
+ * or 0. -EINVAL: it is malformed. */
 int request_parse_distribution(
 	const char *text, uint32_t *ret_dist, uint16_t *ret_plane, struct err *err) _must_check_;
 
-/* All texts but the script, which may have any bytes, are to be UTF-8: a step's document has them
- * as such. -EINVAL names the member. */
+/* All texts must be UTF-8, as a step's document requires it; only the script may have any bytes.
+ * -EINVAL: err names the member. */
 int request_check_texts(const struct job_request *request, struct err *err) _must_check_;
 
 #endif

@@ -152,7 +152,7 @@ time_t reservations_next_change(const struct engine *e, time_t after)
 	return next;
 }
 
-static void tell_store(struct engine *e, const char *name, const json_t *json)
+static void notify_store(struct engine *e, const char *name, const json_t *json)
 {
 	const struct engine_store *store = e->options.store;
 	struct err err = ERR_INIT;
@@ -181,7 +181,7 @@ static void flag_nodes(struct engine *e)
 
 static void remove_at(struct engine *e, size_t i)
 {
-	tell_store(e, e->reservations[i]->name, NULL);
+	notify_store(e, e->reservations[i]->name, NULL);
 	(void)reservation_free(e->reservations[i]);
 	e->reservations_count--;
 	memmove(e->reservations + i, e->reservations + i + 1,
@@ -384,7 +384,7 @@ int engine_reserve(struct engine *e, const struct reservation_request *q, const 
 	}
 	resv->core_count = count_cores(resv);
 	json = reservation_to_json(e, resv);
-	tell_store(e, resv->name, json);
+	notify_store(e, resv->name, json);
 	json_decref(json);
 	*ret_name = resv->name;
 	engine_want_pass(e);

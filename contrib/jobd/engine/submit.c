@@ -71,7 +71,7 @@ static int choose_part(const struct engine *e, const struct job_request *q, uid_
 	return 0;
 }
 
-/* ---- what it asks for ---------------------------------------------------------------------------
+/* ---- its request --------------------------------------------------------------------------------
  */
 
 static uint32_t given_or(uint32_t n, uint32_t other)
@@ -175,10 +175,10 @@ static int fill_details(const struct engine *e, const part_record_t *part, job_d
  */
 
 /* Minutes: its own, or the partition's. */
-static uint32_t choose_time_limit(const part_record_t *part, uint32_t asked)
+static uint32_t choose_time_limit(const part_record_t *part, uint32_t requested)
 {
-	if (asked != NO_VAL)
-		return asked;
+	if (requested != NO_VAL)
+		return requested;
 	return part->default_time != NO_VAL ? part->default_time : part->max_time;
 }
 
@@ -457,7 +457,7 @@ static int store_jobs(struct engine *e, struct job *const *jobs, size_t n, struc
 	return r;
 }
 
-/* Tells the store before anybody else: what was accepted is never lost. */
+/* Stores them before anything else: a job that was accepted is never lost. */
 static int accept_jobs(struct engine *e, struct job *const *jobs, size_t n, struct err *err)
 {
 	uint64_t pass_due_ms = e->pass_due_ms;

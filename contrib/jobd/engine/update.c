@@ -299,7 +299,7 @@ static bool same_reason(const struct conf_node *a, const struct conf_node *b)
 	return a->reason && b->reason ? strcmp(a->reason, b->reason) == 0 : a->reason == b->reason;
 }
 
-/* Nodes are as they are, but for the states that conf says now and did not say before. */
+/* Nodes retain their states, but for those that differ between the old conf and the new one. */
 static void apply_node_states(struct engine *e, const struct conf *now)
 {
 	struct err err = ERR_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The host of a preempt plugin: loads it, and makes of what it says the list of jobs that a pending
- * job may preempt, in the order in which they are to be considered.
+ * The host of a preempt plugin: loads it, and makes from its replies the list of jobs that a
+ * pending job may preempt, in the order in which they are considered.
  */
 #ifndef JOBD_PREEMPT_HOST_H
 #define JOBD_PREEMPT_HOST_H
@@ -30,26 +30,25 @@ const char *preempt_get_type(const struct preempt *p); /* "preempt/partition_pri
 bool preempt_is_allowed(
 	const struct preempt *p, const job_record_t *other, const job_record_t *job);
 
-/* How a job is preempted, and how long it may then go on, in seconds. */
+/* The mode of a job's preemption, and its grace time in seconds. */
 uint16_t preempt_get_mode(const struct preempt *p, const job_record_t *job);
 uint32_t preempt_get_grace_time(const struct preempt *p, const job_record_t *job);
 
-/* From when on a job can be preempted (PreemptEligibleTime): its start and the exempt time of its
- * QOS, its partition or the cluster. */
+/* The time from which a job can be preempted (PreemptEligibleTime): its start plus the exempt time
+ * of its QOS, its partition or the cluster. */
 time_t preempt_get_eligible_time(const job_record_t *job, uint32_t cluster_exempt_time_s);
 
 struct preempt_order {
 	uint32_t exempt_time_s; /* the cluster's */
-	bool youngest_first;    /* the last started one first, whatever the plugin says */
+	bool youngest_first;    /* the job that started last first, instead of the plugin's order */
 };
 
-/* When the exempt time of the next one is over that would be a candidate but for that; 0: of none
- * it is. */
+/* The next end of an exempt time of a job that would be a candidate without it; 0: none. */
 time_t preempt_find_next_eligible(const struct preempt *p, const job_record_t *job,
 	const struct preempt_order *order, time_t now);
 
-/* Jobs of job_list that the pending job may preempt on nodes of its partition, first those that are
- * to go first. The caller destroys the list; NULL: there is none. */
+/* Jobs of job_list that the pending job may preempt on nodes of its partition, those first that are
+ * preempted first. The caller destroys the list; NULL: there are none. */
 List preempt_find_candidates(const struct preempt *p, const job_record_t *job,
 	const struct preempt_order *order, time_t now);
 

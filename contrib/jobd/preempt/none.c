@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * preempt/none: no job makes room for another one.
+ * preempt/none: no job is preempted.
  */
 #include "stepd/api/preempt.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * preempt/qos: a job's QOS says whose jobs it may preempt (Preempt); first those of the lowest QOS
- * priority. Jobs without QOS neither preempt nor are preempted.
+ * preempt/qos: Preempt of a job's QOS names the QOS whose jobs it may preempt; first those of the
+ * lowest QOS priority. Jobs without QOS neither preempt nor are preempted.
  */
 #include "stepd/api/preempt.h"
 

@@ -232,7 +232,7 @@ static int failed(struct select *s, int r, const char *function, struct err *err
 
 #define CALL(s, function, ...) (errno = 0, result((s), (s)->call.function(__VA_ARGS__), #function))
 
-/* What has no bearing on the host's state: the plugin's refusal is told, and that is all. */
+/* For calls that don't affect the host's state: a failure is only logged. */
 static void note(struct select *s, int r, const char *what)
 {
 	if (r < 0)
@@ -638,16 +638,16 @@ int select_job_ready(struct select *s, job_record_t *job, struct err *err)
 	return r != 0;
 }
 
-/* Its nodes are told of while it still has them. */
+/* The plugin updates its nodes while it still has them. */
 int select_job_fini(struct select *s, job_record_t *job, struct err *err)
 {
-	int r = CALL(s, job_fini, job), told;
+	int r = CALL(s, job_fini, job), nodes_r;
 
 	holdings_remove(&s->held, job);
-	told = CALL(s, select_nodeinfo_set, job);
+	nodes_r = CALL(s, select_nodeinfo_set, job);
 	if (r < 0)
 		return failed(s, r, "job_fini", err);
-	return told < 0 ? failed(s, told, "select_nodeinfo_set", err) : 0;
+	return nodes_r < 0 ? failed(s, nodes_r, "select_nodeinfo_set", err) : 0;
 }
 
 int select_job_suspend(struct select *s, job_record_t *job, bool by_user, struct err *err)

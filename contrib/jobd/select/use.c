@@ -516,7 +516,7 @@ bool use_find_start(struct use_row *row, bitstr_t *nodes, const struct use_need 
 	return k < n;
 }
 
-/* ---- who makes room ----------------------------------------------------------------------------
+/* ---- which jobs are preempted ------------------------------------------------------------------
  */
 
 struct candidate {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The functions of the select ABI that linear and cons_res have in common: they keep use_now as
- * jobs come and go, and tell of it.
+ * jobs come and go, and report it.
  */
 #include <errno.h>
 #include <stdio.h>

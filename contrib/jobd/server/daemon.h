@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The daemon: configuration, store, select plugin, engine, runner and service, put together over
- * one event loop, and their order at start and end.
+ * The daemon: configuration, store, select plugin, engine, runner and service, connected by one
+ * event loop, and their order at start and end.
  */
 #ifndef JOBD_SERVER_DAEMON_H
 #define JOBD_SERVER_DAEMON_H
@@ -16,24 +16,24 @@ struct daemon_options {
 	const char *qos_file;  /* NULL: none */
 	const char *state_dir; /* NULL: StateSaveLocation, or /var/lib/jobd */
 	const char *socket; /* NULL: /run/jobd/socket, for others than root in $XDG_RUNTIME_DIR */
-	const char *plugin_dir; /* NULL: as stepd finds its own */
+	const char *plugin_dir; /* NULL: stepd's default */
 	const char *stepd;      /* these are run.h's */
 	const char *runtime_dir;
 	const char *cgroup_root;
 	const char *launcher, *step_launcher;
 	const struct log *log;
-	/* Listens, just before the first call is served; NULL: nobody wants to know. */
+	/* Called once it listens, just before the first call is served. May be NULL. */
 	void (*on_ready)(void *userdata);
 	void *userdata;
 };
 
-/* Returns at SIGTERM or SIGINT: 0. Running jobs go on, and are found again by the next one. */
+/* Returns 0 after SIGTERM or SIGINT. Running jobs continue, and the next jobd finds them again. */
 int daemon_run(const struct daemon_options *options, struct err *err) _must_check_;
 
 /* The default of socket, the caller's to free. */
 int daemon_make_socket_path(char **ret_path, struct err *err) _must_check_;
 
-/* Reads the configuration and prints what is in it. */
+/* Reads the configuration and prints a summary. */
 int daemon_check_conf(
 	const struct daemon_options *options, FILE *out, struct err *err) _must_check_;
 

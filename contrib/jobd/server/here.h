@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * jobd --here: a configuration that is made of this machine.
+ * jobd --here: a configuration that is made for this machine.
  */
 #ifndef JOBD_SERVER_HERE_H
 #define JOBD_SERVER_HERE_H
@@ -17,11 +17,11 @@ struct here {
 	bool limits_memory; /* a job's memory can be limited */
 };
 
-/* CPUs are those that this process may use. cgroup_root: of the agents, NULL: their default. */
+/* CPUs are those that this process may use. cgroup_root: the agents', NULL: their default. */
 int here_find(struct here *ret_here, const char *cgroup_root, struct err *err) _must_check_;
 
-/* Where state is without --state: /var/lib/jobd, for others than root in $XDG_STATE_HOME. Its
- * parents are made. The caller frees it. */
+/* The default of --state: /var/lib/jobd, or a directory in $XDG_STATE_HOME for users other than
+ * root. Makes its parents. The caller frees it. */
 int here_make_state_dir(char **ret_dir, struct err *err) _must_check_;
 
 /* Writes DIR/slurm.conf, making the directory; *ret_path is the caller's to free. */

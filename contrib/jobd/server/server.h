@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The Varlink service org.stepd.jobs over a Unix socket. The kernel reports who calls; everybody
- * may list and submit, a job's owner and root act on it, and root alone on nodes and reservations.
- * What comes over the socket is hostile until it has been checked here.
+ * The Varlink service org.stepd.jobs over a Unix socket. The kernel reports the caller's user:
+ * every user may list and submit, a job's owner and root act on it, and only root acts on nodes and
+ * reservations. Input from the socket is hostile until it has been checked here.
  */
 #ifndef JOBD_SERVER_SERVER_H
 #define JOBD_SERVER_SERVER_H
@@ -29,18 +29,18 @@ struct server_options {
 int server_open(const struct server_options *options, struct server **ret_server,
 	struct err *err) _must_check_;
 
-/* Calls that are held end with their connections. NULL is fine. Returns NULL. */
+/* Pending calls end with their connections. NULL is fine. Returns NULL. */
 struct server *server_close(struct server *s);
 
-/* A job has changed, and the store has it; or it is forgotten. For the engine's store: replies are
- * left to server_reply(). NULL is fine. */
+/* A job has changed and is stored, or is forgotten. Called by the engine's store: server_reply()
+ * sends the replies. NULL is fine. */
 void server_job_changed(struct server *s, const struct job *job);
 void server_job_forgotten(struct server *s, uint32_t job_id);
 
-/* After engine_advance(): replies that changes have made due. */
+/* After engine_advance(): sends the replies that are due by changes. */
 void server_reply(struct server *s);
 
-/* The text of org.stepd.jobs.varlink: interface.c is made of the file. */
+/* The text of org.stepd.jobs.varlink: interface.c is made from the file. */
 #define SERVER_INTERFACE "org.stepd.jobs"
 extern const char server_interface_text[];
 

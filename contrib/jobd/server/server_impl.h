@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The service's insides, shared by server.c (sockets, and who may call what), lists.c (what is
- * shown), act.c (what is done to jobs) and admin.c (what root does).
+ * The internals of the service, shared by server.c (sockets and access control), lists.c (queries),
+ * act.c (actions on jobs) and admin.c (actions of root).
  */
 #ifndef JOBD_SERVER_SERVER_IMPL_H
 #define JOBD_SERVER_SERVER_IMPL_H
@@ -19,7 +19,7 @@ struct server {
 	struct server_options options;
 	struct engine *engine;
 	struct control *control;
-	struct control_method *methods; /* the table's rows, as the service has them */
+	struct control_method *methods; /* made from the table's rows */
 	struct waits *waits;
 	struct users *users;
 	time_t since; /* by the engine's clock */
@@ -29,7 +29,7 @@ struct server {
 	char *dir;
 };
 
-/* Who may call a method. */
+/* The access that a method requires. */
 enum needs {
 	NEEDS_NOTHING,
 	NEEDS_OWNER, /* of all jobs that the parameter "job" names; or root */
@@ -37,7 +37,7 @@ enum needs {
 	NEEDS_MAX,
 };
 
-/* A call that may be run. It replies, or holds control. */
+/* An authorised call. Its function replies, or holds control. */
 struct call {
 	struct server *server;
 	struct control_call *control;
@@ -78,17 +78,16 @@ void run_reconfigure(struct call *call);
 
 /* ---- replies -------------------------------------------------------------------------------- */
 
-/* What a function of the engine has returned. state_error: a refusal (-EINVAL) is one of the
- * state that the thing is in. */
+/* Replies with an error of the engine. state_error: -EINVAL is due to the state of the object. */
 void call_fail(struct call *call, int r, const struct err *err, bool state_error);
 
-/* Takes over the reference; NULL: there was no memory for it. */
+/* Takes over the reference; NULL: out of memory. */
 void call_reply(struct call *call, json_t *parameters);
 void call_done(struct call *call); /* without parameters */
 
 void call_deny(struct call *call, enum needs needs, const char *message);
 
-/* Finds the jobs of a text, or has replied: false. */
+/* Finds the jobs of a text. False: it has replied with an error. */
 bool call_find(struct call *call, const char *text, struct target *ret_target);
 
 #endif

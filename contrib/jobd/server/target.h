@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The jobs that a text of a client stands for: "12", "12_3", "12_[3-5,7]",
- * "12+1".
+ * The jobs that a client's text denotes: "12", "12_3", "12_[3-5,7]", "12+1".
  */
 #ifndef JOBD_SERVER_TARGET_H
 #define JOBD_SERVER_TARGET_H
@@ -17,14 +16,14 @@ struct target {
 	size_t count;
 };
 
-/* "12" is a job, all tasks of array 12, or all components of heterogeneous job 12. -EINVAL: no such
- * text; -ESRCH: there is no such job. */
+/* "12" is a job, all tasks of array 12, or all components of heterogeneous job 12. -EINVAL: a
+ * malformed text; -ESRCH: there is no such job. */
 int target_find(struct engine *e, const char *text, struct target *ret_target,
 	struct err *err) _must_check_;
 void target_clear(struct target *target);
 #define _cleanup_target_ _cleanup_(target_clear)
 
-/* Whether it is over: nothing of it runs or will, unless it is queued again. */
+/* Whether nothing of the job runs or will run, unless it is queued again. */
 bool target_has_ended(const struct job *job);
 
 /* The index, for engine_get_job(), of the first job with this id or a higher one. */

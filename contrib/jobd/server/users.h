@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What one user may leave in the queue, so that nobody fills it, or the memory, for all others.
+ * Limits of a user's jobs in the queue, so that one user can't exhaust it, or the memory.
  */
 #ifndef JOBD_SERVER_USERS_H
 #define JOBD_SERVER_USERS_H
 
 #include "contrib/jobd/engine/engine.h"
 
-/* Of scripts, arguments and environments, of which each task of an array has its own. */
+/* For scripts, arguments and environments, counted for each task of an array. */
 #define USERS_BYTES_MAX (256u << 20)
 
 struct users;
@@ -17,8 +17,8 @@ int users_new(struct engine *e, struct users **ret_users, struct err *err) _must
 /* NULL is fine. Returns NULL. */
 struct users *users_free(struct users *u);
 
-/* Whether this user may submit that: 0, and it is counted; -EDQUOT: too many jobs that have not
- * ended, or too many bytes. */
+/* Whether this user may submit the request: 0, and it is counted; -EDQUOT: too many jobs that have
+ * not ended, or too many bytes. */
 int users_admit(struct users *u, uid_t uid, const struct job_request *request,
 	struct err *err) _must_check_;
 

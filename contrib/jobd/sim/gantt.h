@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A picture of a simulation, or of two one above the other on one scale of time: nodes from top to
- * bottom, time from left to right. Of up to GANTT_NODES_MAX nodes and GANTT_BARS_MAX bars it has a
- * bar for each job on each of its nodes, with its number, and jobs beside each other on a node one
- * below the other; of more it has the share of CPUs that was in use, by groups of nodes and spans
- * of time. It is made of the document alone, whose simulations must list their jobs.
+ * A picture of a simulation, or of two, one above the other with the same time scale: nodes from
+ * top to bottom, time from left to right. With up to GANTT_NODES_MAX nodes and GANTT_BARS_MAX bars
+ * it has a bar for each job on each of its nodes, with the job's number; jobs that share a node are
+ * one below the other. With more it has the share of CPUs in use, by groups of nodes and intervals.
+ * It is made from the document alone, whose simulations must list their jobs.
  */
 #ifndef JOBD_SIM_GANTT_H
 #define JOBD_SIM_GANTT_H
@@ -16,7 +16,7 @@
 #define GANTT_NODES_MAX 64u
 #define GANTT_BARS_MAX  4000u
 
-/* As SVG. file: "-" is standard output. */
+/* Writes SVG. file: "-" is standard output. */
 int gantt_write(const json_t *document, const char *file, struct err *err) _must_check_;
 
 #endif

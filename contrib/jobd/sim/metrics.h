@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a simulation measures: of each job when it was submitted, started, stood still, was put
- * aside and ended; and of all jobs, of a partition's, a QOS's and a user's, what that comes to. It
- * knows no engine: times are arguments, ms of one clock that never goes back.
+ * The measurements of a simulation: when each job was submitted, started, suspended, preempted and
+ * ended, and the sums of all jobs, of a partition's, a QOS's and a user's. It does not know the
+ * engine: times are arguments, in ms of one clock that never goes back.
  */
 #ifndef JOBD_SIM_METRICS_H
 #define JOBD_SIM_METRICS_H
@@ -15,7 +15,7 @@
 
 #define METRICS_NONE UINT32_MAX
 
-/* Shorter runs count as so long for the bounded slowdown: max(1, response / max(run, this)). */
+/* The least run time of the bounded slowdown: max(1, response / max(run, this)). */
 #define METRICS_BOUND_MS 10000u
 
 enum metrics_state {
@@ -25,25 +25,25 @@ enum metrics_state {
 	METRICS_ENDED,
 };
 
-/* A time on nodes, for pictures and lists. */
+/* An interval on nodes, for pictures and lists. */
 struct metrics_run {
 	uint64_t begin_ms, end_ms;
 	char *nodes; /* "n[1-4]" */
 	size_t next; /* of the same job; SIZE_MAX: none */
 	bool stands; /* suspended there */
-	bool lost;   /* what was done is to be done again, or is gone */
+	bool lost;   /* its work must be repeated, or is lost */
 };
 
 struct metrics_job {
-	const struct trace_job *trace; /* NULL: there is no job with this id */
-	uint32_t task_id;              /* of an array that is one row of the trace */
+	const struct trace_job *trace; /* NULL: no job has this id */
+	uint32_t task_id;              /* in an array that is one row of the trace */
 	uint32_t part, qos;            /* the caller's numbers; METRICS_NONE: none */
 	enum metrics_state state;
 	uint32_t end_state; /* JOB_COMPLETE, ... */
 	uint32_t cpus;
 	bool has_started;
 	uint64_t submit_ms, start_ms, end_ms;
-	uint64_t since_ms; /* in its state */
+	uint64_t since_ms; /* of its state */
 	uint64_t run_ms;   /* of its last run, until since_ms, without suspension */
 	uint64_t stood_ms; /* in all */
 	uint64_t cpu_ms, lost_cpu_ms;
@@ -64,25 +64,25 @@ struct metrics {
 void metrics_init(struct metrics *m, bool keeps_runs);
 void metrics_clear(struct metrics *m);
 
-/* A job of this id waits since now. The pointer is good until the next call. */
+/* A job with this id waits from now on. The pointer is valid until the next call. */
 struct metrics_job *metrics_submit(
 	struct metrics *m, uint32_t id, const struct trace_job *trace, uint64_t now_ms);
 struct metrics_job *metrics_find(const struct metrics *m, uint32_t id); /* NULL: none */
 
-/* It waits or stands, and runs from now on. */
+/* A pending or suspended job runs from now on. */
 void metrics_run(struct metrics *m, struct metrics_job *job, uint32_t cpus, const char *nodes,
 	uint64_t now_ms);
-/* It ran, or is about to for the first time, and stands still. */
+/* A job that ran, or is about to run for the first time, is suspended. */
 void metrics_stand(struct metrics *m, struct metrics_job *job, uint64_t now_ms);
 /* It was preempted and waits again. */
 void metrics_queue_again(struct metrics *m, struct metrics_job *job, uint64_t now_ms);
 void metrics_end(struct metrics *m, struct metrics_job *job, uint32_t state, uint64_t now_ms);
 
-/* ---- what it comes to ---------------------------------------------------------------------------
+/* ---- the summary --------------------------------------------------------------------------------
  *
- * Seconds but for counts; of waits, those of jobs that have started, until their first start; of
- * slowdowns, those of jobs that ended by themselves or at their limit. A quantile is the least
- * value that so many are not above.
+ * All but counts are in seconds. Waits are those of jobs that have started, until their first
+ * start; slowdowns are those of jobs that ended by themselves or at their limit. A quantile is the
+ * least value that so many values do not exceed.
  */
 struct metrics_summary {
 	uint64_t jobs, completed, failed, timed_out, preempted, waiting;
@@ -95,7 +95,7 @@ struct metrics_summary {
 void metrics_summarise(
 	const struct metrics_job *const *jobs, size_t n, struct metrics_summary *ret_summary);
 
-/* Lists of all jobs, in the order of what they have in common. */
+/* Lists of all jobs, sorted by a key. */
 enum metrics_key {
 	METRICS_BY_PART,
 	METRICS_BY_QOS,

@@ -492,12 +492,12 @@ static time_t parse_start(const struct replay *r, const char *text)
 	return engine_get_time(r->engine) + (time_t)n;
 }
 
-struct resv_words {
+struct resv_arguments {
 	struct reservation_request request;
 	uint32_t cores[64];
 };
 
-static int parse_cores(struct resv_words *w, const char *text)
+static int parse_cores(struct resv_arguments *w, const char *text)
 {
 	size_t n = 0;
 	char *end;
@@ -515,7 +515,7 @@ static int parse_cores(struct resv_words *w, const char *text)
 }
 
 static int parse_resv_word(
-	const struct replay *r, struct resv_words *w, const char *key, const char *value)
+	const struct replay *r, struct resv_arguments *w, const char *key, const char *value)
 {
 	struct reservation_request *q = &w->request;
 
@@ -543,7 +543,7 @@ static int parse_resv_word(
 static int do_reserve(struct replay *r, const struct strv *words, const char *out, struct err *err)
 {
 	static const uid_t root = 0;
-	struct resv_words w = {.request = {.users = &root, .users_count = 1}};
+	struct resv_arguments w = {.request = {.users = &root, .users_count = 1}};
 	bool expected = out && strstr(out, "created") != NULL;
 	struct err refused = ERR_INIT;
 	const char *name;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Replays of what was recorded of a real Slurm: a case is a file with a configuration, commands at
- * certain times, and what squeue, sinfo and scontrol showed then. Here the same commands are given
- * to an engine with a virtual clock, and what comes out is compared.
+ * Replays of recordings of a real Slurm: a case is a file with a configuration, commands at certain
+ * times, and the output of squeue, sinfo and scontrol. The same commands are given to an engine
+ * with a virtual clock, and the results are compared.
  *
  * States, reasons, nodes, CPUs and memory must be equal, times within HISTORY_TOLERANCE_MS: the
- * recorded ones are of a loaded machine. Not compared are a job that waits with "(None)", times of
- * day, and which nodes a job gets that others are cancelled for ("hi_got").
+ * recorded ones are from a loaded machine. Jobs that wait with "(None)", times of day, and the
+ * nodes of a job that others are cancelled for ("hi_got") are not compared.
  *
  * Tables that squeue and sinfo print ("prints", "lines"), as documents have them, must be equal to
  * the second, but for blanks and the name of the user.
@@ -30,8 +30,8 @@ struct replay_difference {
 };
 typedef void (*replay_fn)(const struct replay_difference *difference, void *userdata);
 
-/* *ret_compared: how many things were. Negative: the case can't be read, or asks for what there is
- * not. */
+/* *ret_compared: the number of comparisons. Negative: the case can't be read, or has something
+ * unknown. */
 int replay_case(const char *file, const char *plugin_dir, const struct log *log, replay_fn differs,
 	void *userdata, size_t *ret_compared, struct err *err) _must_check_;
 

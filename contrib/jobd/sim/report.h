@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a simulation came to, as a document and as tables. Tables are made of documents, so that
- * they have the same values; doc/jobd-simulation.schema.json describes these.
+ * The results of a simulation, as a document and as tables. Tables are made from documents, so that
+ * they have the same values; doc/jobd-simulation.schema.json describes the documents.
  */
 #ifndef JOBD_SIM_REPORT_H
 #define JOBD_SIM_REPORT_H
@@ -17,7 +17,7 @@ struct report_input {
 	const struct trace *trace;
 	const struct conf *conf;
 	const char *conf_file, *node_names;
-	uint32_t cpus; /* that jobs could have */
+	uint32_t cpus; /* available to jobs */
 	const struct strv *notes;
 	json_t *refused, *waiting; /* the report's from here on */
 	bool lists_jobs;
@@ -26,10 +26,10 @@ struct report_input {
 /* An element of "simulations". */
 json_t *report_make(const struct report_input *input);
 
-/* A text that may be no UTF-8: bytes that are not are \\xNN then. */
+/* A text that may not be UTF-8: invalid bytes become \\xNN. */
 json_t *report_text(const char *text);
 
-/* "12", "12_3"; free(). NULL: no memory. */
+/* "12", "12_3"; free(). NULL: out of memory. */
 char *report_job_name(const struct metrics_job *job);
 
 /* A document with one simulation, or with two side by side. */

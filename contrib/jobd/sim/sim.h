@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Jobs of a virtual clock: an engine whose runner has no processes, only their ends. Time goes from
+ * Jobs in virtual time: an engine whose runner has no processes, only their ends. Time goes from
  * one event to the next, so that a month takes seconds; the same jobs and times give the same
  * result in each run.
  *
@@ -17,19 +17,20 @@ struct sim;
 
 /* How the processes of a job behave, from one start of it on. */
 struct sim_job_plan {
-	uint64_t run_ms;     /* they end by themselves after that; what is suspended does not count.
+	uint64_t run_ms;     /* they end by themselves after that time, without suspensions.
 			      * SIM_NEVER: they don't */
-	bool sleeps;         /* it does count, as for sleep(1), whose time goes on meanwhile */
-	uint64_t term_ms;    /* after SIGTERM they end so much later; SIM_NEVER: they ignore it */
-	int exit_status;     /* of an end by themselves, as wait(2) has it */
-	uint64_t suspend_ms; /* a suspension takes so long, and a resumption */
+	bool sleeps;         /* suspensions count, as the time of sleep(1) goes on meanwhile */
+	uint64_t term_ms;    /* from SIGTERM to their end; SIM_NEVER: they ignore it */
+	int exit_status;     /* if they end by themselves, as in wait(2) */
+	uint64_t suspend_ms; /* duration of a suspension or resumption */
 	int suspend_error;   /* 0, or -errno: they can't be suspended; resume_error likewise */
 	int resume_error;
 	int start_error; /* -errno: they can't be started at all */
 	int failed_node; /* the node whose agent can't be started; -1: none */
 };
 
-/* Fills *plan, which has a job that runs for ever and ends with SIGTERM. Called at each start. */
+/* Fills *plan, which by default has a job that runs for ever and ends by SIGTERM. Called at each
+ * start. */
 typedef void (*sim_plan_fn)(const struct job *job, struct sim_job_plan *plan, void *userdata);
 
 struct sim_options {
@@ -44,7 +45,7 @@ struct sim_options {
 	void *plan_data;
 };
 
-/* engine_begin() is the caller's, after engine_restore_...(). */
+/* The caller calls engine_restore_...(), then engine_begin(). */
 int sim_new(const struct sim_options *options, struct sim **ret_sim, struct err *err) _must_check_;
 
 /* With its engine. NULL is fine. Returns NULL. */
@@ -55,14 +56,14 @@ DEFINE_CLEANUP(struct sim *, sim_free);
 struct engine *sim_get_engine(const struct sim *sim);
 uint64_t sim_get_time_ms(const struct sim *sim);
 
-/* Everything that is due until then has happened, and that is the time. What was submitted before
- * is looked at first. */
+/* Does all that is due until now_ms, which is the time then. Begins with what was submitted
+ * before. */
 void sim_run_until(struct sim *sim, uint64_t now_ms);
 
-/* Until nothing is due any more, or that time has come. False: it has. */
+/* Runs until nothing is due any more, or until until_ms: false. */
 bool sim_run_all(struct sim *sim, uint64_t until_ms);
 
-/* A job that was restored: its processes have run as long as it has. engine_begin() was before. */
+/* Adopts a restored job, after engine_begin(): its processes have run as long as the job. */
 int sim_adopt(struct sim *sim, struct job *job) _must_check_;
 
 #endif

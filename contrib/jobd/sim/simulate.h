@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * jobd --simulate: what a configuration would do with the jobs of a trace. They are submitted at
- * their times to an engine with a virtual clock, and run as long as they did, or to their limits.
- * Out comes a document (doc/jobd-simulation.schema.json); report.h makes tables of it, gantt.h a
- * picture. The same trace and configuration give the same document, to the byte.
+ * jobd --simulate: the jobs of a trace with a configuration. They are submitted at their times to
+ * an engine with a virtual clock, and run as long as they did, or to their limits. The result is a
+ * document (doc/jobd-simulation.schema.json); report.h makes tables from it, gantt.h a picture. The
+ * same trace and configuration give the same document, to the byte.
  *
  * Two configurations are simulated by two processes at once: there is one engine in a process.
  */
@@ -21,12 +21,12 @@ struct simulate_conf {
 	const char *conf_file, *qos_file; /* qos_file NULL: there is no QOS */
 	const char *map;                  /* "old=new,*=other,*"; NULL: none */
 	const char *plugin_dir;
-	bool lists_jobs; /* the document has each of them */
+	bool lists_jobs; /* in the document */
 	const struct log *log;
 };
 
 /* One simulation: an element of "simulations". The trace's requests are used up. -EINVAL: the
- * configuration can't be read, or the trace has a partition that it has not. */
+ * configuration can't be read, or lacks a partition of the trace. */
 int simulate(const struct simulate_conf *conf, struct trace *trace, json_t **ret_json,
 	struct err *err) _must_check_;
 
@@ -37,7 +37,7 @@ struct simulate_options {
 	const char *json_file, *svg_file;   /* NULL: none */
 };
 
-/* Prints what came out, or writes it. Returns the exit status: 0, 1 for what can't be read,
+/* Prints or writes the results. Returns the exit status: 0, or 1 if something can't be read,
  * simulated or written. */
 int simulate_main(const struct simulate_options *options);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The store as the engine calls it. Documents are those of job_to_stored_json(), with the request
- * as member "request", and of node_to_stored_json(): engine_restore_job() and _node() take them.
+ * The store's functions for the engine. Documents are those of job_to_stored_json(), with the
+ * request as member "request", and of node_to_stored_json(): engine_restore_job() and _node() read
+ * them.
  */
 #ifndef JOBD_STORE_ENGINE_STORE_H
 #define JOBD_STORE_ENGINE_STORE_H
@@ -10,8 +11,8 @@
 #include "contrib/jobd/store/store.h"
 #include "stepd/base/strv.h"
 
-/* engine_options.store_data, the caller's: store and engine are set once engine_new() has returned,
- * before anything is submitted. The engine has transactions of its own: none is open when it is
+/* engine_options.store_data, owned by the caller: set store and engine after engine_new(), before
+ * anything is submitted. The engine begins its own transactions: none may be open when it is
  * called. */
 struct engine_store_data {
 	struct store *store;
@@ -22,11 +23,10 @@ struct engine_store_data {
 	size_t unsaved_jobs_count, unsaved_jobs_capacity;
 };
 
-/* A change that the store could not take, because its disk was full, is not lost as long as this
- * process lives: this tries again, all that has changed since. 1: it is written; 0: there was
- * nothing. */
+/* Retries changes that could not be written, because the disk was full: they are not lost as long
+ * as this process lives. 1: all are written; 0: there were none. */
 int engine_store_retry(struct engine_store_data *data, struct err *err) _must_check_;
-/* A job that the store has and the engine has not. */
+/* Notes a job of the store that the engine does not have. */
 void engine_store_forget_later(struct engine_store_data *data, uint32_t job_id);
 void engine_store_clear(struct engine_store_data *data);
 

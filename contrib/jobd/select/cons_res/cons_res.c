@@ -144,7 +144,7 @@ struct others {
 	bool any, closed, sharing, not_sharing, giving_way;
 };
 
-static struct others look_at_jobs(const struct attempt *a, const struct use_node *use)
+static struct others survey_jobs(const struct attempt *a, const struct use_node *use)
 {
 	struct others o = {.any = false};
 	uint32_t i;
@@ -197,7 +197,7 @@ static uint32_t find_free_cores(struct attempt *a, const node_record_t *node, ui
 	struct others o = {.any = false};
 
 	if (is_used)
-		o = look_at_jobs(a, &a->use->nodes[node->index]);
+		o = survey_jobs(a, &a->use->nodes[node->index]);
 	if (o.closed || (a->whole && o.any)) {
 		memset(free_core, 0, node->tot_cores * sizeof(*free_core));
 		return 0;

@@ -148,7 +148,7 @@ void programs_close(void)
 	memset(&programs, 0, sizeof(programs));
 }
 
-/* 1: it has ended, as *ret_status says; 0: it runs. */
+/* 1: it has ended with *ret_status; 0: it runs. */
 static int poll_run(const struct run *run, int *ret_status)
 {
 	pid_t pid;
@@ -285,7 +285,7 @@ int programs_begin(const job_record_t *job, struct err *err)
 	return programs.begin_program ? start(job, programs.begin_program, true, err) : 0;
 }
 
-static int tell_failure(uint32_t job_id, const char *what, int status, struct err *err)
+static int describe_failure(uint32_t job_id, const char *what, int status, struct err *err)
 {
 	if (WIFSIGNALED(status))
 		return err_set_text(err, -ECANCELED, "job %u: %s was ended by signal %d", job_id,
@@ -302,7 +302,7 @@ static void end_run(struct run *run)
 	forget(run);
 }
 
-/* What it says is told once. */
+/* Each status is reported once. */
 static int poll_program(uint32_t job_id, bool is_begin, const char *what, struct err *err)
 {
 	struct run *run = find_run(job_id, is_begin);
@@ -322,7 +322,7 @@ static int poll_program(uint32_t job_id, bool is_begin, const char *what, struct
 	forget(run);
 	if (r < 0)
 		return err_set(err, r, "job %u: wait for %s", job_id, what);
-	return status == 0 ? 1 : tell_failure(job_id, what, status, err);
+	return status == 0 ? 1 : describe_failure(job_id, what, status, err);
 }
 
 int programs_poll_begin(const job_record_t *job, struct err *err)
