@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * An example of a node daemon: "noded SPOOL [SPEC...]" starts an agent for each spec and follows
- * all steps of this node to their ends. It may be killed and started again at any time: agents go
- * on without it, and SPOOL has for each step the number of the last event that was handled. An
- * agent that dies is replaced.
+ * all steps of this node to their ends. It may be killed and restarted at any time: agents continue
+ * without it, and SPOOL has the number of the last handled event of each step. An agent that dies
+ * is replaced.
  */
 #include <err.h>
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * proctrack/children: a site's own tracker, for nodes without cgroup v2 and with very many
- * processes. The container is what descends from the agent, its id the agent's pid, as with
+ * processes. The container is the descendants of the agent, its id the agent's pid, as with
  * proctrack/linuxproc; but the tree is walked downwards through the kernel's lists of children
  * (/proc/PID/task/TID/children), so the cost is that of the step, not that of the whole machine.
  *
- * Limits: a process that was not forked below the agent can't be added, and one that forks
- * faster than the lists are read outruns a signal.
+ * Limits: a process that was not forked below the agent can't be added, and one that forks faster
+ * than the lists are read outruns a signal.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

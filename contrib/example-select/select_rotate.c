@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * select/rotate: whole nodes, those first that have been idle the longest. A job shares its nodes
- * with nobody, and memory is not counted.
+ * select/rotate: whole nodes, those first that have been idle the longest. Jobs don't share nodes,
+ * and memory is not counted.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One connection of a Slurm client. It sends its version, and then requests, one
- * after the other: while one is at the agent or an answer is not taken, nothing more is read.
+ * One connection of a Slurm client. It sends its version, and then requests, one after the other:
+ * nothing more is read while a request is at the agent or an answer has not been sent.
  */
 #include <assert.h>
 #include <ev.h>

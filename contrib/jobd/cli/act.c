@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What changes jobs, nodes, reservations and the daemon.
+ * Commands that change jobs, nodes, reservations and the daemon.
  */
 #include <pwd.h>
 #include <string.h>

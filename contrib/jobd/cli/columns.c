@@ -84,7 +84,7 @@ static const char *take_width(const char *text, struct format_item *item)
 	return width > WIDTH_MAX ? NULL : end;
 }
 
-/* What begins behind a '%'. */
+/* Parses the text after a '%'. */
 static const char *take_field(const struct column_table *table, const char *text,
 	struct format_item *item, struct err *err)
 {

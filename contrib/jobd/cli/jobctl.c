@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * jobctl: submits jobs to jobd(8), shows and controls them. By the names sbatch, salloc, squeue,
- * sinfo and scancel it is the one command that is called so with Slurm.
+ * jobctl: submits jobs to jobd(8), shows and controls them. Called as sbatch, salloc, squeue, sinfo
+ * or scancel it acts as this command of Slurm.
  */
 #include "contrib/jobd/cli/jobctl.h"
 
@@ -115,7 +115,7 @@ static int find_command(const char *name, bool link)
 	return -1;
 }
 
-/* What was printed must have been taken: a full disk behind standard output is a failure. */
+/* All output must have been written: a full disk of standard output is a failure. */
 static int finish(const char *name, int status)
 {
 	if (fflush(stdout) != EOF && !ferror(stdout))

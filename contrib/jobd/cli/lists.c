@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * squeue, sinfo, and the daemon's numbers.
+ * squeue, sinfo, and the daemon's statistics.
  */
 #include <poll.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define ITERATE_MAX_S 86400u
 
-/* What both have beside their view. */
+/* Options of both commands besides their views. */
 struct list_options {
 	bool is_long, no_header, json, help, ignored;
 	uint32_t iterate_s; /* 0: once */

@@ -669,7 +669,7 @@ static bool is_key(const struct node_view *view, const struct column *column)
 	return column && (column->flags & (view->exact ? KEY | EXACT : KEY));
 }
 
-/* What entries of a line have in common, as text. */
+/* The common values of a line's entries, as text. */
 static int make_key(const struct node_view *view, const struct format *format, struct entry *entry)
 {
 	const struct group alone = {.entries = entry, .n = 1};

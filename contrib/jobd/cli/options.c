@@ -9,7 +9,8 @@
 #include "stepd/base/parse.h"
 #include "stepd/cli/options.h"
 
-/* What the takers fill. Offsets of rows are those of struct options, its first member. */
+/* The structure that the take functions fill. Offsets of rows are those of struct options, its
+ * first member. */
 struct build {
 	struct options options;
 	time_t now;
@@ -151,8 +152,8 @@ static int take_priority(const struct cli_option *o, const char *arg, void *into
 	return 0;
 }
 
-/* Where the part of a distribution begins that chooses nothing here: which thread of a core a task
- * has, and "Pack" or "NoPack". */
+/* The offset of the part of a distribution that is ignored: the distribution over threads of a
+ * core, and "Pack" or "NoPack". */
 static size_t served_size(const char *text)
 {
 	size_t size = strcspn(text, ":,");
@@ -652,7 +653,7 @@ static bool has_rest_before(const struct options_input *input, int first, int wo
 	return r == 0 && rest < word - first;
 }
 
-/* Where the arguments of a component end that begin behind first: at a ":", or with the last. */
+/* The end of a component's arguments, which begin after first: a ":", or the last argument. */
 static int component_end(const struct options_input *input, int first)
 {
 	int i;
@@ -783,7 +784,7 @@ static int add_named(struct strv *into, const char *name, char *const *env)
 	return 0;
 }
 
-/* What a job has even with NONE. */
+/* Variables that a job gets even with NONE. */
 static int add_slurm(struct strv *into, char *const *env)
 {
 	int r = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * All of a job, node, partition or reservation, a block of NAME=VALUE for each, as scontrol has it.
+ * scontrol show: a block of NAME=VALUE for each job, node, partition or reservation.
  */
 #include <ctype.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static void print_allocation(const json_t *job)
 			(long long)json_get_int(node, "memory_mb", 0));
 }
 
-/* Where there is one. It may be a user's. */
+/* Unless it is missing. It may come from a user. */
 static void print_text(const char *name, const char *text)
 {
 	char shown[ERR_TEXT_SIZE];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sbatch and salloc: a request is made of options and script, and sent with this process's working
- * directory and environment.
+ * sbatch and salloc: make a request from the options and the script, and send it with this
+ * process's working directory and environment.
  */
 #include "config.h"
 
@@ -114,7 +114,7 @@ static int set_work_dir(struct job_request *request, struct err *err)
 	return request->work_dir ? 0 : err_set(err, -ENOMEM, "name the working directory");
 }
 
-/* What a job can't get: its step's document is text of names and values. */
+/* Whether a job can get the variable: its step's document only has names and values in UTF-8. */
 static bool is_passable(const char *entry)
 {
 	const char *equals = strchr(entry, '=');
@@ -169,7 +169,7 @@ static int set_env(struct options *options, struct err *err)
 	return 0;
 }
 
-/* What squeue and scontrol show as the command: the script's file by its whole path. */
+/* The command that squeue and scontrol show: the absolute path of the script's file. */
 static int set_script_file(struct options *options, struct err *err)
 {
 	const char *file = options->rest.n ? options->rest.v[0] : "-";

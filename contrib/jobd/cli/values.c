@@ -131,7 +131,7 @@ static const struct {
 	{"weeks", 7 * 86400},
 };
 
-/* What is behind "now". */
+/* The text after "now". */
 static int parse_offset(const char *text, time_t now, time_t *ret_time)
 {
 	size_t digits, i, size;

@@ -12,7 +12,7 @@
 #include "stepd/base/hostlist.h"
 #include "stepd/base/parse.h"
 
-/* ---- keys that Slurm knows and jobd has no use for (slurm.conf(5) of 22.05 and later) -----------
+/* ---- keys of Slurm that jobd does not use (slurm.conf(5) of 22.05 and later) --------------------
  */
 
 static const char *const other_keys[] = {
@@ -319,7 +319,7 @@ enum type {
 
 struct reader;
 
-/* What becomes of a key's new value when the file is read again. */
+/* The treatment of a key's new value when the file is read again. */
 enum change {
 	CHANGE_RESTART, /* it is named, and stays as it was; also what nobody has thought about */
 	CHANGE_REFUSED, /* nothing at all is taken of the file */
@@ -582,7 +582,7 @@ static int parse_preempt_mode(const char *value, uint16_t *ret_mode, struct err 
 
 static int note_place(struct reader *r, struct conf_place *ret_place);
 
-/* What goes together with what is checked at the end. */
+/* Combinations are checked at the end. */
 static int note_preemption(struct reader *r, struct conf *conf, struct err *err)
 {
 	return note_place(r, &conf->preempt_place) < 0 ? err_set(err, -ENOMEM, "read it") : 0;
@@ -611,7 +611,7 @@ static int set_qos_preempt_mode(
 
 static int leave_out(struct reader *r, const char *key);
 
-/* "A,B"; names that jobd has no use for are named like keys. */
+/* "A,B"; names that jobd does not use are reported like keys. */
 static int set_qos_flags(struct reader *r, void *record, const char *value, struct err *err)
 {
 	static const struct choice choices[] = {
@@ -1205,7 +1205,7 @@ static int node_copy(const struct conf_node *from, const char *name, struct conf
 	return r;
 }
 
-/* What was not given of sockets, cores, threads and CPUs follows from what was. */
+/* Missing numbers of sockets, cores, threads and CPUs follow from the given ones. */
 static int complete_node(struct conf_node *node, struct err *err)
 {
 	bool by_parts = node->sockets || node->cores_per_socket || node->threads_per_core;
@@ -1586,7 +1586,7 @@ static bool does_suspend(uint16_t mode)
 	return mode != NO_VAL16 && mode & PREEMPT_MODE_SUSPEND;
 }
 
-/* Where the first line is that has jobs suspended; NULL: none. */
+/* The first line by which jobs are suspended; NULL: none. */
 static const struct conf_place *find_suspension(const struct conf *conf)
 {
 	size_t i;
@@ -1660,7 +1660,7 @@ static int check_qos_modes(const struct conf *conf, struct err *err)
 	return 0;
 }
 
-/* What the guide on preemption says of what goes with what. */
+/* The combinations that the guide on preemption allows. */
 static int check_preemption(const struct conf *conf, struct err *err)
 {
 	bool none = strcmp(conf->preempt_type, "none") == 0;

@@ -210,7 +210,7 @@ static int read_lines(struct reader *r, FILE *f, struct err *err)
 	return ret == 0 && at > 0 ? take_line(r, first, whole, err) : ret;
 }
 
-/* What is no regular file could wait for ever, or have no end. */
+/* Reading another file than a regular one could block for ever, or never end. */
 static int open_file(const char *file, bool trusted, FILE **ret_f, struct err *err)
 {
 	_cleanup_close_ int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Backfill: when each job that waits will start, in the order of the queue, and those that can
- * start now without delaying one before them do. plan.h has who has what when. Where in what is
- * free a job goes the plugin says: on nodes without jobs of now it is asked what it would take of
- * an empty cluster (SELECT_MODE_TEST_ONLY), else when (SELECT_MODE_WILL_RUN), which takes it
- * longer. What it gives of a node is all that is booked of it, as far as the plugin says that.
+ * Backfill: finds the start of each pending job, in the order of the queue, and starts those that
+ * can start now without delaying earlier ones. plan.h has the resources of all jobs over time. The
+ * select plugin chooses among the free ones: on nodes without running jobs as on an empty cluster
+ * (SELECT_MODE_TEST_ONLY), else for a time (SELECT_MODE_WILL_RUN), which takes it longer. Only the
+ * parts of nodes that it has chosen are booked, if it reports them.
  *
- * Nobody looks at the plan of a simulation. There a cycle ends as soon as no job is left that could
- * start at once (no_plans): what would be planned for those behind changes nothing.
+ * The plan of a simulation is not shown. There a cycle ends as soon as no job is left that could
+ * start at once (no_plans), as plans of later jobs have no effect.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -113,7 +113,8 @@ static bool test(struct search *s, uint32_t mode, time_t t, time_t *ret_start)
 	return found;
 }
 
-/* What the plugin takes is not booked, from then on as long as the job needs it. */
+/* Whether the resources that the plugin has chosen are not booked, from then on for the job's
+ * duration. */
 static bool is_free(const struct search *s, time_t t)
 {
 	uint32_t node;
@@ -208,7 +209,7 @@ static bool search_slots(struct search *s, size_t i)
 	return false;
 }
 
-/* What was found is the job's, in the plan. */
+/* Books the start that was found, in the plan. */
 static void book(struct search *s, struct job *job, time_t start)
 {
 	job->planned_start = start;
@@ -289,7 +290,7 @@ static void leave_shared(bitstr_t *nodes, const bitstr_t *exc_cores)
 	}
 }
 
-/* What is free now, and stays so, for one of them. */
+/* Nodes and cores for one of them that are free now, and remain so. */
 static void find_het_nodes(
 	struct plan *p, struct engine *e, struct job *one, bitstr_t *nodes, bitstr_t **exc_cores)
 {
@@ -495,7 +496,7 @@ static size_t find_last(
 	return last;
 }
 
-/* What a job is planned to have, or what its components are. */
+/* The planned resources of a job, or of its components. */
 static void book_planned(struct plan *p, const struct engine *e, const struct job *job)
 {
 	time_t now = engine_now(e), start;
@@ -562,7 +563,7 @@ static bool is_before(const struct job *a, const struct job *b)
 	return tier != other ? tier > other : a->record.priority >= b->record.priority;
 }
 
-/* What the last cycle has planned for those that come before the job. */
+/* Books the last cycle's plans of the jobs before this one. */
 static void take_planned(struct plan *p, const struct engine *e, const struct job *job)
 {
 	size_t i, k;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Jobs, nodes and partitions as JSON, as engine.h describes it; and jobs that were kept so.
+ * Jobs, nodes and partitions as JSON, as described in engine.h; and their restoration.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void put_int(json_t *json, const char *name, int64_t n)
 	(void)json_object_set_new(json, name, json_integer(n));
 }
 
-/* Where there is one. */
+/* Unless it is 0. */
 static void put_time(json_t *json, const char *name, time_t t)
 {
 	if (t)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The gang scheduler, with PreemptMode=GANG: which of the jobs that were given the same cores runs.
- * Of each partition it has a list of jobs, and an active bitmap of the cores (or nodes, where the
- * select plugin gives whole ones) of those that run. Jobs of higher tiers cast their shadows on it
- * first, with preempt/qos those of other partitions that may preempt; then each job of the list
- * that still fits becomes active, and all others stand still. A shadow is there from the job's
- * start to its end. At the end of a time slice those that ran go to the end of the list. Where one
- * component of a heterogeneous job does not fit none of them runs.
+ * The gang scheduler, with PreemptMode=GANG: chooses which of the jobs with the same cores runs.
+ * For each partition it has a list of jobs, and an active bitmap of the cores (or nodes, if the
+ * select plugin gives whole ones) of the jobs that run. Jobs of higher tiers cast their shadows on
+ * the bitmap first, and with preempt/qos those of other partitions that may preempt; then each job
+ * of the list that still fits becomes active, and all others are suspended. A shadow lasts from the
+ * job's start to its end. At the end of a time slice the jobs that ran go to the end of the list.
+ * If one component of a heterogeneous job does not fit, none of them runs.
  *
- * A job is only let go when all that stand still for it do: suspension is the runner's, which takes
- * time, and is all nodes' of a job or none's. A job whose turn does not come when it is given its
- * cores begins suspended, without any process.
+ * A job is only started or resumed when all jobs that have to stop for it are suspended: the runner
+ * suspends a job on all of its nodes or on none, which takes time. A job without the turn when it
+ * is given its cores begins suspended, without a process.
  */
 #include <stdlib.h>
 
@@ -33,17 +33,17 @@ static struct gang *gang_of(const struct engine *e, const struct job *job)
 	return &e->gangs[job->record.part_ptr - e->parts];
 }
 
-/* ---- who is to run ------------------------------------------------------------------------------
+/* ---- the choice of jobs -------------------------------------------------------------------------
  */
 
-/* Who is suspended by hand has no turn, and leaves its cores to the others. */
+/* A job that a user has suspended has no turn, and leaves its cores to the others. */
 static bool has_turns(const struct job *job)
 {
 	return job->record.job_resrcs && !job_is_completing(job) &&
 		(job_base_state(job) != JOB_SUSPENDED || job->gang_stopped);
 }
 
-/* Who is about to end has its cores until it has. */
+/* A job that is ending has its cores until it has ended. */
 static bool is_ending(const struct job *job)
 {
 	return job->record.job_resrcs && job_is_completing(job) && job->gang_active;

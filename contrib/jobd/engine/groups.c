@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Jobs that have something in common, found by it: those of one user with the same name, for
- * --dependency=singleton, and the tasks of an array. A group is there as long as one of its jobs
- * is.
+ * Groups of jobs: those of one user with the same name, for --dependency=singleton, and the tasks
+ * of an array. A group exists as long as it has jobs.
  */
 #include <errno.h>
 #include <search.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Heterogeneous jobs: components with requests of their own that start together and end together.
- * Each component is a job with a number of its own, in the queue is the first one alone. Components
- * have different nodes; those that have the fewest to choose from choose first. The processes of
- * each are its own for the runner, so that preempted ones have their own grace times; but the one
- * batch script is the first component's, and its end is that of all.
+ * Each component is a job with a number of its own; only the first one is in the queue. Components
+ * have different nodes; those with the fewest possible nodes choose first. The runner has the
+ * processes of each component separately, so that preempted ones have their own grace times; but
+ * the one batch script is the first component's, and its end ends all of them.
  */
 #include <errno.h>
 #include <search.h>
@@ -169,7 +169,7 @@ void het_nodes_make(
 	}
 }
 
-/* What one component requires is none of the others'. */
+/* Other components must not have nodes that one component requires. */
 static void keep_required(struct het_nodes *n, const struct job *job)
 {
 	uint32_t i, k;
@@ -319,7 +319,7 @@ static bool start_all(struct engine *e, struct job *leader)
 	return true;
 }
 
-/* What is stored of it is all of it, or nothing. */
+/* The store has the start of all components, or of none. */
 static void het_start(struct engine *e, struct job *leader)
 {
 	bool begun = changes_begin(e), started;

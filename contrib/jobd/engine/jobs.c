@@ -81,8 +81,8 @@ const char *job_state_code(uint32_t state)
 /* ---- the table ----------------------------------------------------------------------------------
  */
 
-/* Where the job with this id stands, or is to stand. The places of forgotten ones are empty, so
- * that the search looks for the next one that is not. */
+/* The index of the job with this id, or the one at which it has to be inserted. Entries of
+ * forgotten jobs are NULL, so that the search skips to the next one that is not. */
 static size_t job_place(const struct engine *e, uint32_t job_id)
 {
 	size_t low = 0, high = e->jobs_count, middle, i;
@@ -250,7 +250,7 @@ static void drain_nodes(struct engine *e, const struct job *job, const struct er
 		nodes_drain(e, (uint32_t)i, err->text);
 }
 
-/* What the plugin could not end may still be there. */
+/* If the plugin fails, the job may still use its nodes. */
 void job_fini_plugin(struct engine *e, struct job *job)
 {
 	struct err err = ERR_INIT;
@@ -836,7 +836,7 @@ void job_begin_resumption(struct engine *e, struct job *job)
 	e->options.runner->resume(job, e->options.runner_data);
 }
 
-/* Who stands still for others already does it by hand from now on. */
+/* A job that the gang scheduler has suspended counts as suspended by a user from now on. */
 static int suspend_component(struct engine *e, struct job *job, struct err *err)
 {
 	if (job->gang_stopped && job->record.job_state == JOB_SUSPENDED) {
@@ -850,7 +850,7 @@ static int suspend_component(struct engine *e, struct job *job, struct err *err)
 	return 0;
 }
 
-/* Where jobs take turns it goes on when its own comes. */
+/* With gang scheduling it is resumed in its next turn. */
 static int resume_component(struct engine *e, struct job *job, struct err *err)
 {
 	if (job->record.job_state != JOB_SUSPENDED || job->change != JOB_STEADY ||

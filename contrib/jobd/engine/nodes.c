@@ -110,7 +110,7 @@ int nodes_make(struct engine *e, struct err *err)
 	return 0;
 }
 
-/* What plugins have in select_nodeinfo they have freed by then. */
+/* Plugins have freed select_nodeinfo by then. */
 void nodes_free(struct engine *e)
 {
 	int i;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The scheduling pass: which of the jobs that wait starts now. Partitions of the highest
- * PriorityTier come first, in each tier the jobs by priority. One that can't start holds back those
- * behind it in its partition, and the nodes of its partition are not given to later ones: else
- * small jobs would starve it. What can start all the same without delaying it is backfill's. Only
- * who could preempt it if it ran is not held back.
+ * The scheduling pass: chooses the pending jobs that start now. Partitions of the highest
+ * PriorityTier come first, and in each tier jobs by priority. A job that can't start holds back
+ * later ones of its partition, and the nodes of its partition are not given to later partitions:
+ * otherwise small jobs would starve it. Backfill starts jobs that don't delay it. Only jobs that
+ * could preempt it if it ran are not held back.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What makes a plan quick: slots have counts alone, so that a search skips those that lack nodes or
- * CPUs, and makes bitmaps of one that may do (plan_find_space()). What jobs of now have left by
- * then is a checkpoint's bitmap and a few jobs more (releases.h); what is booked is taken out of it
- * by blocks of time, or one booking after the other (bookings.h). Nodes with shares are tested
- * one by one, the others by words of a bitmap. And a job that needs as much as one for which a
- * start was found begins its search there.
+ * What makes a plan fast: slots only have counts, so that a search skips those that lack nodes or
+ * CPUs, and makes bitmaps only for a slot that may do (plan_find_space()). The releases of running
+ * jobs by then are a checkpoint's bitmap and a few jobs more (releases.h); bookings are removed by
+ * blocks of time, or one after the other (bookings.h). Nodes with shares are tested one by one, the
+ * others by words of a bitmap. And a job that needs as much as one for which a start was found
+ * begins its search there.
  */
 #include "contrib/jobd/engine/plan.h"
 
@@ -240,7 +240,7 @@ static struct slot count_nodes(const struct plan *p, const job_resources_t *r)
 	return counts;
 }
 
-/* Where jobs give way to others, by suspension, or share, they hold nothing. */
+/* Jobs that can be suspended for others, or that share their CPUs, hold none. */
 static bool holds_cpus(const struct plan *p, const job_resources_t *r)
 {
 	return !(p->e->conf->preempt_mode & PREEMPT_MODE_GANG) && r->node_req != NODE_CR_AVAILABLE;
@@ -267,7 +267,7 @@ static void add_running_shares(struct plan *p, struct running *running)
 	}
 }
 
-/* What the end of its job means for a node, at the begin of this slot. */
+/* Releases a job's part of a node at the begin of this slot. */
 static void release_share(struct plan *p, struct slot *slot, const struct part *part)
 {
 	struct left *left = &p->left[part->node];
@@ -289,7 +289,7 @@ static void release_share(struct plan *p, struct slot *slot, const struct part *
 				.when = slot->begin, .node = part->node, .some = some, .all = all});
 }
 
-/* What a job of now leaves at the begin of this slot, its end or soon after it. */
+/* Releases the nodes of a running job at the begin of this slot, its end or soon after it. */
 static void release_job(struct plan *p, struct slot *slot, const struct running *running)
 {
 	const job_resources_t *r = running->job->record.job_resrcs;
@@ -329,7 +329,7 @@ static void list_slots(struct plan *p)
 	}
 }
 
-/* What jobs have is not free now. */
+/* The resources of running jobs are not free now. */
 static void take_running(struct plan *p)
 {
 	struct slot *now = &p->slots.items[0];
@@ -546,8 +546,8 @@ static bool is_like(const struct job *a, const struct job *b)
 		a->details.whole_node == b->details.whole_node;
 }
 
-/* Where a job with the other need is, one with this need could be instead: on all of its nodes, or
- * on some. */
+/* Whether a job with this need could replace one with the other need, on all of its nodes or on
+ * some. */
 static bool needs_no_more(const struct plan_need *need, const struct plan_need *other)
 {
 	return need->nodes <= other->nodes && need->each <= other->each &&

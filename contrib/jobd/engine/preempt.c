@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Preemption: which running jobs a pending one may have put aside, and what is done to those that
- * the select plugin chose. Jobs that stand still for it are the gang scheduler's (gang.c); here are
- * those that end: at once, or when their grace time is over. Until all of them have, the job that
- * waits for them preempts nobody else.
+ * Preemption: the candidates of a pending job, and the preemption of those that the select plugin
+ * has chosen. The gang scheduler suspends jobs (gang.c); this file ends the others, at once or when
+ * their grace time is over. Until all of them have ended, the job that waits for them preempts no
+ * others.
  */
 #include <signal.h>
 

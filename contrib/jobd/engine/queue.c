@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The jobs that wait: those that may start, a queue for each partition, and those that wait for
+ * The pending jobs: those that may start, in a queue for each partition, and those that wait for
  * other jobs.
  */
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static bool comes_before(const struct job *a, const struct job *b)
 	return a->record.job_id < b->record.job_id;
 }
 
-/* Where it stands, or is to stand. */
+/* Its index, or the one at which it has to be inserted. */
 static size_t queue_find(const struct queue *q, const struct job *job)
 {
 	size_t low = 0, high = q->count, middle;
@@ -242,7 +242,7 @@ static bool has_lasting_reason(const struct job *job)
 	return false;
 }
 
-/* The next time at which a delay after another's start is over: then it is looked at again. */
+/* The next end of a delay after another job's start: the job is checked again then. */
 static void set_delay_timer(struct engine *e, struct job *job)
 {
 	const struct job_request *q = &job->request;

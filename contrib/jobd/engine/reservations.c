@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Reservations: nodes, or cores of them, that only some users' jobs may have for a time.
+ * Reservations: nodes, or some of their cores, that only jobs of certain users may have for a time.
  */
 #include <errno.h>
 #include <pwd.h>
@@ -161,7 +161,7 @@ static void notify_store(struct engine *e, const char *name, const json_t *json)
 		log_error(e->log, "%s", err.text);
 }
 
-/* What plugins see of those that have begun. */
+/* Sets the nodes' flags of those that have begun, for plugins. */
 static void flag_nodes(struct engine *e)
 {
 	bitoff_t node;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A job from its request: what follows from partition and limits, and whether it can ever run.
+ * Makes a job from its request: applies the partition and limits, and checks whether it can ever
+ * run.
  */
 #include <errno.h>
 #include <grp.h>
@@ -372,7 +373,7 @@ static int take_job_id(struct engine *e, struct job *job, struct err *err)
 		e->conf->first_job_id, e->conf->max_job_id);
 }
 
-/* What a job is made of. */
+/* The parts of a new job. */
 struct submission {
 	const struct job_request *request;
 	uid_t uid;

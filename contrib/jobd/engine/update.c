@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is changed by hand while jobs run: jobs, their sizes, and the configuration.
+ * Changes by users while jobd runs: of jobs, their sizes, and the configuration.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@
 /* ---- a job --------------------------------------------------------------------------------------
  */
 
-/* What was submitted to be run stays: the store does not write it again. */
+/* The script, its arguments and its environment can't be changed: the store does not write them
+ * again. */
 static int check_change(const json_t *changes, struct err *err)
 {
 	static const char *const fixed[] = {"script", "argv", "env", "array"};
@@ -29,7 +30,7 @@ static int check_change(const json_t *changes, struct err *err)
 	return 0;
 }
 
-/* What can be changed of one that has nodes. */
+/* Members of a job with nodes that can be changed. */
 static int check_running_change(const json_t *changes, struct err *err)
 {
 	const char *name;

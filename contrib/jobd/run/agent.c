@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An agent from its start to its end. Its process waits for its spec at a pipe: a spec that comes
- * whole starts the step, and one that doesn't, because jobd has died before, starts nothing. One
- * that dies later leaves its step behind, which another agent takes over, "stepd adopt".
+ * An agent from its start to its end. Its process reads its spec from a pipe: a complete spec
+ * starts the step, and an incomplete one, because jobd has died, starts nothing. If it dies later
+ * it leaves its step behind, which another agent takes over, "stepd adopt".
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -292,7 +292,7 @@ static void read_reason(struct agent *a)
 	err_printable(a->why, sizeof(a->why), error ? error + strlen("error: ") : line);
 }
 
-/* What a user has chosen, and the agent can't have: the job fails, the node doesn't. */
+/* Whether the agent failed because of the user's request: the job fails, the node doesn't. */
 static bool is_users_fault(const char *why)
 {
 	static const char *const beginnings[] = {"standard input", "standard output",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Calls to an agent, one after the other: by libstepd over its socket, or on another host by
- * stepctl and the launcher. The connection is there as long as there are calls.
+ * stepctl and the launcher. The connection exists as long as there are calls.
  */
 #include <assert.h>
 #include <signal.h>
@@ -214,7 +214,7 @@ static int watch_directory(struct calls *c, const char *directory)
 		(void)inotify_add_watch(c->watch_fd, path, WATCHED);
 		*parent_end = '/';
 	}
-	/* What is missing will be an event of what is above it. */
+	/* a missing directory will be an event of its parent */
 	if (inotify_add_watch(c->watch_fd, path, WATCHED) < 0 && errno != ENOENT)
 		return -errno;
 	if (inotify_add_watch(c->watch_fd, directory, WATCHED) < 0 && errno != ENOENT)

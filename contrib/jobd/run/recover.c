@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What runs, and what has ended, while no jobd was there. Of an agent the store has its pid, and
- * the boot that this pid is of. One that is gone has left its result, or its step without an agent;
- * if neither, it never got its spec, and its step may be started: unless the machine was.
+ * Recovery after a restart of jobd. The store has the pid of each agent, and the boot that this pid
+ * is of. An agent that is gone has left its result, or its step without an agent; if neither, it
+ * never got its spec, and its step may be started, unless the machine was restarted.
  */
 #include <fcntl.h>
 #include <string.h>

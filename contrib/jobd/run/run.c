@@ -221,7 +221,7 @@ static void on_signal(struct job *job, int signal, enum job_signal_target target
 			signal_batch_agent(a, signal, target);
 			continue;
 		}
-		/* What stands still can't act on a signal. */
+		/* stopped processes can't act on a signal */
 		if (is_completing(j) && signal == SIGCONT && (a->stands || a->changes))
 			run_change_agent(a, false);
 		signal_agent(a, signal);
@@ -743,7 +743,7 @@ static int check_launcher(const char *launcher, struct err *err)
 		launcher);
 }
 
-/* What the shell would run: free() it; NULL: none, or there is no memory. */
+/* The program that the shell would run: free(); NULL: none, or out of memory. */
 static char *find_in_path(const char *name)
 {
 	const char *path = getenv("PATH");
@@ -763,7 +763,7 @@ static char *find_in_path(const char *name)
 	return NULL;
 }
 
-/* What is no file is left to the command. */
+/* Only regular files are checked: the command reports others. */
 static int check_launcher_file(const char *path, struct err *err)
 {
 	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What an agent gets: the document of a job's step on a node, stepd-spec(5). All that a user has
- * chosen (files, directories, the script) stays a text: the agent opens it as that user.
+ * Makes the document of a job's step on a node, stepd-spec(5), for its agent. Everything that a
+ * user has chosen (files, directories, the script) remains text: the agent opens it as that user.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -125,7 +125,7 @@ static int set_given(json_t *env, const char *name, uint32_t n)
 	return n == NO_VAL ? 0 : set_number(env, name, n);
 }
 
-/* What the job was submitted with, without what describes a job in which that was done. */
+/* The environment of the submission, without variables of a job in which it was submitted. */
 static int set_submitted(json_t *env, char *const *entries)
 {
 	const char *equals;
@@ -236,8 +236,8 @@ static void distribute_tasks(const struct job *job, const uint32_t *capacities, 
 		fill_nodes(tasks, n, capacities, counts);
 }
 
-/* What steprun starts without options: one task on each node where the user has named no number.
- * Without it the agent has that of the batch step, which is 1. */
+/* The number of tasks that steprun starts without options: one on each node if the user gave none.
+ * Without it the agent would set that of the batch step, 1. */
 static uint32_t count_tasks(const struct job *job)
 {
 	const struct job_request *q = &job->request;
@@ -324,7 +324,7 @@ static int set_step_launcher(json_t *env, const struct run *run)
 	return set_text(env, "STEPRUN_LAUNCHER", text);
 }
 
-/* What a component has, or a job that has no others. */
+/* Variables of a component, or of a job without components. */
 static int set_component(json_t *env, const struct job *job)
 {
 	const job_record_t *r = &job->record;
@@ -377,7 +377,7 @@ static int set_components(json_t *env, const struct job *job)
 	return r;
 }
 
-/* Where its node is in the arrays of its job. */
+/* The index of its node in the arrays of its job. */
 static uint32_t place_of(const struct agent *a)
 {
 	return (uint32_t)bit_set_count_range(
@@ -480,15 +480,15 @@ static int set_streams(json_t *doc, const struct job *job)
 /* ---- cores and memory --------------------------------------------------------------------------
  */
 
-/* What runs in one step for several nodes of this machine may use the CPUs of all. */
+/* A step for several nodes of this machine may use the CPUs of all of them. */
 static bool shares_step(const struct agent *a, const struct agent *other)
 {
 	return a == other || (a->batch && !a->remote && !other->remote);
 }
 
-/* Which CPU of this machine is the node's first one. Nodes that fit into the machine together share
- * it out in their order; of others, which are more than it has, each that is as large as it is the
- * whole. -1: the node's numbers are none of this machine. */
+/* The first CPU of the node on this machine. Nodes that fit into the machine together divide it in
+ * their order; if they don't, each node that is as large as the machine has all of it. -1: the node
+ * has no CPUs of this machine. */
 static int64_t first_cpu(const struct run *run, const node_record_t *node)
 {
 	uint64_t before = 0, all = 0, cpus;

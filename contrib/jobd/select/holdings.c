@@ -83,7 +83,7 @@ static void hold(struct holdings *h, const struct holder *holder, bool more)
 		hold_memory(h, r, more);
 }
 
-/* Where it is among those that hold something; count: it is not. */
+/* The index of the job among the holders; count: it is none of them. */
 static size_t find_holder(const struct holdings *h, const job_record_t *job)
 {
 	size_t i;

@@ -14,7 +14,7 @@
 #include "stepd/base/parse.h"
 #include "stepd/plugin/plugin.h"
 
-/* ---- what plugins find in their host ------------------------------------------------------------
+/* ---- variables of the host for plugins ----------------------------------------------------------
  */
 
 slurm_conf_t slurm_conf;
@@ -683,7 +683,7 @@ static int check_moved(
 			  "job_resrcs is missing, or is not of the job's nodes");
 }
 
-/* What the plugin has left there, if anything, makes place for what was there before. */
+/* Replaces what the plugin has left there, if anything, by the former resources. */
 static void take_back(job_record_t *job, job_resources_t *before)
 {
 	use_resources_free(job->job_resrcs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How jobs begin and end where that is no more than what they have of their nodes.
+ * The begin and the end of jobs, for plugins that only count their resources.
  */
 #include "contrib/jobd/select/use.h"
 

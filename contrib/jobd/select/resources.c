@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a job gets of its nodes: made by plugins, freed by their host.
+ * The allocation of a job: made by plugins, freed by their host.
  */
 #include <string.h>
 

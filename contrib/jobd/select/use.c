@@ -445,7 +445,7 @@ static size_t skip_hopeless(const struct use_row *row, const size_t *steps, size
 }
 
 /* At each step so many jobs of the row are hidden. The first one at which the job fits, which is
- * among the first that are possible for most jobs: looked for in steps that double, and then by
+ * among the first that are possible for most jobs: searched in steps that double, and then by
  * halves. found: what it takes then. n: none. */
 static size_t find_step(struct use_row *row, const size_t *steps, size_t n,
 	const struct use_need *need, const bitstr_t *nodes, bitstr_t *found)
@@ -672,7 +672,7 @@ static int by_worth(const void *a, const void *b)
 	return (x->job_id > y->job_id) - (x->job_id < y->job_id);
 }
 
-/* Which are spared first: those that have run most, or else the smallest. */
+/* The order in which jobs are left out: those first that have run most, or else the smallest. */
 static struct spared *list_spared(const job_record_t *const *jobs, size_t n, bool smallest)
 {
 	struct spared *list = xmalloc((n + 1) * sizeof(*list));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The functions of the select ABI that linear and cons_res have in common: they keep use_now as
+ * The functions of the select ABI that linear and cons_res have in common: they update use_now as
  * jobs come and go, and report it.
  */
 #include <errno.h>
@@ -15,7 +15,7 @@
 /* ---- beginning and end -------------------------------------------------------------------------
  */
 
-/* What jobs have is the host's to save; here is only by what version of what it was written. */
+/* The host saves the resources of jobs; the plugin's file only has its name and version. */
 int select_p_state_save(char *dir_name)
 {
 	char path[4096];
@@ -74,7 +74,7 @@ int select_p_job_init(List jobs)
 	return SLURM_SUCCESS;
 }
 
-/* Sharing and memory are looked up when a job is tested. */
+/* Sharing and memory are read when a job is tested. */
 int select_p_reconfigure(void)
 {
 	use_note_nodes(&use_now);
@@ -154,13 +154,13 @@ bool select_p_job_expand_allow(void)
 	return true;
 }
 
-/* Where a node is in a job's arrays. */
+/* The index of a node in a job's arrays. */
 static uint32_t place_of(const job_resources_t *r, bitoff_t node)
 {
 	return (uint32_t)bit_set_count_range(r->node_bitmap, 0, node);
 }
 
-/* What both have, by node; cores are whose they are. */
+/* The resources of both, by node; each core is taken from the one that has it. */
 static job_resources_t *add_up(const job_resources_t *a, const job_resources_t *b)
 {
 	const job_resources_t *both[] = {a, b};
@@ -352,7 +352,7 @@ int select_p_select_nodeinfo_get(select_nodeinfo_t *nodeinfo, enum select_nodeda
 	return SLURM_ERROR;
 }
 
-/* Nodes are looked up when a job is tested. */
+/* Nodes are read when a job is tested. */
 int select_p_update_node_config(int index)
 {
 	if (index < 0 || index >= node_record_count) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is done to jobs: submission, waiting, and what their owners and root want of them.
+ * Methods that act on jobs: submission, waiting, and the actions of their owners and root.
  */
 #include <pwd.h>
 #include <string.h>
@@ -184,9 +184,9 @@ static int update(struct call *call, struct job *job, const void *argument, stru
 	return engine_update_job(call->server->engine, job, argument, call->is_root, err);
 }
 
-/* What is refused is so for the job's state, or for what is wrong with the changes.
- * Those of an array that have ended are left out, unless that leaves none. Some tasks of it may be
- * in no state for it: it has failed when all of them are. */
+/* An action is refused because of the job's state, or of an error in the changes. Tasks of an array
+ * that have ended are left out, unless none remains. Some tasks may be in a state that does not
+ * allow the action: it has failed only if that is so for all of them. */
 static void act_on(struct call *call, const struct target *target, act_fn act, const void *argument)
 {
 	struct err err = ERR_INIT, first = ERR_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What root does: reservations, nodes, and the configuration.
+ * Methods for root: reservations, nodes, and the configuration.
  */
 #include <string.h>
 

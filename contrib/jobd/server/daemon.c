@@ -20,10 +20,11 @@
 #define DEFAULT_STATE_DIR "/var/lib/jobd"
 #define DEFAULT_SOCKET    "/run/jobd/socket"
 
-/* The loop's timers don't see when the machine's clock is set: the engine looks now and then. */
+/* The loop's timers don't notice when the machine's clock is set: the engine checks it
+ * periodically. */
 #define ADVANCE_AT_LEAST_MS 30000
 
-/* What a power cut may cost: store.h. */
+/* The possible loss by a power cut: see store.h. */
 #define FLUSH_S 5.
 
 static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
@@ -104,7 +105,7 @@ static void on_turn(struct ev_loop *loop, ev_check *check, int revents)
 	engine_set_time(d->engine, read_clock(d));
 }
 
-/* Of the server and the runner: what they have reported in this turn is looked at in the next one,
+/* Of the server and the runner: what they have reported in this turn is processed in the next one,
  * at once. */
 static void on_change(void *userdata)
 {
@@ -396,8 +397,8 @@ static int restore_reservation(const json_t *document, void *userdata, struct er
 	return 0;
 }
 
-/* What was accepted is not dropped: without its nodes or its partition jobd does not start. One
- * that has ended is only shown for a while. */
+/* An accepted job is never dropped: without its nodes or its partition jobd does not start. A job
+ * that has ended is not needed any more. */
 static int restore_job(const json_t *document, void *userdata, struct err *err)
 {
 	struct daemon *d = userdata;

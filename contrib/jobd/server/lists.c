@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is shown: documents of jobs, nodes, partitions and reservations, so many in a reply that it
- * takes some ms, and no more memory than a connection has.
+ * Queries: documents of jobs, nodes, partitions and reservations. A reply has so many of them that
+ * it takes some ms, and no more memory than a connection has.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What users have is counted as they submit, and never taken off: a count is at least what is
- * there. When one is at its limit all jobs are counted anew, which takes some ms where there are
- * many, and so is not done twice within a second.
+ * Users' jobs are counted as they submit, and never subtracted: a count is an upper bound. When it
+ * is at the limit all jobs are counted anew, which takes some ms if there are many, and so is not
+ * repeated within a second.
  */
 #include "contrib/jobd/server/users.h"
 
@@ -44,7 +44,7 @@ static uint64_t text_bytes(const char *text)
 	return text ? strlen(text) + 1 : 0;
 }
 
-/* What is long; the rest is some hundred bytes. */
+/* The members that can be long; the rest is some hundred bytes. */
 static uint64_t request_bytes(const struct job_request *q)
 {
 	return sizeof(struct job) + text_bytes(q->script) + text_bytes(q->nodelist) +

@@ -27,7 +27,7 @@
 #define LABEL_PER   7.0 /* pixels that a character takes */
 #define NODES_MAX   1000000u
 
-/* Of partitions, in their order; told apart by people who see no red or no green, too. */
+/* Of partitions, in their order; distinguishable by people with red-green blindness, too. */
 static const char *const colours[] = {
 	"#4477aa", "#ee7733", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#997700"};
 

@@ -107,7 +107,7 @@ static void end_run(struct metrics *m, const struct metrics_job *job, uint64_t n
 		m->runs[job->last_run].end_ms = now_ms;
 }
 
-/* What it did since its start is lost: its runs back to the last that was. */
+/* Its work since its start is lost: marks its runs back to the last one that was lost before. */
 static void lose_run(struct metrics *m, struct metrics_job *job)
 {
 	size_t i = job->first_run, from = SIZE_MAX;
@@ -160,7 +160,7 @@ void metrics_run(struct metrics *m, struct metrics_job *job, uint32_t cpus, cons
 	begin_run(m, job, nodes, false, now_ms);
 }
 
-/* Who begins suspended has not started yet, and waits. */
+/* A job that begins suspended has not started yet, and waits. */
 void metrics_stand(struct metrics *m, struct metrics_job *job, uint64_t now_ms)
 {
 	if (job->state != METRICS_RUNS)

@@ -157,12 +157,12 @@ static int print_conf(FILE *out, const json_t *conf, struct err *err)
 static void print_qos(FILE *out, const char *text)
 {
 	_cleanup_free_ char *copy = must_have(strdup(text));
-	char *lines = strncmp(copy, "QOS:", 4) == 0 ? copy + 4 : copy, *line, *words, *word;
+	char *lines = strncmp(copy, "QOS:", 4) == 0 ? copy + 4 : copy, *line, *fields, *word;
 
 	while ((line = strsep(&lines, ";"))) {
 		const char *key = "QOSName=";
 
-		for (words = line; (word = strsep(&words, " "));) {
+		for (fields = line; (word = strsep(&fields, " "));) {
 			if (!*word)
 				continue;
 			if (strcmp(word, "prio") == 0)
@@ -362,8 +362,8 @@ static struct job *find_job(const struct replay *r, uint32_t number)
 	return id ? engine_find_job(r->engine, id) : NULL;
 }
 
-/* What is recorded as "sleep 300" runs so long, also while it stands still; a job of run_s uses so
- * many seconds; an allocation is there until it is cancelled. */
+/* A recorded "sleep 300" runs that long, including suspensions; a job with run_s runs so many
+ * seconds without them; an allocation lasts until it is cancelled. */
 static void plan_job(const struct job *job, struct sim_job_plan *plan, void *userdata)
 {
 	const struct replay *r = userdata;
@@ -405,14 +405,14 @@ static int submit_options(
 	return ret;
 }
 
-/* The words of sbatch or salloc; wants: the script's text. */
-static int submit(struct replay *r, enum options_command command, const struct strv *words,
+/* The arguments of sbatch or salloc; wants: the script's text. */
+static int submit(struct replay *r, enum options_command command, const struct strv *args,
 	uint32_t *ret_id, struct err *err)
 {
 	_cleanup_options_ struct options options = {.wrap = NULL};
 	struct options_input input = {.command = command,
-		.argc = (int)words->n,
-		.argv = words->v,
+		.argc = (int)args->n,
+		.argv = args->v,
 		.now = engine_get_time(r->engine)};
 	struct options parsed;
 	size_t i;
@@ -451,14 +451,14 @@ static uint32_t recorded_number(const char *out)
 	return n;
 }
 
-static int do_submit(struct replay *r, enum options_command command, const struct strv *words,
+static int do_submit(struct replay *r, enum options_command command, const struct strv *args,
 	const char *out, struct err *err)
 {
 	uint32_t id = 0, number = recorded_number(out);
-	_cleanup_free_ char *thing = text_of("command '%s'", words->v[0]);
+	_cleanup_free_ char *thing = text_of("command '%s'", args->v[0]);
 	struct err refused = ERR_INIT;
 	uint32_t i;
-	int ret = submit(r, command, words, &id, &refused);
+	int ret = submit(r, command, args, &id, &refused);
 
 	(void)err;
 	if ((ret == 0) != (number != 0))
@@ -540,7 +540,7 @@ static int parse_resv_word(
 	return 0;
 }
 
-static int do_reserve(struct replay *r, const struct strv *words, const char *out, struct err *err)
+static int do_reserve(struct replay *r, const struct strv *args, const char *out, struct err *err)
 {
 	static const uid_t root = 0;
 	struct resv_arguments w = {.request = {.users = &root, .users_count = 1}};
@@ -550,8 +550,8 @@ static int do_reserve(struct replay *r, const struct strv *words, const char *ou
 	size_t i;
 	int ret;
 
-	for (i = 3; i < words->n; i++) {
-		char *key = words->v[i], *value = strchr(key, '=');
+	for (i = 3; i < args->n; i++) {
+		char *key = args->v[i], *value = strchr(key, '=');
 
 		if (!value)
 			return err_set_text(err, -EINVAL, "'%s' in a reservation is unknown", key);
@@ -566,15 +566,15 @@ static int do_reserve(struct replay *r, const struct strv *words, const char *ou
 	return 0;
 }
 
-static int do_job_command(struct replay *r, const struct strv *words, struct err *err)
+static int do_job_command(struct replay *r, const struct strv *args, struct err *err)
 {
-	const char *what = words->v[words->n > 2 ? 1 : 0];
-	struct job *job = find_job(r, (uint32_t)strtoul(words->v[words->n - 1], NULL, 10));
+	const char *what = args->v[args->n > 2 ? 1 : 0];
+	struct job *job = find_job(r, (uint32_t)strtoul(args->v[args->n - 1], NULL, 10));
 	struct engine *e = r->engine;
 
 	if (!job)
 		return err_set_text(err, -EINVAL, "command '%s %s': there is no such job", what,
-			words->v[words->n - 1]);
+			args->v[args->n - 1]);
 	if (strcmp(what, "scancel") == 0)
 		return engine_cancel(e, job, err);
 	if (strcmp(what, "hold") == 0)
@@ -590,35 +590,35 @@ static int do_job_command(struct replay *r, const struct strv *words, struct err
 	return err_set_text(err, -EINVAL, "command '%s' is unknown", what);
 }
 
-static int do_scontrol(struct replay *r, const struct strv *words, const char *out, struct err *err)
+static int do_scontrol(struct replay *r, const struct strv *args, const char *out, struct err *err)
 {
-	const char *verb = words->n > 1 ? words->v[1] : "";
-	const char *what = words->n > 2 ? words->v[2] : "";
+	const char *verb = args->n > 1 ? args->v[1] : "";
+	const char *what = args->n > 2 ? args->v[2] : "";
 
 	if (strcmp(verb, "create") == 0 && strcmp(what, "reservation") == 0)
-		return do_reserve(r, words, out, err);
+		return do_reserve(r, args, out, err);
 	if (strcmp(verb, "delete") == 0 && strncmp(what, "reservationname=", 16) == 0)
 		return engine_delete_reservation(r->engine, what + 16, err);
-	if (words->n == 3)
-		return do_job_command(r, words, err);
+	if (args->n == 3)
+		return do_job_command(r, args, err);
 	return err_set_text(err, -EINVAL, "command 'scontrol %s %s' is unknown", verb, what);
 }
 
 static int do_command(struct replay *r, const char *line, const char *out, struct err *err)
 {
-	_cleanup_strv_ struct strv words = {.v = NULL};
-	int ret = options_split(line, &words, err);
+	_cleanup_strv_ struct strv args = {.v = NULL};
+	int ret = options_split(line, &args, err);
 
 	if (ret < 0)
 		return ret;
-	if (words.n > 1 && strcmp(words.v[0], "salloc") == 0)
-		return do_submit(r, OPTIONS_SALLOC, &words, out, err);
-	if (words.n > 1 && strcmp(words.v[0], "sbatch") == 0)
-		return do_submit(r, OPTIONS_SBATCH, &words, out, err);
-	if (words.n > 1 && strcmp(words.v[0], "scontrol") == 0)
-		return do_scontrol(r, &words, out, err);
-	if (words.n > 1 && strcmp(words.v[0], "scancel") == 0)
-		return do_job_command(r, &words, err);
+	if (args.n > 1 && strcmp(args.v[0], "salloc") == 0)
+		return do_submit(r, OPTIONS_SALLOC, &args, out, err);
+	if (args.n > 1 && strcmp(args.v[0], "sbatch") == 0)
+		return do_submit(r, OPTIONS_SBATCH, &args, out, err);
+	if (args.n > 1 && strcmp(args.v[0], "scontrol") == 0)
+		return do_scontrol(r, &args, out, err);
+	if (args.n > 1 && strcmp(args.v[0], "scancel") == 0)
+		return do_job_command(r, &args, err);
 	return err_set_text(err, -EINVAL, "command '%.60s' is unknown", line);
 }
 
@@ -833,15 +833,15 @@ static int row_request(struct replay *r, const json_t *row, struct err *err)
 	_cleanup_free_ char *line = text_of("salloc --no-shell %s", request);
 	_cleanup_free_ char *thing = request_thing(r, request, "submission");
 	const char *rejected = json_get_text(row, "rejected", NULL);
-	_cleanup_strv_ struct strv words = {.v = NULL};
+	_cleanup_strv_ struct strv args = {.v = NULL};
 	struct err refused = ERR_INIT;
 	struct job *job;
 	uint32_t id = 0;
-	int ret = options_split(line, &words, err);
+	int ret = options_split(line, &args, err);
 
 	if (ret < 0)
 		return ret;
-	ret = submit(r, OPTIONS_SALLOC, &words, &id, &refused);
+	ret = submit(r, OPTIONS_SALLOC, &args, &id, &refused);
 	job_number(r, r->last_id + 1, ret == 0 ? id : 0);
 	r->compared++;
 	if ((ret < 0) != (rejected != NULL))
@@ -1247,7 +1247,7 @@ static void record(struct replay *r, uint32_t number, struct job_state state)
 	history_add_take(&r->jobs[number].recorded, state);
 }
 
-/* What has been recorded of each job, from the timeline and from the snapshots. */
+/* The recorded states of each job, from the timeline and from the snapshots. */
 static void read_recorded(struct replay *r)
 {
 	struct job_state state;
@@ -1433,17 +1433,17 @@ static json_t *list_jobs(const struct replay *r)
 }
 
 /* "squeue", "squeue -Si" */
-static int print_queue(const struct replay *r, const struct strv *words, FILE *out, struct err *err)
+static int print_queue(const struct replay *r, const struct strv *args, FILE *out, struct err *err)
 {
 	struct queue_view view = {.format = QUEUE_FORMAT, .header = true};
 	json_t *jobs;
 	int ret;
 
-	if (words->n == 2 && strncmp(words->v[1], "-S", 2) == 0)
-		view.sort = words->v[1] + 2;
-	else if (words->n > 1)
+	if (args->n == 2 && strncmp(args->v[1], "-S", 2) == 0)
+		view.sort = args->v[1] + 2;
+	else if (args->n > 1)
 		return err_set_text(err, -EINVAL,
-			"option '%.60s' of squeue is unknown: only -S is known", words->v[1]);
+			"option '%.60s' of squeue is unknown: only -S is known", args->v[1]);
 	jobs = list_jobs(r);
 	ret = queue_print(&view, jobs, engine_get_time(r->engine), out, err);
 	json_decref(jobs);
@@ -1473,17 +1473,17 @@ static int print_nodes(const struct replay *r, FILE *out, struct err *err)
 static int print_table(
 	const struct replay *r, const char *command, char **ret_text, struct err *err)
 {
-	_cleanup_strv_ struct strv words = {.v = NULL};
-	int ret = options_split(command, &words, err);
+	_cleanup_strv_ struct strv args = {.v = NULL};
+	int ret = options_split(command, &args, err);
 	size_t size = 0;
 	FILE *out;
 
 	if (ret < 0)
 		return ret;
 	out = must_have(open_memstream(ret_text, &size));
-	if (words.n > 0 && strcmp(words.v[0], "squeue") == 0)
-		ret = print_queue(r, &words, out, err);
-	else if (words.n == 1 && strcmp(words.v[0], "sinfo") == 0)
+	if (args.n > 0 && strcmp(args.v[0], "squeue") == 0)
+		ret = print_queue(r, &args, out, err);
+	else if (args.n == 1 && strcmp(args.v[0], "sinfo") == 0)
 		ret = print_nodes(r, out, err);
 	else
 		ret = err_set_text(err, -EINVAL, "command '%.60s' prints no known table", command);
@@ -1491,7 +1491,7 @@ static int print_table(
 	return ret;
 }
 
-/* The words of a line: one blank stands between two, and "*" for the user. Tables of old have
+/* The fields of a line: one blank stands between two, and "*" for the user. Tables of old have
  * NODELIST where NODELIST(REASON) is now. */
 static char *plain_line(const char *line, size_t user_column)
 {

@@ -65,7 +65,7 @@ _printf_(1, 2) static char *text_of(const char *format, ...)
 /* ---- the configuration -------------------------------------------------------------------------
  */
 
-/* What is of real users and of a busy daemon has no place in a simulation. */
+/* Limits for real users and a busy daemon are not for a simulation. */
 static void relax_conf(struct conf *conf, struct strv *notes)
 {
 	bool relaxed = false;
@@ -85,8 +85,8 @@ static void relax_conf(struct conf *conf, struct strv *notes)
 				"have the groups of users"));
 }
 
-/* What --map has for a name: the first of its items with it, or with "*". *ret_new: "" is the
- * default partition. False: nothing. */
+/* Finds a name in --map: the first item with it, or with "*". *ret_new: "" is the default
+ * partition. False: there is none. */
 static bool map_find(const char *map, const char *name, char *ret_new, size_t size)
 {
 	while (map && *map) {
@@ -244,7 +244,7 @@ static int on_reservation_changed(
 	return 0;
 }
 
-/* Nothing is kept: the engine only tells of changes. */
+/* Nothing is stored: the engine only reports changes. */
 static const struct engine_store observer = {
 	.begin = on_begin,
 	.commit = on_begin,
@@ -384,7 +384,7 @@ static void run_trace(struct simulation *s)
 	for (i = 0; i < s->trace->count; i++) {
 		struct trace_job *job = &s->trace->jobs[i];
 
-		/* all of one time before the engine looks at any */
+		/* all of one time before the engine handles any */
 		if (i == 0 || job->submit_ms > s->trace->jobs[i - 1].submit_ms)
 			sim_run_until(s->sim, job->submit_ms);
 		submit(s, job);

@@ -27,7 +27,7 @@
 #define YEAR_FIRST  1971
 #define YEAR_LAST   2200
 
-/* What is left out or defaulted, counted. */
+/* Counters of rows that are left out, and of defaults. */
 enum note {
 	NOTE_STEPS,
 	NOTE_NO_RUN,
@@ -166,7 +166,7 @@ static uint64_t divide_up(uint64_t a, uint64_t b)
 	return a / b + (a % b != 0);
 }
 
-/* ---- words and lines ---------------------------------------------------------------------------
+/* ---- fields and lines --------------------------------------------------------------------------
  */
 
 /* The next line, without its end; NULL: there is none. */
@@ -391,7 +391,7 @@ static int swf_name_number(struct strv *names, char *text, struct err *err)
 	return set_text(&names->v[number], name, err);
 }
 
-/* What does not begin with a number is a text for people. */
+/* A line that does not begin with a number is a text for people. */
 static void swf_take_number(char *text, uint32_t most, uint32_t *into)
 {
 	uint32_t n;
@@ -447,7 +447,7 @@ static int swf_read_line(struct reader *r, char *line, struct err *err)
 /* ---- sacct -P ----------------------------------------------------------------------------------
  */
 
-/* What a row says; numbers are NO_VAL, times 0 and texts NULL where it does not. */
+/* The values of a row; missing numbers are NO_VAL, times 0 and texts NULL. */
 struct sacct_row {
 	uint32_t number, task_id;
 	bool is_step, is_waiting, is_component;

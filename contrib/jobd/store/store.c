@@ -2,12 +2,12 @@
  *
  * The write-ahead log is SQLite's: a commit appends to DIR/jobd.db-wal in one write(2), so a killed
  * jobd loses nothing that was committed. With locking_mode=EXCLUSIVE there is no shared memory
- * file, and nobody else reads the database meanwhile.
+ * file, and no other process reads the database meanwhile.
  *
  * With STORE_SYNC_NORMAL the log reaches the disk by store_flush() and checkpoints; a power cut
- * takes back whole transactions, the last ones. Ids must not come back even then: `state` has an id
- * that all given ones are below and that is flushed before the first of them is given. It counts
- * only where the machine was booted anew without store_close(), so that otherwise ids have no gaps.
+ * loses whole transactions, the last ones. Even then no id may be used twice: `state` has an id
+ * above all given ones, which is flushed before the first of them is given. It only counts if the
+ * machine was rebooted without store_close(), so that otherwise ids have no gaps.
  */
 #include "contrib/jobd/store/store.h"
 
@@ -131,7 +131,7 @@ struct store {
 /* ---- failures ----------------------------------------------------------------------------------
  */
 
-/* What a sentence is about; name NULL: it has a number. */
+/* The subject of a message; name NULL: it has a number. */
 struct subject {
 	const char *kind, *name;
 	int64_t id;
@@ -910,7 +910,7 @@ int store_open(const char *dir, enum store_sync sync, struct store **ret_store, 
 
 	if (!s)
 		return err_set(err, -ENOMEM, "open '%s'", dir);
-	/* SQLite would make a file for others to read, and doesn't look at the path */
+	/* SQLite would make a file that others can read, and doesn't check the path */
 	r = private_file_make(dir, FILE_NAME, &s->path, err);
 	if (r == 0)
 		r = open_db(s, sync, err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * select/cray_aries: the nodes are chosen by select/linear, which is compiled in; a job begins and
- * ends with the site's programs (programs.h). A begin program that fails, or takes too long, sends
- * the job back into the queue; after such an end program the nodes are drained. Either has a
- * sentence on stderr, which is jobd's log.
+ * select/cray_aries: select/linear, which is compiled in, chooses the nodes; a job begins and ends
+ * with the site's programs (programs.h). If a begin program fails, or takes too long, the job is
+ * queued again; if an end program does, the nodes are drained. Both are reported on stderr, jobd's
+ * log.
  */
 #include <errno.h>
 #include <stdio.h>

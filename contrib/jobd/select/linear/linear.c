@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * select/linear: whole nodes on a line. The nodes with the lowest numbers, with --contiguous of the
- * first neighbours that suffice, as Slurm 22.05 was seen to choose (select(7)). Partitions with
- * OverSubscribe let several jobs have a node; memory is counted with CR_Memory.
+ * select/linear: whole nodes, those with the lowest numbers, or with --contiguous the first
+ * consecutive ones that suffice, as was observed with Slurm 22.05 (select(7)). Partitions with
+ * OverSubscribe let several jobs share a node; memory is counted with CR_Memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ void fini(void)
 }
 #endif
 
-/* What a job wants of a set of nodes. */
+/* The requirements of a job on a set of nodes. */
 struct wish {
 	const job_record_t *job;
 	const struct use *use; /* NULL: of nodes without jobs */
@@ -84,7 +84,7 @@ static bool has_memory(const struct wish *w, bitoff_t i)
 		use_memory_limit(node);
 }
 
-/* What is the same of all nodes of a shape is found out once. */
+/* Properties that all nodes of a shape share are computed once. */
 static void note_shapes(struct wish *w)
 {
 	uint32_t i;
@@ -283,8 +283,8 @@ static void choose_neighbours(const struct wish *w, const bitstr_t *nodes, struc
 		choose(c, --from);
 }
 
-/* Where those are not enough: the first row with as few nodes as possible that is. Of a row both
- * ends only move upwards. */
+/* If those are not enough, the first sequence that is, with as few nodes as possible. Both ends of
+ * a sequence only move upwards. */
 static void choose_window(const struct wish *w, const bitstr_t *nodes, struct choice *c)
 {
 	const bitstr_t *required = w->job->details->req_node_bitmap;
@@ -346,7 +346,7 @@ static bitoff_t find_behind(const bitstr_t *nodes, uint32_t n)
 	return low + 1;
 }
 
-/* Where one node is as good as another: as many as it needs, from the lowest number on. */
+/* If all nodes are equal, as many as it needs, from the lowest number on. */
 static bool pick_equals(const struct wish *w, bitstr_t *nodes)
 {
 	uint32_t cpus = cpus_of(0), n = (w->job->details->min_cpus + cpus - 1) / cpus;
@@ -428,7 +428,7 @@ static struct use_need count_need(struct wish *w, const bitstr_t *nodes)
 		.userdata = w};
 }
 
-/* On nodes that are free, else on those of jobs that must make room: by being suspended, too, since
+/* On nodes that are free, else on those of jobs that are preempted, also by suspension, since
  * here the gang scheduler only carries out what is decided now. */
 static bool find_place(struct wish *w, bitstr_t *nodes, List candidates, List *preempted)
 {
