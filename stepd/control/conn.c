@@ -583,9 +583,19 @@ static void conn_on_writable(struct ev_loop *loop, ev_io *io, _unused_ int reven
 	}
 }
 
-static void on_deadline(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+/* libev may run this before conn_on_writable() where both are due: at the end, a peer that has read
+ * meanwhile is not too slow, this process is. */
+static void on_deadline(struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
-	conn_fail(timer->data, "too slow");
+	struct conn *conn = timer->data;
+	const size_t left = buffer_size(&conn->out);
+
+	if (conn->is_finishing && left > 0) {
+		conn_on_writable(loop, &conn->out_io, EV_WRITE);
+		if (conn->fd < 0 || buffer_size(&conn->out) < left)
+			return;
+	}
+	conn_fail(conn, "too slow");
 }
 
 /* The kernel has all replies so far: the call's handler may send more. */
