@@ -263,7 +263,7 @@ void suspend_check(struct agent *a)
 {
 	struct suspend *s = &a->suspend;
 	char text[ERR_TEXT_SIZE];
-	bool found;
+	bool found, requested;
 
 	s->to_check = a->state == AGENT_RUNNING && !is_at_rest(a);
 	if (a->state != AGENT_RUNNING || s->to_check)
@@ -274,9 +274,14 @@ void suspend_check(struct agent *a)
 	if (found) {
 		begin_frozen(a, text);
 	} else {
+		requested = s->wanted;
 		end_thawed(a);
-		s->resuming = true;
-		add(a, REQUEST_RESUME); /* held signals are sent */
+		/* Held signals are sent. What was frozen by hand holds none, and may be frozen
+		 * again by now. */
+		if (requested) {
+			s->resuming = true;
+			add(a, REQUEST_RESUME);
+		}
 	}
 	result_publish_state(a, suspend_state_name(a));
 }

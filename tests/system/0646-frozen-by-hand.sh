@@ -189,6 +189,14 @@ for what in "$group" "$members"; do
 	freeze "$what" 0
 	ok "$name: the MPI step is running when this cgroup is thawed by hand" eventually running 8
 done
+# An agent that undid what it did not do would thaw the members again.
+round=0
+while [ $round -lt 20 ] && eventually running 8 && freeze "$members" 1 && eventually suspended 8; do
+	freeze "$members" 0
+	round=$((round + 1))
+done
+is $round 20 "an agent does not undo that its step is frozen by hand as soon as it was thawed by hand"
+eventually running 8
 kill_agent
 freeze "$members" 1
 eventually frozen "$members"
