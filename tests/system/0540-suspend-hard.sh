@@ -50,6 +50,7 @@ if [ -x "$hostile" ] && backends | grep -qx cgroup; then
 		sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec "$0" hang; while :; do sleep 0.02; done' "$hostile"
 	eventually hangs
 	begin=$(now_ms)
+	group=$(find /sys/fs/cgroup -type d -path "*job_$job/step_0") # in a scope of its own, under systemd
 	freezes() { [ "$(cat "$group/cgroup.freeze")" = 1 ]; }
 	kill -TSTP "$agent"
 	eventually freezes
