@@ -648,7 +648,8 @@ static int find_entries(const struct node_view *view, const json_t *nodes, const
 		if (json_is_object(json) && is_wanted(view, json))
 			wanted[n++] = json;
 	}
-	qsort(wanted, n, sizeof(*wanted), compare_nodes);
+	if (n > 0)
+		qsort(wanted, n, sizeof(*wanted), compare_nodes);
 	json_array_foreach (partitions, i, json) {
 		if (r == 0 && is_shown_part(view, json))
 			r = add_part(view, json, i, wanted, n, all);
@@ -747,7 +748,8 @@ static int make_groups(struct entries *all, struct groups *ret_groups)
 		groups.v[groups.n] = (struct group){.entries = all->v + i, .n = end - i};
 		finish_group(&groups.v[groups.n++]);
 	}
-	qsort(groups.v, groups.n, sizeof(*groups.v), compare_groups);
+	if (groups.n > 0)
+		qsort(groups.v, groups.n, sizeof(*groups.v), compare_groups);
 	*ret_groups = groups;
 	return 0;
 }

@@ -380,7 +380,8 @@ void plan_begin(struct plan *p, time_t window_s)
 	p->resolution_s = s->bf_resolution_s ? s->bf_resolution_s : 1;
 	p->window_end = now + window_s;
 	(void)list_for_each(job_list, add_running, p); /* none stops it */
-	qsort(p->running.items, p->running.count, sizeof(*p->running.items), compare_ends);
+	if (p->running.count > 0)
+		qsort(p->running.items, p->running.count, sizeof(*p->running.items), compare_ends);
 	bit_copybits(p->clear, p->up);
 	bit_and_not(p->clear, p->e->used_nodes);
 	bit_copybits(p->some, p->clear);

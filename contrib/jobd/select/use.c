@@ -575,7 +575,8 @@ static void reorder(struct preemption *p, size_t needed, const bitstr_t *chosen)
 			? 0
 			: bit_overlap(c->job->node_bitmap, chosen);
 	}
-	qsort(p->candidates, needed, sizeof(*p->candidates), by_overlap);
+	if (needed > 0)
+		qsort(p->candidates, needed, sizeof(*p->candidates), by_overlap);
 }
 
 static void list_candidates(struct preemption *p, List candidates, uint16_t modes)
@@ -683,7 +684,8 @@ static struct spared *list_spared(const job_record_t *const *jobs, size_t n, boo
 			.worth = smallest ? UINT32_MAX - jobs[i]->node_cnt : run_node_s(jobs[i]),
 			.job_id = jobs[i]->job_id,
 			.index = i};
-	qsort(list, n, sizeof(*list), by_worth);
+	if (n > 0)
+		qsort(list, n, sizeof(*list), by_worth);
 	return list;
 }
 

@@ -290,7 +290,8 @@ static void lay_lanes(struct panel *p)
 		p->lanes[i] = 1;
 	if (p->count == 0)
 		return;
-	qsort(p->bars, p->count, sizeof(*p->bars), compare_bars);
+	if (p->count > 0)
+		qsort(p->bars, p->count, sizeof(*p->bars), compare_bars);
 	for (i = 0; i < p->count; i++) {
 		struct bar *bar = &p->bars[i];
 

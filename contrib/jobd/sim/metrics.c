@@ -329,8 +329,10 @@ void metrics_summarise(
 		if (ended_by_itself(jobs[i]))
 			slowdowns.v[slowdowns.n++] = slowdown_of(jobs[i]);
 	}
-	qsort(waits_s.v, waits_s.n, sizeof(double), compare_values);
-	qsort(slowdowns.v, slowdowns.n, sizeof(double), compare_values);
+	if (waits_s.n > 0)
+		qsort(waits_s.v, waits_s.n, sizeof(double), compare_values);
+	if (slowdowns.n > 0)
+		qsort(slowdowns.v, slowdowns.n, sizeof(double), compare_values);
 	s.wait_mean_s = mean_of(&waits_s);
 	s.wait_median_s = quantile_of(&waits_s, 50);
 	s.wait_p95_s = quantile_of(&waits_s, 95);

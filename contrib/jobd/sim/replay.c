@@ -315,7 +315,8 @@ static void sample_sinfo(struct replay *r)
 		}
 		bit_free(left);
 	}
-	qsort(sample->lines.v, sample->lines.n, sizeof(char *), compare_lines);
+	if (sample->lines.n > 0)
+		qsort(sample->lines.v, sample->lines.n, sizeof(char *), compare_lines);
 }
 
 static void take_samples(struct replay *r)
@@ -1132,7 +1133,8 @@ static void compare_sinfo(struct replay *r, const json_t *row, double t)
 	if (lines.n == 0)
 		return;
 	r->compared++;
-	qsort(lines.v, lines.n, sizeof(char *), compare_lines);
+	if (lines.n > 0)
+		qsort(lines.v, lines.n, sizeof(char *), compare_lines);
 	expected = must_have(strv_join(lines.v, ' '));
 	for (i = 0; i < r->sinfo_count; i++) {
 		_cleanup_free_ char *text = must_have(strv_join(r->sinfo[i].lines.v, ' '));

@@ -660,7 +660,8 @@ static void take_neighbours(struct choice *c)
 	struct set *sets = list_sets(c, &n), *best;
 	uint64_t most = 0;
 
-	qsort(sets, n, sizeof(*sets), by_size);
+	if (n > 0)
+		qsort(sets, n, sizeof(*sets), by_size);
 	for (i = 0; i < n; i++)
 		most = sets[i].cpus > most ? sets[i].cpus : most;
 	while (wants_more(c)) {
@@ -1475,7 +1476,8 @@ static void list_suspendable(struct suspendable *s, List candidates)
 			s->jobs[s->count++] = job;
 	}
 	list_iterator_destroy(i);
-	qsort(s->jobs, s->count, sizeof(*s->jobs), by_address);
+	if (s->count > 0)
+		qsort(s->jobs, s->count, sizeof(*s->jobs), by_address);
 }
 
 /* *ret_offers: NULL where jobs must end for it first. */
