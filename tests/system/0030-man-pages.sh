@@ -122,7 +122,7 @@ while read -r command; do
 	like "$(cat "$manual")" "^\.It Cm $command\$" "the manual has an entry for the command $command"
 done <"$tmpdir/commands"
 
-# Exit statuses: each constant of status.h, and none that it doesn't have.
+# Exit statuses: each STATUS_ constant of proc.h, and no other.
 section() { # HEADING
 	awk -v heading=".Sh $1" '/^\.Sh / { on = $0 == heading } on' "$manual"
 }
