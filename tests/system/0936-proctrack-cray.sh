@@ -94,6 +94,12 @@ daemons() {
 		tr '\0' ' ' <"/proc/$pid/cmdline" | grep -E '(sleep|stepd-jobholder) 100[123] $'
 	done 2>/dev/null | sort | tr '\n' ' '
 }
+# The pid of "sleep SECONDS" in this step: another suite may run on the machine.
+daemon() {
+	processes | while read -r pid; do
+		if [ "$(tr '\0' ' ' <"/proc/$pid/cmdline")" = "sleep $1 " ]; then echo "$pid"; fi
+	done 2>/dev/null
+}
 # shellcheck disable=SC2317 # eventually calls it
 all_daemons() {
 	[ "$(daemons | wc -w)" = 6 ]
@@ -110,10 +116,10 @@ is "$(state_of 0 proctrack)" proctrack/cray_aries "the step's record names the t
 is "$(members)" 6 "daemons are members, also one that is called as the holder is"
 holder=$(pgrep -P "$agent" -x stepd-jobholder)
 unlike " $("$stepctl" pids "$job.0" | tr '\n' ' ')" " $holder " "the holder is not a member"
-is "$("$stepctl" find "$(pgrep -f '^sleep 1001$' | head -n 1)" 2>&1 | grep -c "$job.0")" 1 \
+is "$("$stepctl" find "$(daemon 1001)" 2>&1 | grep -c "$job.0")" 1 \
 	"stepctl find knows the step of a daemon"
 ok "a step in a job container is suspended" "$stepctl" suspend "$job.0"
-is "$(process_state "$(pgrep -f '^sleep 1002$' | head -n 1)")" T "a daemon of a suspended step stands"
+is "$(process_state "$(daemon 1002)")" T "a daemon of a suspended step stands"
 ok "a step in a job container is resumed" "$stepctl" resume "$job.0"
 ok "the agent executes a new program" "$stepctl" reexec "$job.0"
 is "$(members)" 6 "an agent that has executed a new program has the same members"
