@@ -68,17 +68,12 @@ static int check_entry(const struct step_entry *entry, void *userdata)
 static int tasks_live(int dir_fd)
 {
 	_cleanup_state_doc_ struct state_doc state = {0};
-	struct procstat st;
-	size_t i;
-	int r = state_doc_read(dir_fd, &state, NULL);
+	_cleanup_free_ pid_t *pids = NULL;
+	int n = 0, r = state_doc_read(dir_fd, &state, NULL);
 
-	for (i = 0; r == 0 && state.same_boot && i < state.tasks_count; i++) {
-		if (state.tasks[i].pid && procstat_read(state.tasks[i].pid, &st) == 0 &&
-			procstat_is_living(&st) && st.start_ticks >= state.recover.forked.least &&
-			st.start_ticks <= state.recover.forked.most)
-			return 1;
-	}
-	return r;
+	if (r == 0)
+		r = steps_list_living(state.doc, &pids, &n);
+	return r < 0 ? r : n > 0;
 }
 
 /* Whether processes of the step in that directory live: 1, 0, or -errno where that can't be

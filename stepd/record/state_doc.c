@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "stepd/base/buffer.h"
-#include "stepd/base/fs.h"
 #include "stepd/base/proc.h"
 #include "stepd/record/registry.h"
 #include "stepd/state/steps.h"
@@ -81,20 +80,6 @@ void added_clear(struct added *added)
 	*added = (struct added){0};
 }
 
-/* ---- the document -------------------------------------------------------------------------- */
-
-#define BOOT_ID "/proc/sys/kernel/random/boot_id"
-
-/* Where it can't be read (a container without that file) it is "", which equals itself. */
-static void read_boot_id(char boot_id[64])
-{
-	_cleanup_free_ char *text = NULL;
-
-	boot_id[0] = '\0';
-	if (fs_read(AT_FDCWD, BOOT_ID, 256, &text, NULL) == 0)
-		(void)snprintf(boot_id, 64, "%.*s", (int)strcspn(text, "\n"), text);
-}
-
 /* ---- writing ------------------------------------------------------------------------------- */
 
 static json_t *pack_options(const struct state_doc *s)
@@ -150,7 +135,7 @@ json_t *state_doc_pack(struct state_doc *s, json_t *added)
 	struct recover *recover = &s->recover;
 
 	if (!recover->boot_id[0])
-		read_boot_id(recover->boot_id);
+		steps_read_boot_id(recover->boot_id);
 	return json_pack(
 		"{s:o, s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:b, s:[I, I], s:o, s:I, s:I, s:o, s:o, "
 		"s:o*}",
@@ -217,7 +202,7 @@ static int unpack_own(json_t *doc, struct state_doc *s, struct err *err)
 {
 	json_int_t begin = 0, running = 0, since = 0, suspended = 0, adopted = 0;
 	json_int_t least, most, gid;
-	char boot_id[64];
+	char boot_id[STEPS_BOOT_ID_SIZE];
 	const char *boot;
 	json_error_t why;
 	int suspending = 0;
@@ -228,7 +213,7 @@ static int unpack_own(json_t *doc, struct state_doc *s, struct err *err)
 		    &suspended, "suspending", &suspending, "end_signal", &s->end_signal, "adopted",
 		    &adopted) < 0)
 		return err_bad(&why, err);
-	read_boot_id(boot_id);
+	steps_read_boot_id(boot_id);
 	s->same_boot = strcmp(boot_id, boot) == 0;
 	s->reason = json_string_value(json_object_get(doc, "reason"));
 	s->begin_ns = (uint64_t)begin;

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "stepd/base/err.h"
+#include "stepd/state/steps.h"
 
 struct json_t;
 
@@ -67,7 +68,7 @@ struct recover {
 	uint64_t running_ns; /* when the tasks started to run; 0: they have not */
 	struct fork_ticks forked;
 	uint32_t adopted; /* how often it was taken over */
-	char boot_id[64]; /* "": it can't be read, or was not needed yet */
+	char boot_id[STEPS_BOOT_ID_SIZE]; /* "": it can't be read, or was not needed yet */
 	struct recover_service service;
 };
 

@@ -7,6 +7,7 @@
 
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
+#include "stepd/base/proc.h"
 
 #define STATE_SIZE_MAX (16u << 20)
 
@@ -53,6 +54,60 @@ int steps_check_trusted(int fd, const char *path, struct err *err)
 
 	return r < 0 && err ? err_prefix(err, "runtime directory (--runtime-dir for another)") : r;
 }
+
+/* ---- the tasks that live ------------------------------------------------------------------- */
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+void steps_read_boot_id(char boot_id[STEPS_BOOT_ID_SIZE])
+{
+	_cleanup_free_ char *text = NULL;
+
+	boot_id[0] = '\0';
+	if (fs_read(AT_FDCWD, BOOT_ID, 256, &text, NULL) == 0)
+		(void)snprintf(boot_id, STEPS_BOOT_ID_SIZE, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* forked: the first and the last clock tick of the forks. */
+static bool is_living(pid_t pid, const json_t *forked)
+{
+	uint64_t least = (uint64_t)json_integer_value(json_array_get(forked, 0)),
+		 most = (uint64_t)json_integer_value(json_array_get(forked, 1));
+	struct procstat st;
+
+	return pid > 0 && procstat_read(pid, &st) == 0 && procstat_is_living(&st) &&
+		st.start_ticks >= least && st.start_ticks <= most;
+}
+
+int steps_list_living(const json_t *doc, pid_t **ret_pids, int *ret_count)
+{
+	const json_t *tasks = json_object_get(doc, "tasks"), *task;
+	const json_t *joined = json_object_get(doc, "joined_fork_ticks"), *forked;
+	pid_t *pids = calloc(json_array_size(tasks) + 1, sizeof(*pids));
+	const char *boot = json_get_text(doc, "boot_id", NULL);
+	char boot_id[STEPS_BOOT_ID_SIZE];
+	size_t i, n_joined = 0;
+	int n = 0;
+
+	if (!pids)
+		return -ENOMEM;
+	steps_read_boot_id(boot_id);
+	if (!boot || strcmp(boot, boot_id) != 0)
+		tasks = NULL;
+	json_array_foreach (tasks, i, task) {
+		pid_t pid = (pid_t)json_get_int(task, "pid", 0);
+
+		forked = json_get_int(task, "spawn", 0) > 0 ? json_array_get(joined, n_joined++)
+							    : json_object_get(doc, "fork_ticks");
+		if (is_living(pid, forked))
+			pids[n++] = pid;
+	}
+	*ret_pids = pids;
+	*ret_count = n;
+	return 0;
+}
+
+/* ---- state.json ---------------------------------------------------------------------------- */
 
 /* *ret_owner is the owner of the file that was read, even if it has been replaced since. */
 static int read_object(int dir_fd, const char *name, json_t **ret_doc, uid_t *ret_owner)

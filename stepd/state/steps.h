@@ -59,6 +59,16 @@ int steps_parse_state(
 int steps_read_state(int dir_fd, struct json_t **ret_doc) _must_check_;
 int steps_read_result(int dir_fd, struct json_t **ret_doc) _must_check_;
 
+/* The boot that a state.json belongs to. "" where it can't be read (a container without that file),
+ * which equals itself. */
+#define STEPS_BOOT_ID_SIZE 64
+void steps_read_boot_id(char boot_id[STEPS_BOOT_ID_SIZE]);
+
+/* The pids of state.json's tasks that live: of this boot, and started when the agent forked them,
+ * so that no later process of that pid is taken for one. The caller frees *ret_pids. 0 or -ENOMEM.
+ */
+int steps_list_living(const struct json_t *doc, pid_t **ret_pids, int *ret_count) _must_check_;
+
 /* Whether an agent holds the lock below dir_fd: 1, or 0. -EACCES: only its user and root can read
  * that.
  */

@@ -9,8 +9,11 @@ killed() {
 	start_step --proctrack "$1" -n 2 -- sh -c 'sleep 300 & echo up; wait'
 	eventually sh -c "[ \$(grep -c up '$tmpdir/out') = 2 ]"
 	left=$("$stepctl" pids "$job.0")
+	container=$(state_of 0 container_id)
 	kill_agent
 	eventually sh -c "'$stepctl' list | grep -q ' died\$'"
+	# The child that keeps the group's number for the agent ends with it once init has reaped it.
+	[ "$1" != pgid ] || eventually test ! -e "/proc/$container"
 }
 
 for b in $(backends); do

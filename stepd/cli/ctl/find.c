@@ -374,6 +374,8 @@ static bool is_local(const struct find_step *step)
 /* Of one tracker and container root. */
 static bool is_sibling(const struct find_step *a, const struct find_step *b)
 {
+	if (tracker_is_of_one(&a->entry) || tracker_is_of_one(&b->entry))
+		return a == b;
 	return strcmp(a->entry.proctrack, b->entry.proctrack) == 0 &&
 		strcmp(json_get_text(a->entry.doc, "container_root", ""),
 			json_get_text(b->entry.doc, "container_root", "")) == 0;

@@ -268,10 +268,31 @@ int request_steps(struct ctl *ctl, const struct request *request)
 
 /* ---- steps without their agent ------------------------------------------------------------- */
 
+bool tracker_is_of_one(const struct step_entry *entry)
+{
+	return !entry->alive && strcmp(entry->proctrack, "proctrack/pgid") == 0;
+}
+
+/* The number of a process group is kept for the step by a child of its agent. Once that has died,
+ * and init has reaped the child, only the step's tasks show that the group is still theirs. Taking
+ * it over changes nothing in the group. */
+static int take_group(struct proctrack *pt, const struct step_entry *entry, struct err *err)
+{
+	stepd_step_rec_t job = {.cont_id = entry->cont_id};
+	_cleanup_free_ pid_t *pids = NULL;
+	int n = 0, r = steps_list_living(entry->doc, &pids, &n);
+
+	if (r < 0)
+		return err_set(err, r, "read its tasks");
+	r = proctrack_adopt(pt, &job, pids, n);
+	return r < 0 && r != -ESRCH ? err_set(err, r, "take its process group") : 0;
+}
+
 int tracker_open(
 	struct ctl *ctl, const struct step_entry *entry, struct proctrack **ret_pt, struct err *err)
 {
 	_cleanup_free_ char *plugin_dir = NULL;
+	_cleanup_proctrack_ struct proctrack *pt = NULL;
 	int r = plugin_dir_find(ctl->opt.plugin_dir, &plugin_dir, err);
 
 	if (r < 0)
@@ -279,7 +300,12 @@ int tracker_open(
 	r = proctrack_set_root(json_get_text(entry->doc, "container_root", NULL));
 	if (r < 0)
 		return err_set(err, r, "set the root of the step's containers");
-	return proctrack_open(plugin_dir, entry->proctrack, ret_pt, err);
+	r = proctrack_open(plugin_dir, entry->proctrack, &pt, err);
+	if (r == 0 && tracker_is_of_one(entry))
+		r = take_group(pt, entry, err);
+	if (r == 0)
+		*ret_pt = take_ptr(pt);
+	return r;
 }
 
 int tracker_read_tasks(

@@ -59,9 +59,12 @@ int request_steps(struct ctl *ctl, const struct request *request) _must_check_;
  *
  * state.json has its owner's trust: a container is only changed where that is the caller. */
 
-/* Opens the tracker of a step, with the container root of its state: one at a time. */
+/* Opens the tracker of a step, with the container root of its state: one at a time. If its agent
+ * has died, tracker_is_of_one() tells whether the tracker then knows this step's container only. */
 int tracker_open(struct ctl *ctl, const struct step_entry *entry, struct proctrack **ret_pt,
 	struct err *err) _must_check_;
+
+bool tracker_is_of_one(const struct step_entry *entry);
 
 /* The tasks of state.json. The caller frees them. */
 int tracker_read_tasks(const struct step_entry *entry, stepd_step_task_info_t **ret_tasks,
