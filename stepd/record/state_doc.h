@@ -67,7 +67,7 @@ struct recover_service {
 struct recover {
 	uint64_t running_ns; /* when the tasks started to run; 0: they have not */
 	struct fork_ticks forked;
-	uint32_t adopted; /* how often it was taken over */
+	uint32_t adopted;                 /* how often it was taken over */
 	char boot_id[STEPS_BOOT_ID_SIZE]; /* "": it can't be read, or was not needed yet */
 	struct recover_service service;
 };

@@ -13,7 +13,8 @@ mkdir -m 700 "$keys"
 ssh-keygen -q -t ed25519 -N '' -f "$keys/host"
 ssh-keygen -q -t ed25519 -N '' -f "$keys/user"
 cp "$keys/user.pub" "$keys/authorized"
-mkdir -p -m 755 /run/sshd # of Debian's sshd; it stays, as the sshd of another suite may need it, too
+# Debian's sshd needs it. It stays: another suite's sshd may need it, too.
+[ -d /run/sshd ] || mkdir -m 755 /run/sshd
 port=$((20000 + $$ % 10000))
 cat >"$keys/config" <<END
 Port $port
