@@ -128,6 +128,7 @@ libagent_la_SOURCES = \
 	stepd/stdio/stdio.c stepd/stdio/stdio.h \
 	stepd/stdio/stdio_impl.h \
 	stepd/stdio/streams.c \
+	stepd/stdio/transfer.c \
 	stepd/step/adopt.c \
 	stepd/step/agent.c stepd/step/agent.h \
 	stepd/step/agent_impl.h \

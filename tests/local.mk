@@ -498,7 +498,7 @@ tests_fuzz_fuzz_slurm_LDADD = libslurmwire.la
 
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
-	tests/unit/test_copy tests/unit/test_toolin
+	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_transfer
 STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h
 check_PROGRAMS += $(STDIO_UNIT_TESTS)
 TESTS += $(STDIO_UNIT_TESTS)
@@ -520,6 +520,10 @@ tests_unit_test_copy_LDADD = $(UNIT_LDADD)
 tests_unit_test_toolin_SOURCES = tests/unit/test_toolin.c $(STDIO_RIG)
 tests_unit_test_toolin_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_toolin_LDADD = $(UNIT_LDADD)
+tests_unit_test_transfer_SOURCES = tests/unit/test_transfer.c $(STDIO_RIG)
+tests_unit_test_transfer_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_transfer_LDADD = $(UNIT_LDADD)
+tests_unit_test_transfer_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sendmsg
 endif
 
 if CMOCKA

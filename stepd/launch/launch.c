@@ -253,7 +253,7 @@ static bool is_of_use(const struct launch *l)
 	(void)l;
 	return false; /* their run-time library is thread-local state */
 #else
-	return l->into && l->setup.plan->job.node_tasks >= TASKS_MIN && !stdio_carries(l->io) &&
+	return l->into && l->setup.plan->job.node_tasks >= TASKS_MIN &&
 		child_can_share_memory(&l->setup);
 #endif
 }
@@ -356,9 +356,14 @@ _noreturn_ static void launcher_main(struct launch *l, struct shared_result *sha
 		_exit(STATUS_NOT_EXECUTABLE);
 	l->group = -1;
 	l->clone.siblings = true;
+	stdio_transfer_begin(l->io);
 	r = set_oom_score_adj(l, &shared->err);
 	if (r == 0)
 		r = make_all(l, shared);
+	if (r == 0)
+		r = stdio_transfer_flush(l->io, &shared->err);
+	else /* so that the output of tasks that are not held is not lost */
+		(void)!stdio_transfer_flush(l->io, NULL);
 	_exit(r < 0 ? STATUS_NOT_EXECUTABLE : 0);
 }
 
@@ -382,6 +387,19 @@ static int await(pid_t pid, const struct shared_result *shared, struct err *err)
 	return err->code < 0 ? err->code : err_set(err, -EIO, "start the tasks");
 }
 
+/* An end of a pipe that the agent could not take is the reason of the launcher's failure. */
+static int finish_launcher(
+	struct launch *l, pid_t pid, const struct shared_result *shared, struct err *err)
+{
+	struct err taken = ERR_INIT;
+	int r = await(pid, shared, err);
+
+	if (stdio_transfer_close(l->io, &taken) == 0)
+		return r;
+	*err = taken;
+	return err->code;
+}
+
 static int run_launcher(struct launch *l, pid_t *pids, struct err *err)
 {
 	uint32_t n = l->setup.plan->job.node_tasks, i;
@@ -391,18 +409,20 @@ static int run_launcher(struct launch *l, pid_t *pids, struct err *err)
 		.flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD};
 	struct shared_result *shared;
 	pid_t pid, self = getpid();
-	int r;
+	int r = stdio_transfer_open(l->io, err);
 
+	if (r < 0)
+		return r;
 	shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		return err_set(err, -errno, "get memory for the tasks' start");
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	if (pid == 0)
 		launcher_main(l, shared, self);
-	if (pid > 0 && l->meanwhile)
+	if (pid > 0)
 		l->meanwhile(pidfd, l->userdata);
 	r = pid < 0 ? err_set(err, -errno, "fork the launcher of the tasks")
-		    : await(pid, shared, err);
+		    : finish_launcher(l, pid, shared, err);
 	l->rss_kib += (long)(n * context_bytes(l->setup.plan->task_env.capacity) / 1024);
 	l->next_clone_fd = close_fd(l->next_clone_fd); /* the launcher has used its own of it */
 	for (i = 0; i < n; i++)
@@ -426,7 +446,7 @@ int launch_fork_all(struct launch *l, pid_t *pids, struct err *err)
 		r = launch_fork(l, i, &context, &pids[i], err);
 		if (l->setup.mpi)
 			mpi_task_forked(l->setup.mpi, i);
-		if (l->meanwhile && (i + 1) % FORKS_PER_TURN == 0)
+		if ((i + 1) % FORKS_PER_TURN == 0)
 			l->meanwhile(-1, l->userdata);
 	}
 	return r;

@@ -34,8 +34,8 @@ struct launch {
 	uint32_t first; /* the first task's local id */
 	int next_clone_fd; /* of that one, opened to learn whether there is one */
 	bool into;         /* tasks are born in the container */
-	/* Runs the agent's loop: until fd is readable, or with -1 once for what is due. NULL: not
-	 * called. */
+	/* Runs the agent's loop: until fd is readable, or with -1 once for what is due. The
+	 * launcher may wait for that: the loop takes its ends of the tasks' pipes. */
 	void (*meanwhile)(int fd, void *userdata);
 	void *userdata;
 	long rss_kib;       /* the largest resident memory of a task before its exec */

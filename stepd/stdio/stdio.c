@@ -442,6 +442,7 @@ struct stdio *stdio_free(struct stdio *io)
 
 	if (!io)
 		return NULL;
+	stdio_transfer_free(io);
 	for (i = 0; i < io->ends_count; i++)
 		stdio_ends_free(&io->ends[i]);
 	for (i = 0; i < 3; i++) {

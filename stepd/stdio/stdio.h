@@ -57,7 +57,8 @@ int stdio_open(const struct spec *spec, const struct identity *id, const char *c
 void stdio_file_name(const struct spec *spec, const struct identity *id, int stream, uint32_t rank,
 	char *text, size_t size);
 
-/* The streams of the task with this local id; creates its pipes. Once for each task. */
+/* The streams of the task with this local id; creates its pipes. Once for each task. In the
+ * launcher the agent's ends of them go to the agent, and the call may wait for that. */
 int stdio_task_open(struct stdio *io, uint32_t local_id, struct stdio_task *ret_task,
 	struct err *err) _must_check_;
 
@@ -72,8 +73,24 @@ void stdio_join_end(struct stdio *io);
 /* Whether bytes pass through the agent, which then has an end of each task's pipes. */
 bool stdio_carries(const struct stdio *io);
 
-/* Closes the task's ends in the agent. */
+/* Closes the task's ends in the calling process. */
 void stdio_task_close(struct stdio *io, struct stdio_task *task);
+
+/* ---- where the launcher (launch.h) opens the tasks' streams -------------------------------- */
+
+/* In the agent, before it forks the launcher: from now on its loop takes the ends that the launcher
+ * sends. */
+int stdio_transfer_open(struct stdio *io, struct err *err) _must_check_;
+
+/* In the launcher, before the first task, and after the last one. */
+void stdio_transfer_begin(struct stdio *io);
+int stdio_transfer_flush(struct stdio *io, struct err *err) _must_check_;
+
+/* In the agent, once the launcher has ended: takes what it has sent. Fails, with the reason, if an
+ * end could not be taken; the launcher, which was refused further ones, has failed then, too. */
+int stdio_transfer_close(struct stdio *io, struct err *err) _must_check_;
+
+/* ---- the tasks run ------------------------------------------------------------------------- */
 
 /* Starts to carry bytes, and closes the shared files that only tasks write to. */
 void stdio_start(struct stdio *io);

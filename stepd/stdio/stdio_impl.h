@@ -13,6 +13,7 @@ struct toolin;
 struct pump;
 struct pump_dest;
 struct sink;
+struct transfer;
 
 /* The files' owner and directory. */
 struct stdio_files {
@@ -72,7 +73,8 @@ struct stdio {
 	struct shared shared[3];
 	struct ends *ends; /* by local id */
 	uint32_t ends_count;
-	bool started; /* stdio_start() */
+	struct transfer *transfer; /* while the launcher makes the tasks' pipes */
+	bool started;              /* stdio_start() */
 	struct note note;
 	stdio_done_fn done;
 	void *userdata;
@@ -90,5 +92,24 @@ int stdio_share_restore(
 	struct stdio *io, const struct json_t *object, struct err *err) _must_check_;
 
 void stdio_ends_free(struct ends *ends);
+
+/* Begins to carry the bytes of stream i of a task, which fd is the agent's end of; the streams own
+ * fd from the call on, on failure too. */
+int stdio_end_take(
+	struct stdio *io, uint32_t local_id, int i, int fd, struct err *err) _must_check_;
+
+/* Reports that the agent could not get that end. Returns r. */
+int stdio_end_error(const struct stdio *io, uint32_t local_id, int i, int r, struct err *err);
+
+/* ---- transfer.c ---------------------------------------------------------------------------- */
+
+/* Whether this process is the launcher, whose ends are for the agent. */
+bool stdio_transfer_sends(const struct stdio *io);
+
+/* fd as for stdio_end_take(), which the agent calls then. May wait for the agent. */
+int stdio_transfer_put_take(
+	struct stdio *io, uint32_t local_id, int i, int fd, struct err *err) _must_check_;
+
+void stdio_transfer_free(struct stdio *io);
 
 #endif

@@ -59,6 +59,11 @@ void stdio_file_name(const struct spec *spec, const struct identity *id, int str
 	(void)snprintf(text, size, "%s", pattern ? pattern : "");
 }
 
+static const struct spec_stream *output_spec(const struct stdio *io, int i)
+{
+	return i == STDOUT_FILENO ? &io->spec->out : &io->spec->err;
+}
+
 static int file_flags(const struct spec_stream *stream)
 {
 	return O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK |
@@ -279,7 +284,7 @@ int stdio_share(struct stdio *io, struct err *err)
 
 static int open_again(struct stdio *io, int i, struct err *err)
 {
-	const struct spec_stream *spec = i == STDOUT_FILENO ? &io->spec->out : &io->spec->err;
+	const struct spec_stream *spec = output_spec(io, i);
 	int flags = (file_flags(spec) & ~O_TRUNC) | O_APPEND;
 
 	return file_open(&io->files, i, io->files.cwd, io->shared[i].name, flags, err);
@@ -388,8 +393,8 @@ static int give_path(struct stdio *io, int i, const struct spec_stream *spec,
 	return 0;
 }
 
-/* Creates a pipe to or from the task. Its inode becomes the user's, so that a task can open
- * /dev/stdout. */
+/* Creates a pipe to or from the task; *ret_ours is the agent's end. Its inode becomes the user's,
+ * so that a task can open /dev/stdout. */
 static int make_pipe(
 	struct stdio *io, int i, struct stdio_task *task, int *ret_ours, struct err *err)
 {
@@ -412,70 +417,43 @@ static int make_pipe(
 	return 0;
 }
 
-static int give_input(struct stdio *io, struct stdio_task *task, struct err *err)
+static int give_input(struct stdio *io, struct stdio_task *task, int *ret_ours, struct err *err)
 {
 	const struct spec_stream *spec = &io->spec->in;
 	struct stdio_stream *s = &task->stream[STDIN_FILENO];
-	int ours, r;
 
 	if (spec->mode == SPEC_STREAM_FILE)
 		return give_path(
 			io, STDIN_FILENO, spec, task, O_RDONLY | O_CLOEXEC | O_NOCTTY, err);
 	s->fd = io->shared[STDIN_FILENO].fd;
 	if ((spec->mode == SPEC_STREAM_RANK && spec->rank != task->rank) ||
-		(spec->mode == SPEC_STREAM_ALL && task->joins)) {
+		(spec->mode == SPEC_STREAM_ALL && task->joins))
 		s->fd = io->null_fd;
-	} else if (io->writer || io->input) {
-		r = make_pipe(io, STDIN_FILENO, task, &ours, err);
-		if (r < 0)
-			return r;
-		r = io->writer ? stdin_writer_add_take(io->writer, ours)
-			       : toolin_add_take(io->input, ours, task->rank);
-		return r < 0 ? err_set(err, r, "standard input: add a task") : 0;
-	}
+	else if (io->writer || io->input)
+		return make_pipe(io, STDIN_FILENO, task, ret_ours, err);
 	return 0;
 }
 
-static int give_pump(
-	struct stdio *io, int i, struct stdio_task *task, struct pump_dest *dest, struct err *err)
-{
-	int ours, r;
-
-	r = make_pipe(io, i, task, &ours, err);
-	if (r < 0)
-		return r;
-	r = pump_add_source_take(io->pump, ours, task->rank, i, dest);
-	if (r == 0 && io->join_copy)
-		(void)pump_copy_ranks(io->pump, &task->rank, 1, io->join_copy, NULL);
-	return r < 0 ? err_set(err, r, "%s: add a task", stdio_name(i)) : 0;
-}
-
-/* A file of its own, with labels. */
+/* A file of its own, with labels: stdio_end_take() opens it. */
 static int give_labelled_file(struct stdio *io, int i, const struct spec_stream *spec,
-	struct stdio_task *task, struct err *err)
+	struct stdio_task *task, int *ret_ours, struct err *err)
 {
-	uint32_t rank = task->rank;
 	char **paths = io->ends[task->local_id].path;
-	struct pump_dest *dest;
-	int fd, r;
+	int r = file_expand(&io->files, spec->pattern, task->rank, &paths[i], err);
 
-	r = file_expand(&io->files, spec->pattern, rank, &paths[i], err);
 	if (r < 0)
 		return r;
 	if (i == STDERR_FILENO && paths[1] && strcmp(paths[1], paths[2]) == 0) {
 		task->stream[i] = task->stream[STDOUT_FILENO];
 		return 0;
 	}
-	fd = file_open(&io->files, i, file_cwd(&io->files, rank), paths[i], file_flags(spec), err);
-	if (fd < 0)
-		return fd;
-	r = add_dest(io, i, fd, true, paths[i], &dest, err);
-	return r < 0 ? r : give_pump(io, i, task, dest, err);
+	return make_pipe(io, i, task, ret_ours, err);
 }
 
-static int give_output(struct stdio *io, int i, const struct spec_stream *spec,
-	struct stdio_task *task, struct err *err)
+static int give_output(
+	struct stdio *io, int i, struct stdio_task *task, int *ret_ours, struct err *err)
 {
+	const struct spec_stream *spec = output_spec(io, i);
 	const struct shared *shared = &io->shared[i];
 	struct stdio_stream *s = &task->stream[i];
 
@@ -490,13 +468,78 @@ static int give_output(struct stdio *io, int i, const struct spec_stream *spec,
 		return 0;
 	}
 	if (shared->per_task && io->pump)
-		return give_labelled_file(io, i, spec, task, err);
+		return give_labelled_file(io, i, spec, task, ret_ours, err);
 	if (shared->per_task)
 		return give_path(io, i, spec, task, file_flags(spec), err);
 	if (shared->dest)
-		return give_pump(io, i, task, shared->dest, err);
+		return make_pipe(io, i, task, ret_ours, err);
 	s->fd = shared->fd;
 	return 0;
+}
+
+/* ---- the agent's ends of a task's pipes ---------------------------------------------------- */
+
+static int take_input(struct stdio *io, uint32_t rank, int fd, struct err *err)
+{
+	int r = io->writer ? stdin_writer_add_take(io->writer, fd)
+			   : toolin_add_take(io->input, fd, rank);
+
+	return r < 0 ? err_set(err, r, "standard input: add a task") : 0;
+}
+
+/* Of a task's own file, with labels. */
+static int open_labelled_file(
+	struct stdio *io, int i, uint32_t rank, struct pump_dest **ret_dest, struct err *err)
+{
+	const struct spec_stream *spec = output_spec(io, i);
+	_cleanup_free_ char *name = NULL;
+	int r = file_expand(&io->files, spec->pattern, rank, &name, err);
+
+	if (r < 0)
+		return r;
+	r = file_open(&io->files, i, file_cwd(&io->files, rank), name, file_flags(spec), err);
+	return r < 0 ? r : add_dest(io, i, r, true, name, ret_dest, err);
+}
+
+static int take_output(struct stdio *io, int i, uint32_t rank, int fd, struct err *err)
+{
+	_cleanup_close_ int ours = fd;
+	struct pump_dest *dest = io->shared[i].dest;
+	int r = 0;
+
+	if (io->shared[i].per_task)
+		r = open_labelled_file(io, i, rank, &dest, err);
+	if (r < 0)
+		return r;
+	r = pump_add_source_take(io->pump, take_fd(&ours), rank, i, dest);
+	if (r == 0 && io->join_copy)
+		(void)pump_copy_ranks(io->pump, &rank, 1, io->join_copy, NULL);
+	return r < 0 ? err_set(err, r, "%s: add a task", stdio_name(i)) : 0;
+}
+
+int stdio_end_take(struct stdio *io, uint32_t local_id, int i, int fd, struct err *err)
+{
+	uint32_t rank = io->ends[local_id].rank;
+
+	return i == STDIN_FILENO ? take_input(io, rank, fd, err)
+				 : take_output(io, i, rank, fd, err);
+}
+
+int stdio_end_error(const struct stdio *io, uint32_t local_id, int i, int r, struct err *err)
+{
+	return err_set(err, r, "%s: take the pipe of rank %u%s", stdio_name(i),
+		io->ends[local_id].rank, r == -EMFILE ? " (raise the limit of open files)" : "");
+}
+
+/* ---- a task's streams ---------------------------------------------------------------------- */
+
+static int give_streams(struct stdio *io, struct stdio_task *task, int ret_ours[3], struct err *err)
+{
+	int r = give_input(io, task, &ret_ours[STDIN_FILENO], err);
+
+	if (r == 0)
+		r = give_output(io, STDOUT_FILENO, task, &ret_ours[STDOUT_FILENO], err);
+	return r < 0 ? r : give_output(io, STDERR_FILENO, task, &ret_ours[STDERR_FILENO], err);
 }
 
 int stdio_task_open(
@@ -508,14 +551,19 @@ int stdio_task_open(
 		.rank = local_id < io->ends_count ? io->ends[local_id].rank : 0,
 		.joins = io->started,
 	};
-	int r;
+	int ours[3] = {-1, -1, -1};
+	int i, r;
 
 	assert(local_id < io->ends_count);
-	r = give_input(io, &task, err);
-	if (r == 0)
-		r = give_output(io, STDOUT_FILENO, &io->spec->out, &task, err);
-	if (r == 0)
-		r = give_output(io, STDERR_FILENO, &io->spec->err, &task, err);
+	r = give_streams(io, &task, ours, err);
+	for (i = 0; i < 3; i++) {
+		if (r == 0 && ours[i] >= 0)
+			r = stdio_transfer_sends(io)
+				? stdio_transfer_put_take(io, local_id, i, ours[i], err)
+				: stdio_end_take(io, local_id, i, ours[i], err);
+		else
+			(void)close_fd(ours[i]);
+	}
 	if (r < 0) {
 		stdio_task_close(io, &task);
 		return r;

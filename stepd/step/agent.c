@@ -493,7 +493,12 @@ static int fork_tasks(struct agent *a, struct err *err)
 	 * agent's handlers runs in it, and SIGPIPE does not end it. */
 	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
+	/* A task that runs may request copies of a stream that has not reached the agent yet. */
+	if (stdio_carries(a->stdio))
+		mpi_link_pause(a, true);
 	r = launch_fork_all(&a->start.launch, pids, err);
+	if (stdio_carries(a->stdio))
+		mpi_link_pause(a, false);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	mpi_link_forked(a);
 	a->origin.recover.forked.most = fork_ticks_now();

@@ -682,6 +682,18 @@ int mpi_link_wait(struct agent *a, struct err *err)
 	return 0;
 }
 
+void mpi_link_pause(struct agent *a, bool pause)
+{
+	struct mpi_link *d = a->mpi.link;
+
+	if (!d || !d->service)
+		return;
+	if (pause)
+		ev_io_stop(a->loop, &d->link);
+	else if (mpi_service_get_link(d->service) >= 0)
+		ev_io_start(a->loop, &d->link);
+}
+
 void mpi_link_forked(struct agent *a)
 {
 	if (a->mpi.link && a->mpi.link->service)

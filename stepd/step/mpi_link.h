@@ -27,6 +27,9 @@ int mpi_link_prefork(struct agent *a, struct err *err) _must_check_;
 /* Before the first task's fork: waits until the service, if any, is ready. */
 int mpi_link_wait(struct agent *a, struct err *err) _must_check_;
 
+/* Reads no requests of the service process, or reads them again. */
+void mpi_link_pause(struct agent *a, bool pause);
+
 /* All tasks are forked, or no more will be: the agent closes their descriptors. */
 void mpi_link_forked(struct agent *a);
 

@@ -46,6 +46,7 @@ same "no_new_privs, not held" --no-new-privs --no-hold
 same "bound" --cpu-bind rank
 same "a program from PATH, traced" --trace "$tmpdir/trace" --export "PATH=/nonexistent:$tmpdir:/usr/bin:/bin" env --
 same "with PMI" --mpi pmi2 env PMI_SIZE=any
+same "streams that the agent carries" --forward
 if [ "$(id -u)" = 0 ]; then
 	same "another user" --uid nobody --oom-score-adj 77
 	same "in an agent that has a score of its own" --uid 12345 --gid 54321
@@ -110,21 +111,42 @@ refused "a PATH too long" 127 "can't execute 'nosuchprogram'" --export "PATH=/$l
 make_halfway
 
 halfway() { # WHAT ARG...: the agent's sentence, and its status at the end
-	out=$(STEPD_TEST_HALFWAY=$1 timeout 300 "$stepd" run --job "$job" --plugin-dir "$tmpdir/plugins" \
-		--proctrack halfway -n $many -- touch "$tmpdir/ran" 2>&1)
+	what=$1
+	shift
+	out=$(STEPD_TEST_HALFWAY=$what timeout 300 "$stepd" run --job "$job" --plugin-dir "$tmpdir/plugins" \
+		--proctrack halfway -n $many "$@" -- touch "$tmpdir/ran" 2>&1)
 	printf '%s %s\n' "$out" $?
 }
 like "$(halfway none)" '^ 0$' "the plugin halfway runs a step"
 rm "$tmpdir/ran"
-like "$(halfway kill)" 'the launcher of the tasks was killed by signal 9; is memory short\? 125$' \
-	"a launcher that is killed fails the step with the reason"
-nothing_left "a launcher that is killed leaves no cgroup, process or file behind"
-like "$(halfway fail)" 'make the container of task 7: No space left on device 125$' \
-	"a task that can't be made fails the step, with its reason"
-nothing_left "the seven tasks before one that can't be made leave nothing behind"
-like "$(halfway parent)" '137$' "an agent is killed in mid-launch"
-fails "no held task runs after its agent was killed in mid-launch" test -e "$tmpdir/ran"
-eventually sh -c "! STEPD_RUNTIME_DIR='$run' '$stepctl' pids $job.0 2>/dev/null | grep -q ."
-ok "a step whose agent was killed in mid-launch starts again" step -n $many -- touch "$tmpdir/ran"
-nothing_left "a step started again after a kill in mid-launch leaves nothing behind"
+for label in "" --label; do
+	name="launcher${label:+ with $label}"
+	# shellcheck disable=SC2086 # an option or none
+	like "$(halfway kill $label)" 'the launcher of the tasks was killed by signal 9; is memory short\? 125$' \
+		"$name: one that is killed fails the step with the reason"
+	nothing_left "$name: one that is killed leaves no cgroup, process or file behind"
+	# shellcheck disable=SC2086
+	like "$(halfway fail $label)" 'make the container of task 7: No space left on device 125$' \
+		"$name: a task that can't be made fails the step, with its reason"
+	nothing_left "$name: the seven tasks before one that can't be made leave nothing behind"
+	# shellcheck disable=SC2086
+	like "$(halfway parent $label)" '137$' "$name: its agent is killed in mid-launch"
+	fails "$name: no held task runs after its agent was killed in mid-launch" test -e "$tmpdir/ran"
+	eventually sh -c "! STEPD_RUNTIME_DIR='$run' '$stepctl' pids $job.0 2>/dev/null | grep -q ."
+	# shellcheck disable=SC2086
+	ok "$name: a step whose agent was killed in mid-launch starts again" \
+		step $label -n $many -- touch "$tmpdir/ran"
+	nothing_left "$name: a step started again after a kill in mid-launch leaves nothing behind"
+	rm "$tmpdir/ran"
+done
+out=$(step --label --output "$tmpdir/none/%t" -n $many -- touch "$tmpdir/ran" 2>&1)
+is "$?" 125 "a labelled file that the agent can't open while the launcher works fails the step"
+like "$out" "standard output: open '$tmpdir/none/0' as user" \
+	"a labelled file that can't be opened while the launcher works is reported with the reason"
+fails "no held task runs where one's labelled file can't be opened" test -e "$tmpdir/ran"
+nothing_left "tasks whose labelled files can't be opened leave nothing behind"
+is "$(step --label --no-hold --output "$tmpdir/out/%t.labelled" -n 40 -- sh -c 'echo $SLURM_PROCID' 2>&1)" "" \
+	"40 tasks that are not held run with labelled files of their own"
+is "$(cat "$tmpdir"/out/*.labelled | sort -n | tr -d ' ' | md5sum)" "$(seq 0 39 | sed 's/.*/&:&/' | md5sum)" \
+	"each labelled file of 40 tasks has its task's line"
 done_testing
