@@ -226,7 +226,7 @@ void launch_close(struct launch *l)
 /* ---- the launcher -------------------------------------------------------------------------- */
 
 /* With fewer tasks, copies of the memory are as fast as the launcher. */
-#define TASKS_MIN 6
+#define TASKS_MIN 4
 
 /* Without the launcher: how many forks between two turns of the loop. */
 #define FORKS_PER_TURN 16
