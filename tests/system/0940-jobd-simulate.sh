@@ -113,7 +113,8 @@ JobID|User|Partition|QOS|Submit|Start|End|Elapsed|Timelimit|NNodes|NCPUS|ReqMem|
 21|ann|batch|normal|2026-01-20T10:00:00|2026-01-20T10:05:00|2026-01-20T10:06:00|00:01:00|00:10:00|4|16|32000M|COMPLETED|
 21.batch||||2026-01-20T10:05:00|2026-01-20T10:05:00|2026-01-20T10:06:00|00:01:00||1|4||COMPLETED|
 22_7|bob|old|normal|2026-01-20T10:00:30|2026-01-20T10:06:00|2026-01-20T10:36:00|00:30:00|Partition_Limit|1|1|2Gc|COMPLETED|
-23|bob|batch|normal|2026-01-20T10:00:30|Unknown|Unknown|00:00:00|00:10:00|1|1|1Gn|PENDING|
+23|bob|batch|normal|2026-01-20T10:00:30|Unknown|Unknown|00:00:00|00:10:00|1|0|1Gn|PENDING|
+24|bob|batch|normal|2026-01-20T10:00:30|None|2026-01-20T10:02:11|00:00:00|00:10:00|4|0|4G|CANCELLED by 1001|
 END
 ok "the output of sacct -p is simulated" simulate sacct --conf slurm.conf --map old=short --json sacct.json
 json_is sacct.json '[[j["job"], j["partition"], j["state"], j["end"] - j["start"]] for j in simulations[0]["jobs"]]' \
@@ -123,7 +124,7 @@ json_is sacct.json '[j["start"] - j["submit"] for j in simulations[0]["jobs"]]' 
 	"memory keeps jobs waiting, as the configuration counts it"
 json_is sacct.json 'simulations[0]["begin"]' 1768903200 "times of day are taken as they are written"
 like "$(cat err)" '1 rows of steps are left out' "what is left out is counted"
-like "$(cat err)" '1 jobs that never started are left out' "jobs that never ran are counted, too"
+like "$(cat err)" '2 jobs that never started are left out' "jobs that waited or were cancelled before they ran are counted, too"
 like "$(cat out)" '2 jobs have a QOS that is not configured' "a QOS that there is not is counted"
 refused 1 "sacct:4: there is no partition old in slurm.conf: .*--map" "a partition that does not exist" sacct --conf slurm.conf
 ok "any partition's jobs may be in the default one" simulate sacct --conf slurm.conf --map '*' --json sacct.json

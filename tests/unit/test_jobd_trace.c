@@ -189,6 +189,65 @@ static void test_sacct(void **state)
 	assert_true(has_note(&t, "1 jobs did not end by themselves"));
 }
 
+/* What sacct prints of jobs that were cancelled while they waited: they were given no node and no
+ * CPU, and took no time; the start is None, or in older versions the end. */
+static void test_sacct_unallocated(void **state)
+{
+	_cleanup_trace_ struct trace t = {.file = NULL};
+
+	(void)state;
+	must_parse("JobID|User|Partition|QOS|Submit|Start|End|Elapsed|Timelimit|NNodes|AllocNodes|"
+		   "NCPUS|AllocCPUS|ReqCPUS|ReqMem|State|ExitCode\n"
+		   "31|ann|batch|normal|" DAY "10:00:00|None|" DAY
+		   "10:02:11|00:00:00|00:10:00|4|0|0|0|64|16G|CANCELLED by 1001|0:0\n"
+		   "32|ann|batch|normal|" DAY "10:00:00|" DAY "10:02:11|" DAY
+		   "10:02:11|00:00:00|00:10:00|4|0|0|0|64|16G|CANCELLED by 1001|0:0\n"
+		   "33_[1-9]|bob|batch|normal|" DAY
+		   "10:00:00|Unknown|Unknown|00:00:00|00:10:00|1|0|0|0|1|1G|PENDING|0:0\n"
+		   "34|bob|batch|normal|" DAY "10:00:00|" DAY "10:01:00|" DAY
+		   "10:02:00|00:01:00|00:10:00|2|2|0|0|32|1G|COMPLETED|0:0\n"
+		   "34.extern||||" DAY "10:01:00|" DAY "10:01:00|" DAY
+		   "10:02:00|00:01:00||0|0|0|0|0||COMPLETED|0:0\n"
+		   "35|bob|batch|normal|" DAY "10:00:00|" DAY "10:01:00|" DAY
+		   "10:01:00|00:00:00|00:10:00|1|1|16|16|16|1G|COMPLETED|0:0\n",
+		&t);
+	assert_int_equal(t.count, 2);
+	assert_int_equal(t.jobs[0].number, 34);
+	assert_int_equal(t.jobs[0].request.min_nodes, 2);
+	assert_int_equal(t.jobs[0].request.ntasks, 32);
+	assert_int_equal(t.jobs[1].number, 35);
+	assert_int_equal(t.jobs[1].run_ms, 0);
+	assert_true(has_note(&t, "3 jobs that never started"));
+	assert_false(has_note(&t, "number of nodes or CPUs"));
+}
+
+/* Counts from 1,024 on are in units, as far as they are exact; 0 is unknown. */
+static void test_sacct_counts(void **state)
+{
+	_cleanup_trace_ struct trace t = {.file = NULL};
+
+	(void)state;
+	must_parse("JobID|Submit|Elapsed|NNodes|AllocNodes|NCPUS|State\n"
+		   "1|" DAY "10:00:00|00:01:00|1.50K|1.50K|96K|COMPLETED\n"
+		   "2|" DAY "10:00:01|00:01:00|2K|2K|1.50M|COMPLETED\n"
+		   "3|" DAY "10:00:02|00:01:00|1500|1500|24000|COMPLETED\n"
+		   "4|" DAY "10:00:03|00:01:00|4|0|0|COMPLETED\n"
+		   "5|" DAY "10:00:04|00:01:00|0|0|0|COMPLETED\n",
+		&t);
+	assert_int_equal(t.count, 5);
+	assert_int_equal(t.jobs[0].request.min_nodes, 1536);
+	assert_int_equal(t.jobs[0].request.max_nodes, 1536);
+	assert_int_equal(t.jobs[0].request.ntasks, 98304);
+	assert_int_equal(t.jobs[1].request.min_nodes, 2048);
+	assert_int_equal(t.jobs[1].request.ntasks, 1572864);
+	assert_int_equal(t.jobs[2].request.min_nodes, 1500);
+	assert_int_equal(t.jobs[3].request.min_nodes, 4);
+	assert_int_equal(t.jobs[3].request.ntasks, NO_VAL);
+	assert_int_equal(t.jobs[4].request.min_nodes, NO_VAL);
+	assert_int_equal(t.jobs[4].request.ntasks, 1);
+	assert_true(has_note(&t, "1 jobs give no number of nodes or CPUs"));
+}
+
 /* Columns in another order, with the '|' at the end that -p has; what is missing is defaulted. */
 static void test_sacct_columns(void **state)
 {
@@ -248,7 +307,12 @@ static void test_sacct_errors(void **state)
 	must_fail("JobID|Submit|Elapsed|ReqMem\n1|" DAY "10:00:00|00:01:00|much\n",
 		"ReqMem is 'much'");
 	must_fail("JobID|Submit|Elapsed|Timelimit\n1|" DAY "10:00:00|00:01:00|soon\n", "Timelimit");
-	must_fail("JobID|Submit|Elapsed|NNodes\n1|" DAY "10:00:00|00:01:00|few\n", "NNodes");
+	must_fail("JobID|Submit|Elapsed|NNodes\n1|" DAY "10:00:00|00:01:00|few\n",
+		"t:2: NNodes is 'few'");
+	must_fail(
+		"JobID|Submit|Elapsed|NNodes\n1|" DAY "10:00:00|00:01:00|1.5\n", "NNodes is '1.5'");
+	must_fail("JobID|Submit|Elapsed|NCPUS\n1|" DAY "10:00:00|00:01:00|-1\n", "NCPUS is '-1'");
+	must_fail("JobID|Submit|Elapsed|NCPUS\n1|" DAY "10:00:00|00:01:00|2G\n", "NCPUS is '2G'");
 	must_fail(
 		"JobID|Submit|Elapsed|ExitCode\n1|" DAY "10:00:00|00:01:00|1\n", "ExitCode is '1'");
 }
@@ -340,6 +404,8 @@ int main(void)
 		cmocka_unit_test(test_swf_leaves_out),
 		cmocka_unit_test(test_swf_errors),
 		cmocka_unit_test(test_sacct),
+		cmocka_unit_test(test_sacct_unallocated),
+		cmocka_unit_test(test_sacct_counts),
 		cmocka_unit_test(test_sacct_columns),
 		cmocka_unit_test(test_sacct_never_started),
 		cmocka_unit_test(test_sacct_errors),

@@ -451,6 +451,7 @@ static int swf_read_line(struct reader *r, char *line, struct err *err)
 struct sacct_row {
 	uint32_t number, task_id;
 	bool is_step, is_waiting, is_component;
+	bool is_unallocated; /* it had no node or CPU */
 	const char *user, *partition, *qos, *state, *memory, *constraint;
 	time_t submit, start, end;
 	uint64_t elapsed_s; /* NO_VAL64: unknown */
@@ -482,14 +483,30 @@ static int sacct_take_text(
 	return 0;
 }
 
+/* "4", "2K", "1.50K" for 1536; 0 is unknown. */
 static int sacct_take_count(
 	struct sacct_row *row, const struct sacct_column *column, char *text, struct err *err)
 {
+	uint64_t n;
+
 	if (is_empty(text))
 		return 0;
-	if (value_parse_count(text, (uint32_t *)((char *)row + column->offset), err) < 0)
-		return err_prefix(err, "%s", column->name);
+	if (parse_size(text, 1, &n) < 0 || n > INT32_MAX ||
+		(strchr(text, '.') && text[strspn(text, "0123456789.")] == '\0'))
+		return err_set_text(err, -EINVAL,
+			"%s is '%.100s', and must be like 4, 1.50K, or 0 if it is unknown",
+			column->name, text);
+	if (n > 0)
+		*(uint32_t *)((char *)row + column->offset) = (uint32_t)n;
 	return 0;
+}
+
+/* sacct prints 0 of what a job never had. */
+static int sacct_take_allocated(
+	struct sacct_row *row, const struct sacct_column *column, char *text, struct err *err)
+{
+	row->is_unallocated |= strcmp(text, "0") == 0;
+	return sacct_take_count(row, column, text, err);
 }
 
 static int sacct_take_time(
@@ -627,10 +644,10 @@ static const struct sacct_column sacct_columns[] = {
 	{"ElapsedRaw", sacct_take_seconds, 0},
 	{"Timelimit", sacct_take_limit, 0},
 	{"TimelimitRaw", sacct_take_limit, 0},
-	{"NNodes", sacct_take_count, ROW(nodes)},
-	{"AllocNodes", sacct_take_count, ROW(nodes)},
-	{"NCPUS", sacct_take_count, ROW(cpus)},
-	{"AllocCPUS", sacct_take_count, ROW(cpus)},
+	{"NNodes", sacct_take_allocated, ROW(nodes)},
+	{"AllocNodes", sacct_take_allocated, ROW(nodes)},
+	{"NCPUS", sacct_take_allocated, ROW(cpus)},
+	{"AllocCPUS", sacct_take_allocated, ROW(cpus)},
 	{"ReqCPUS", sacct_take_count, ROW(wanted_cpus)},
 	{"ReqMem", sacct_take_text, ROW(memory)},
 	{"State", sacct_take_text, ROW(state)},
@@ -711,16 +728,17 @@ static bool sacct_find_run(const struct sacct_row *row, uint64_t *ret_s)
 {
 	if (row->is_waiting || state_is(row, "PENDING") || state_is(row, "REQUEUED"))
 		return false;
-	if (row->elapsed_s == NO_VAL64) {
-		if (!row->start || row->end < row->start ||
-			(uint64_t)(row->end - row->start) > RUN_MAX_S)
-			return false;
+	if (row->elapsed_s != NO_VAL64)
+		*ret_s = row->elapsed_s;
+	else if (row->start && row->end >= row->start)
 		*ret_s = (uint64_t)(row->end - row->start);
-		return true;
-	}
-	*ret_s = row->elapsed_s;
-	return row->elapsed_s > 0 || row->start ||
-		!(state_is(row, "CANCELLED") || state_is(row, "NODE_FAIL"));
+	else
+		return false;
+	if (*ret_s > 0)
+		return *ret_s <= RUN_MAX_S;
+	/* the start of a job that was cancelled before may be that of its end */
+	return !row->is_unallocated &&
+		(row->start || !(state_is(row, "CANCELLED") || state_is(row, "NODE_FAIL")));
 }
 
 static int sacct_set_request(
@@ -729,9 +747,9 @@ static int sacct_set_request(
 	uint32_t cpus = row->wanted_cpus != NO_VAL ? row->wanted_cpus : row->cpus;
 	int ret = 0;
 
-	if (row->nodes != NO_VAL && row->nodes > 0)
+	if (row->nodes != NO_VAL)
 		q->min_nodes = q->max_nodes = row->nodes;
-	if (cpus != NO_VAL && cpus > 0)
+	if (cpus != NO_VAL)
 		q->ntasks = cpus;
 	must_have_size(r, q);
 	q->time_limit_min = row->limit_min;
