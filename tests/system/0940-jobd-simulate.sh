@@ -143,6 +143,13 @@ ok "a trace in the Standard Workload Format is simulated" simulate swf --conf sl
 json_is swf.json '[[j["partition"], j["state"], j["start"] - j["submit"]] for j in simulations[0]["jobs"]]' \
 	'[["batch", "COMPLETED", 0], ["short", "FAILED", 25]]' "queues are partitions by their names, or the default one"
 json_is swf.json 'simulations[0]["begin"]' 1000000000 "the header's time is the time of the begin"
+json_is swf.json '[n for n in simulations[0]["notes"] if "machine" in n]' '[]' "a machine as large as that of the trace needs no note"
+sed 's/MaxProcs: 16/MaxProcs: 17\n; MaxNodes: 5/' swf >large
+ok "a trace of a larger machine is simulated" simulate large --conf slurm.conf
+like "$(cat out)" '^The trace is that of a machine with 5 nodes \(MaxNodes\), slurm.conf has 4\.$' \
+	"a configuration with fewer nodes than the trace's machine is noted"
+like "$(cat out)" '^The trace is that of a machine with 17 CPUs \(MaxProcs\), slurm.conf has 16\.$' \
+	"a configuration with fewer CPUs than the trace's machine is noted"
 
 # ---- a QOS file, gangs, many nodes --------------------------------------------------------------
 cat >qos <<'END'

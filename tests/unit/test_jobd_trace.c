@@ -98,6 +98,24 @@ static void test_swf(void **state)
 	assert_true(has_note(&t, "1 jobs name a preceding job"));
 }
 
+/* What was not requested is taken from what was used, but for the time limit. */
+static void test_swf_used(void **state)
+{
+	_cleanup_trace_ struct trace t = {.file = NULL};
+
+	(void)state;
+	must_parse(";\n1 0 5 100 8 -1 3000 -1 -1 -1 1 3 1 -1 1 1 -1 -1\n"
+		   "2 0 5 100 8 -1 3000 16 60 5000 1 3 1 -1 1 1 -1 -1\n"
+		   "3 0 5 100 8 -1 0 16 60 -1 1 3 1 -1 1 1 -1 -1\n",
+		&t);
+	assert_int_equal(t.jobs[0].request.ntasks, 8);
+	assert_true(t.jobs[0].request.memory_mb == (3 | MEM_PER_CPU));
+	assert_int_equal(t.jobs[0].request.time_limit_min, NO_VAL);
+	assert_int_equal(t.jobs[1].request.ntasks, 16);
+	assert_true(t.jobs[1].request.memory_mb == (5 | MEM_PER_CPU));
+	assert_true(t.jobs[2].request.memory_mb == NO_VAL64);
+}
+
 static void test_swf_leaves_out(void **state)
 {
 	_cleanup_trace_ struct trace t = {.file = NULL};
@@ -401,6 +419,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_swf),
+		cmocka_unit_test(test_swf_used),
 		cmocka_unit_test(test_swf_leaves_out),
 		cmocka_unit_test(test_swf_errors),
 		cmocka_unit_test(test_sacct),

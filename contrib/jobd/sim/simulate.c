@@ -395,10 +395,43 @@ static void run_trace(struct simulation *s)
 /* ---- the document ------------------------------------------------------------------------------
  */
 
+/* CPUs of nodes that the configuration does not have down or drained. */
+static uint32_t count_capacity(const struct conf *conf)
+{
+	uint32_t cpus = 0;
+	size_t i;
+
+	for (i = 0; i < conf->nodes_count; i++) {
+		const uint32_t state = conf->nodes[i].state;
+
+		if ((state & NODE_STATE_BASE) != NODE_STATE_DOWN && !(state & NODE_STATE_DRAIN))
+			cpus += conf->nodes[i].cpus;
+	}
+	return cpus;
+}
+
+/* Jobs that were as large as their machine can't run on a smaller one. */
+static void note_machine(struct simulation *s)
+{
+	const struct trace *t = s->trace;
+
+	if (t->max_nodes > s->conf->nodes_count)
+		must_add(&s->notes,
+			text_of("The trace is that of a machine with %u nodes (MaxNodes), %s has "
+				"%u",
+				t->max_nodes, s->options->conf_file,
+				(uint32_t)s->conf->nodes_count));
+	if (t->max_cpus > count_capacity(s->conf))
+		must_add(&s->notes,
+			text_of("The trace is that of a machine with %u CPUs (MaxProcs), %s has %u",
+				t->max_cpus, s->options->conf_file, count_capacity(s->conf)));
+}
+
 static void note_counts(struct simulation *s)
 {
 	const struct conf *conf = s->conf;
 
+	note_machine(s);
 	if (s->in_default)
 		must_add(&s->notes,
 			text_of("%u jobs of partitions that %s does not have are in its default "
@@ -436,21 +469,6 @@ static json_t *list_waiting(const struct simulation *s)
 					job_reason_name(engine_get_reason(s->engine, job)))));
 	}
 	return list;
-}
-
-/* CPUs of nodes that the configuration does not have down or drained. */
-static uint32_t count_capacity(const struct conf *conf)
-{
-	uint32_t cpus = 0;
-	size_t i;
-
-	for (i = 0; i < conf->nodes_count; i++) {
-		const uint32_t state = conf->nodes[i].state;
-
-		if ((state & NODE_STATE_BASE) != NODE_STATE_DOWN && !(state & NODE_STATE_DRAIN))
-			cpus += conf->nodes[i].cpus;
-	}
-	return cpus;
 }
 
 static char *node_names(const struct conf *conf)

@@ -243,7 +243,7 @@ static const struct {
 	[SWF_RUN] = {"run time", RUN_MAX_S},
 	[SWF_CPUS] = {"allocated processors", INT32_MAX},
 	[SWF_CPU_TIME] = {"CPU time", 1e15},
-	[SWF_MEMORY] = {"used memory", 1e15},
+	[SWF_MEMORY] = {"used memory", 1e12},
 	[SWF_WANTED_CPUS] = {"requested processors", INT32_MAX},
 	[SWF_LIMIT] = {"requested time", RUN_MAX_S},
 	[SWF_WANTED_MEMORY] = {"requested memory", 1e12},
@@ -321,6 +321,7 @@ static int swf_set_user(struct reader *r, double number, struct trace_job *job, 
 static void swf_set_request(struct reader *r, const double *fields, struct job_request *q)
 {
 	double cpus = fields[SWF_WANTED_CPUS] > 0 ? fields[SWF_WANTED_CPUS] : fields[SWF_CPUS];
+	double kb = fields[SWF_WANTED_MEMORY] > 0 ? fields[SWF_WANTED_MEMORY] : fields[SWF_MEMORY];
 
 	if (cpus >= 1)
 		q->ntasks = (uint32_t)cpus;
@@ -329,8 +330,8 @@ static void swf_set_request(struct reader *r, const double *fields, struct job_r
 		q->time_limit_min = (uint32_t)divide_up((uint64_t)ceil(fields[SWF_LIMIT]), 60);
 	else
 		r->noted[NOTE_NO_LIMIT]++;
-	if (fields[SWF_WANTED_MEMORY] > 0) /* KB of each processor */
-		q->memory_mb = divide_up((uint64_t)fields[SWF_WANTED_MEMORY], 1024) | MEM_PER_CPU;
+	if (kb > 0) /* of each processor */
+		q->memory_mb = divide_up((uint64_t)ceil(kb), 1024) | MEM_PER_CPU;
 }
 
 static bool swf_is_job(struct reader *r, const double *fields)
