@@ -51,13 +51,14 @@ cd "$tmpdir" || bail "no $tmpdir"
 fits_schema "the document is as the schema has it" jobd-simulation.schema.json guide
 json_is guide '[j["runs"][0]["nodes"] for j in simulations[0]["jobs"]]' \
 	'["n12", "n13", "n14", "n15", "n16", "n[12-14]"]' "jobs are where the guide has them"
-json_is guide '[[len(j["runs"]), j["suspensions"], j["suspended_s"]] for j in simulations[0]["jobs"]]' \
-	'[[3, 1, 30], [3, 1, 30], [3, 1, 30], [1, 0, 0], [1, 0, 0], [1, 0, 0]]' \
-	"three jobs stand still while that of hipri runs for 30 s"
+json_is guide '[[len(j["runs"]), j["preemptions"], j["suspensions"], j["suspended_s"]] for j in simulations[0]["jobs"]]' \
+	'[[3, 1, 1, 30], [3, 1, 1, 30], [3, 1, 1, 30], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]' \
+	"three jobs are preempted, and stand still while that of hipri runs for 30 s"
 json_is guide 'simulations[0]["all"]["cpu_s"]' 1590.0 "the CPU time is that of all runs, without suspension"
 json_is guide 'round(simulations[0]["utilisation"], 6)' 0.963636 "the utilisation is 1590 of 5 * 330 s"
-like "$(cat out)" '^  active  +5 .* 0:00 .* 1\.06 +0 +3 +0\.42 h' "the table has a line for each partition"
-like "$(cat both)" '^  preemptions +0 +3' "the tables of two configurations stand side by side"
+like "$(cat out)" '^  active  +5 .* 0:00 .* 1\.06 +3 +3 +0\.42 h' "the table has a line for each partition"
+like "$(cat guide.svg)" '>utilisation 96\.4 %, mean wait 0 s, 3 preemptions<' "the picture names three preemptions"
+like "$(cat both)" '^  preemptions +3 +3' "the tables of two configurations stand side by side"
 like "$(cat both)" '^  time suspended +1:30 +0:00 +-100\.0 %' "and say how much they differ"
 is "$(diff "$top_srcdir/doc/jobd-simulation.svg" both.svg)" "" "the picture of the manual is the one that is drawn"
 if command -v xmllint >xmllint.path; then

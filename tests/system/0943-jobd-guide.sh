@@ -328,7 +328,7 @@ for case in simple three-modes qos future-ideas future-least; do
 		"1 cases, 0 differences" "replayed, $case prints the guide's tables with their times"
 done
 
-simulated() { # NAME CLUSTER WANTED [OPTION...]: standard input is the trace; nodes and seconds suspended
+simulated() { # NAME CLUSTER WANTED [OPTION...]: standard input is the trace; nodes, preemptions, seconds suspended
 	simulated_name=$1 on=$2 simulated_wanted=$3
 	shift 3
 	cd "$tmpdir/$on" || bail "no $on"
@@ -338,7 +338,7 @@ simulated() { # NAME CLUSTER WANTED [OPTION...]: standard input is the trace; no
 		"$simulated_wanted" "$simulated_name"
 }
 simulated "the simple example is the same by simulation" simple \
-	'[["n12", 0, 30], ["n13", 0, 30], ["n14", 0, 30], ["n15", 0, 0], ["n16", 0, 0], ["n[12-14]", 0, 0]]' <<'T'
+	'[["n12", 1, 30], ["n13", 1, 30], ["n14", 1, 30], ["n15", 0, 0], ["n16", 0, 0], ["n[12-14]", 0, 0]]' <<'T'
 0	300	user	-N1
 0	300	user	-N1
 0	300	user	-N1
@@ -352,11 +352,11 @@ ideas() {
 }
 ideas >"$tmpdir/ideas"
 simulated "that of n[1-3] is the same by simulation" future \
-	'[["n1", 0, 20], ["n2", 0, 20], ["n3", 0, 20], ["n[1-3]", 0, 0]]' <"$tmpdir/ideas"
+	'[["n1", 1, 20], ["n2", 1, 20], ["n3", 1, 20], ["n[1-3]", 0, 0]]' <"$tmpdir/ideas"
 simulated "that of n[3-5] is the same by simulation" least \
-	'[["n1", 0, 0], ["n2", 0, 0], ["n3", 0, 20], ["n[3-5]", 0, 0]]' <"$tmpdir/ideas"
+	'[["n1", 0, 0], ["n2", 0, 0], ["n3", 1, 20], ["n[3-5]", 0, 0]]' <"$tmpdir/ideas"
 simulated "that of three mechanisms is the same by simulation" three \
-	'[["linux", 1, 0], ["linux", 0, 24], ["linux", 0, 0]]' <<'T'
+	'[["linux", 1, 0], ["linux", 1, 24], ["linux", 0, 0]]' <<'T'
 0	100	user	-N1
 4	60	user	-N1 -p med
 6	24	user	-N1 -p hi

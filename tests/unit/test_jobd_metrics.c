@@ -121,10 +121,10 @@ static void test_suspension(void **state)
 	(void)state;
 	metrics_init(&m, true);
 	job = metrics_submit(&m, 1, &rows[0], 0);
-	metrics_stand(&m, job, 0); /* it has not started: it waits */
+	metrics_stand(&m, job, true, 0); /* it has not started: it waits */
 	metrics_run(&m, job, 2, "n[1-2]", 5 * S);
-	metrics_stand(&m, job, 35 * S);
-	metrics_stand(&m, job, 40 * S);
+	metrics_stand(&m, job, false, 35 * S);
+	metrics_stand(&m, job, true, 40 * S); /* it stands already */
 	metrics_run(&m, job, 2, "n[1-2]", 55 * S);
 	metrics_end(&m, job, JOB_COMPLETE, 125 * S);
 	s = summarise(&m);
@@ -144,6 +144,31 @@ static void test_suspension(void **state)
 	assert_string_equal(m.runs[1].nodes, "n[1-2]");
 	assert_int_equal(m.runs[2].end_ms, 125 * S);
 	assert_int_equal(m.runs[2].next, SIZE_MAX);
+	metrics_clear(&m);
+}
+
+/* Suspended for another job, and later for its equal's turn: one preemption, two suspensions. */
+static void test_preempted_by_suspension(void **state)
+{
+	struct metrics m;
+	struct metrics_summary s;
+	struct metrics_job *job;
+
+	(void)state;
+	metrics_init(&m, false);
+	job = metrics_submit(&m, 1, &rows[0], 0);
+	metrics_run(&m, job, 2, "n1", 0);
+	metrics_stand(&m, job, true, 10 * S);
+	metrics_run(&m, job, 2, "n1", 20 * S);
+	metrics_stand(&m, job, false, 30 * S);
+	metrics_run(&m, job, 2, "n1", 40 * S);
+	metrics_end(&m, job, JOB_COMPLETE, 50 * S);
+	s = summarise(&m);
+	assert_int_equal(s.preemptions, 1);
+	assert_int_equal(s.suspensions, 2);
+	assert_int_equal(s.preempted, 0);
+	assert_float_equal(s.lost_cpu_s, 0, 0);
+	assert_float_equal(s.cpu_s, 60, 0);
 	metrics_clear(&m);
 }
 
@@ -234,6 +259,7 @@ int main(void)
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_quantiles),
 		cmocka_unit_test(test_suspension),
+		cmocka_unit_test(test_preempted_by_suspension),
 		cmocka_unit_test(test_preemption),
 		cmocka_unit_test(test_lost_run),
 		cmocka_unit_test(test_groups),

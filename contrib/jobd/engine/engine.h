@@ -103,6 +103,7 @@ struct job {
 	uint32_t victims;  /* preempted jobs that it waits for: they have not ended yet */
 	bool gang_active;  /* the gang scheduler has given it the turn */
 	bool gang_stopped; /* suspended by the gang scheduler, or about to be */
+	bool gang_shaded;  /* it has no turn for jobs that may preempt it, not for equals */
 	bool gang_waits;   /* starts once the jobs that have to stop for it have */
 	bool gang_refused; /* it could not be suspended or resumed in this time slice */
 	bool gang_ran;     /* it was stopped in this time slice */

@@ -174,12 +174,31 @@ static bool fits(const struct choice *c, const struct job *job)
 	return true;
 }
 
+/* One of its components that have turns is in a shadow. */
+static bool is_any_shadowed(const struct choice *c, const struct job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		const struct job *one = engine_get_component(job, i);
+
+		if (one && has_turns(one) && is_shadowed(c, one))
+			return true;
+	}
+	return false;
+}
+
 static void choose(const struct choice *c, struct job *job)
 {
 	uint32_t i;
 
-	if (!has_turns(job) || !fits(c, job))
+	job->gang_shaded = false;
+	if (!has_turns(job))
 		return;
+	if (!fits(c, job)) {
+		job->gang_shaded = !job->gang_active && is_any_shadowed(c, job);
+		return;
+	}
 	for (i = 0; i < engine_count_components(job); i++) {
 		struct job *one = engine_get_component(job, i);
 

@@ -161,13 +161,14 @@ void metrics_run(struct metrics *m, struct metrics_job *job, uint32_t cpus, cons
 }
 
 /* A job that begins suspended has not started yet, and waits. */
-void metrics_stand(struct metrics *m, struct metrics_job *job, uint64_t now_ms)
+void metrics_stand(struct metrics *m, struct metrics_job *job, bool is_preempted, uint64_t now_ms)
 {
 	if (job->state != METRICS_RUNS)
 		return;
 	leave_state(m, job, now_ms);
 	job->state = METRICS_STANDS;
 	job->suspensions++;
+	job->preemptions += is_preempted;
 	begin_run(m, job, job->last_run == SIZE_MAX ? "" : m->runs[job->last_run].nodes, true,
 		now_ms);
 }

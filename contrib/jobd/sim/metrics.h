@@ -47,7 +47,8 @@ struct metrics_job {
 	uint64_t run_ms;   /* of its last run, until since_ms, without suspension */
 	uint64_t stood_ms; /* in all */
 	uint64_t cpu_ms, lost_cpu_ms;
-	uint32_t preemptions, suspensions;
+	uint32_t preemptions;       /* ended, queued again or suspended for others */
+	uint32_t suspensions;       /* for others or for its next turn */
 	size_t first_run, last_run; /* SIZE_MAX: none */
 };
 
@@ -72,8 +73,9 @@ struct metrics_job *metrics_find(const struct metrics *m, uint32_t id); /* NULL:
 /* A pending or suspended job runs from now on. */
 void metrics_run(struct metrics *m, struct metrics_job *job, uint32_t cpus, const char *nodes,
 	uint64_t now_ms);
-/* A job that ran, or is about to run for the first time, is suspended. */
-void metrics_stand(struct metrics *m, struct metrics_job *job, uint64_t now_ms);
+/* A job that ran, or is about to run for the first time, is suspended. is_preempted: for jobs that
+ * may preempt it, and not for its next turn. */
+void metrics_stand(struct metrics *m, struct metrics_job *job, bool is_preempted, uint64_t now_ms);
 /* It was preempted and waits again. */
 void metrics_queue_again(struct metrics *m, struct metrics_job *job, uint64_t now_ms);
 void metrics_end(struct metrics *m, struct metrics_job *job, uint32_t state, uint64_t now_ms);

@@ -198,7 +198,7 @@ static int on_job_changed(const struct job *job, void *userdata, struct err *err
 	if (base == JOB_RUNNING && job->launched)
 		metrics_run(&s->metrics, m, count_cpus(job), job->record.nodes, now_ms);
 	else if (base == JOB_SUSPENDED)
-		metrics_stand(&s->metrics, m, now_ms);
+		metrics_stand(&s->metrics, m, job->gang_shaded, now_ms);
 	else if (base == JOB_PENDING)
 		metrics_queue_again(&s->metrics, m, now_ms);
 	else if (base > JOB_SUSPENDED)
