@@ -56,7 +56,12 @@ json_is guide '[[len(j["runs"]), j["preemptions"], j["suspensions"], j["suspende
 	"three jobs are preempted, and stand still while that of hipri runs for 30 s"
 json_is guide 'simulations[0]["all"]["cpu_s"]' 1590.0 "the CPU time is that of all runs, without suspension"
 json_is guide 'round(simulations[0]["utilisation"], 6)' 0.963636 "the utilisation is 1590 of 5 * 330 s"
-like "$(cat out)" '^  active  +5 .* 0:00 .* 1\.06 +3 +3 +0\.42 h' "the table has a line for each partition"
+json_is guide '[[g["name"], g["preemptions"], round(g["utilisation"], 6)] for g in simulations[0]["partitions"]]' \
+	'[["active", 3, 0.909091], ["hipri", 0, 0.054545]]' \
+	"the utilisation is 1500 of it by active, and 90 by hipri"
+like "$(cat out)" '^  active  +5 .* 0:00 .* 1\.06 +3 +3 +0\.42 h +0\.00 h +90\.9 %$' \
+	"the table has a line for each partition"
+like "$(cat out)" '^  utilisation +96\.4 %$' "the table has the utilisation of all"
 like "$(cat guide.svg)" '>utilisation 96\.4 %, mean wait 0 s, 3 preemptions<' "the picture names three preemptions"
 like "$(cat both)" '^  preemptions +3 +3' "the tables of two configurations stand side by side"
 like "$(cat both)" '^  time suspended +1:30 +0:00 +-100\.0 %' "and say how much they differ"
@@ -169,10 +174,28 @@ printf '0 10m ann -q low -N60\n60 5m bob -q high -N80\n' >two
 ok "a QOS preempts another one" simulate two --conf preempt.conf --qos qos --json two.json --svg two.svg
 json_is two.json '[[g["name"], g["preempted"], g["lost_cpu_s"]] for g in simulations[0]["qos"]]' \
 	'[["low", 1, 14400.0], ["high", 0, 0.0]]' "what a QOS has lost is 60 s of 60 nodes with 4 CPUs"
+json_is two.json '[[g["name"], g["jobs"], g["cpu_s"], round(g["utilisation"], 6)] for g in simulations[0]["users"]]' \
+	'[["ann", 1, 14400.0, 0.1], ["bob", 1, 96000.0, 0.666667]]' \
+	"a user has had 60 s of 60 nodes, and the other one 300 s of 80, of 360 s of 100"
+like "$(cat out)" '^  low +1 .* 1 +0 +4\.00 h +4\.00 h +10\.0 %$' "the table has a line for a QOS that was preempted"
+like "$(cat out)" '^  high +1 .* 0 +0 +26\.67 h +0\.00 h +66\.7 %$' "the table has a line for the QOS that preempted it"
+like "$(cat out)" '^  ann +1 .* 1 +0 +4\.00 h +4\.00 h +10\.0 %$' "the table has a line for a user whose job was preempted"
+like "$(cat out)" '^  bob +1 .* 0 +0 +26\.67 h +0\.00 h +66\.7 %$' "the table has a line for the user who preempted it"
 like "$(cat two.svg)" 'The darker' "the picture of many nodes is a map of their use"
 ok "the other configuration may have a QOS file of its own" \
-	simulate two --conf preempt.conf --compare preempt.conf --compare-qos qos --map '*'
+	simulate two --conf preempt.conf --compare preempt.conf --compare-qos qos --map '*' --json compared.json
 like "$(cat out)" '^  preemptions +0 +1' "QOS files make the difference"
+fits_schema "the document of two simulations is as the schema has it" jobd-simulation.schema.json compared.json
+json_is compared.json '[[g["name"], g["preemptions"]] for s in simulations for g in s["qos"]]' \
+	'[["(none)", 0], ["low", 1], ["high", 0]]' "each simulation of the document has its own groups"
+lines_of() { # GROUP: of A and of B
+	sed -n "/^  $1 /{N;p;q;}" out
+}
+like "$(lines_of ann)" '^  ann +A +1 .* 0 +0 +40\.00 h +0\.00 h +[0-9.]+ %$' "a user has a line for the first configuration"
+like "$(lines_of ann)" '^ +B +1 .* 1 +0 +4\.00 h +4\.00 h +10\.0 %$' "a user has a line for the second configuration"
+like "$(lines_of low)" '^  low +A( +-){10}$' "a QOS that the first configuration lacks has no values there"
+like "$(lines_of low)" '^ +B +1 .* 1 +0 +4\.00 h +4\.00 h +10\.0 %$' "a QOS that the first configuration lacks has the second one's values"
+like "$(lines_of '(none)')" '^ +B( +-){10}$' "jobs without a QOS have no values where all jobs have one"
 
 # ---- what can't be simulated --------------------------------------------------------------------
 printf '0 60 ann\n0 60 ann --nodes=few\n' >bad

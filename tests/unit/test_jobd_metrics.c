@@ -12,7 +12,8 @@
 
 #include "contrib/jobd/sim/metrics.h"
 
-#define S 1000u /* ms of a second */
+#define S        1000u /* ms of a second */
+#define CAPACITY 1000  /* CPU seconds */
 
 static const struct trace_job rows[] = {
 	{.number = 1, .task_id = NO_VAL, .user = 0},
@@ -28,7 +29,7 @@ static struct metrics_summary summarise(const struct metrics *m)
 	size_t n;
 
 	jobs = metrics_list(m, &n);
-	metrics_summarise(jobs, n, &s);
+	metrics_summarise(jobs, n, CAPACITY, &s);
 	free(jobs);
 	return s;
 }
@@ -133,6 +134,7 @@ static void test_suspension(void **state)
 	assert_float_equal(s.stood_s, 20, 0);
 	assert_float_equal(s.cpu_s, 200, 0);
 	assert_float_equal(s.lost_cpu_s, 0, 0);
+	assert_float_equal(s.utilisation, 0.2, 1e-9);
 	assert_float_equal(s.wait_mean_s, 5, 0);
 	assert_float_equal(s.slowdown_mean, 1.25, 1e-9);
 	assert_int_equal(m.runs_count, 3);
@@ -142,6 +144,7 @@ static void test_suspension(void **state)
 	assert_int_equal(m.runs[1].end_ms, 55 * S);
 	assert_true(m.runs[1].stands);
 	assert_string_equal(m.runs[1].nodes, "n[1-2]");
+	assert_int_equal(m.runs[1].cpus, 2);
 	assert_int_equal(m.runs[2].end_ms, 125 * S);
 	assert_int_equal(m.runs[2].next, SIZE_MAX);
 	metrics_clear(&m);
@@ -197,6 +200,8 @@ static void test_preemption(void **state)
 	assert_float_equal(s.wait_mean_s, 0, 0);   /* until its first start */
 	assert_float_equal(s.slowdown_mean, 0, 0); /* it did not end by itself */
 	assert_true(m.runs[0].lost && m.runs[1].lost);
+	assert_int_equal(m.runs[0].cpus, 8);
+	assert_int_equal(m.runs[1].cpus, 4);
 	metrics_clear(&m);
 }
 

@@ -208,7 +208,7 @@ static int add_use(const char *name, void *userdata)
 
 	if (node == p->names_count)
 		return 0;
-	cpus = number_of(r->job, "cpus") / r->nodes;
+	cpus = number_of(r->run, "cpus") / r->nodes;
 	begin = number_of(r->run, "begin") - pic->begin;
 	end = number_of(r->run, "end") - pic->begin;
 	for (column = (size_t)(begin / width); column < MAP_COLUMNS && (double)column * width < end;

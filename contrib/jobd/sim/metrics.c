@@ -92,6 +92,7 @@ static void begin_run(
 	m->runs[i] = (struct metrics_run){.begin_ms = now_ms,
 		.end_ms = now_ms,
 		.nodes = must_have(strdup(nodes)),
+		.cpus = job->cpus,
 		.next = SIZE_MAX,
 		.stands = stands};
 	if (job->last_run == SIZE_MAX)
@@ -315,8 +316,8 @@ static void add_job(struct metrics_summary *s, const struct metrics_job *job)
 	s->preempted += job->end_state == JOB_PREEMPTED;
 }
 
-void metrics_summarise(
-	const struct metrics_job *const *jobs, size_t n, struct metrics_summary *ret_summary)
+void metrics_summarise(const struct metrics_job *const *jobs, size_t n, double capacity_cpu_s,
+	struct metrics_summary *ret_summary)
 {
 	struct metrics_summary s = {.jobs = 0};
 	struct values waits_s = {.v = must_have(calloc(n + 1, sizeof(double)))};
@@ -330,6 +331,8 @@ void metrics_summarise(
 		if (ended_by_itself(jobs[i]))
 			slowdowns.v[slowdowns.n++] = slowdown_of(jobs[i]);
 	}
+	if (capacity_cpu_s > 0)
+		s.utilisation = s.cpu_s / capacity_cpu_s;
 	if (waits_s.n > 0)
 		qsort(waits_s.v, waits_s.n, sizeof(double), compare_values);
 	if (slowdowns.n > 0)

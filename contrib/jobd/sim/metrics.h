@@ -29,6 +29,7 @@ enum metrics_state {
 struct metrics_run {
 	uint64_t begin_ms, end_ms;
 	char *nodes; /* "n[1-4]" */
+	uint32_t cpus;
 	size_t next; /* of the same job; SIZE_MAX: none */
 	bool stands; /* suspended there */
 	bool lost;   /* its work must be repeated, or is lost */
@@ -92,10 +93,12 @@ struct metrics_summary {
 	double wait_mean_s, wait_median_s, wait_p95_s, wait_max_s;
 	double slowdown_mean, slowdown_median;
 	double stood_s, cpu_s, lost_cpu_s; /* lost_cpu_s is in cpu_s, too */
+	double utilisation;                /* the share that cpu_s has of the capacity */
 };
 
-void metrics_summarise(
-	const struct metrics_job *const *jobs, size_t n, struct metrics_summary *ret_summary);
+/* capacity_cpu_s: the time of all CPUs together; 0: the utilisation is 0. */
+void metrics_summarise(const struct metrics_job *const *jobs, size_t n, double capacity_cpu_s,
+	struct metrics_summary *ret_summary);
 
 /* Lists of all jobs, sorted by a key. */
 enum metrics_key {

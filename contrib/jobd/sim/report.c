@@ -61,6 +61,7 @@ static const struct value {
 	{"suspended_s", "time suspended", NULL, UNIT_SECONDS, AT(stood_s)},
 	{"cpu_s", "CPU time", "CPU time", UNIT_CPU_SECONDS, AT(cpu_s)},
 	{"lost_cpu_s", "of it lost by preemption", "lost", UNIT_CPU_SECONDS, AT(lost_cpu_s)},
+	{"utilisation", "utilisation", "utilis.", UNIT_PERCENT, AT(utilisation)},
 #undef AT
 };
 
@@ -68,11 +69,15 @@ static const struct value {
 static const struct value totals[] = {
 	{"duration_s", "from first submission to last end", NULL, UNIT_SECONDS, 0},
 	{"most_waiting", "jobs waiting at a time, at most", NULL, UNIT_COUNT, 0},
-	{"utilisation", "utilisation", NULL, UNIT_PERCENT, 0},
 };
 
 /* ---- the document ------------------------------------------------------------------------------
  */
+
+static double value_of(const json_t *object, const char *member)
+{
+	return json_number_value(json_object_get(object, member));
+}
 
 static json_t *seconds_json(uint64_t ms)
 {
@@ -97,13 +102,19 @@ static void put(json_t *object, const char *name, json_t *value)
 		must_have(NULL);
 }
 
-static json_t *summary_json(const struct metrics_job *const *jobs, size_t n)
+static double duration_s(const struct metrics *m)
+{
+	return m->first_ms == UINT64_MAX ? 0 : (double)(m->last_ms - m->first_ms) / MS_PER_S;
+}
+
+static json_t *summary_json(
+	const struct report_input *in, const struct metrics_job *const *jobs, size_t n)
 {
 	json_t *json = must_have(json_object());
 	struct metrics_summary summary;
 	size_t i;
 
-	metrics_summarise(jobs, n, &summary);
+	metrics_summarise(jobs, n, duration_s(in->metrics) * in->cpus, &summary);
 	for (i = 0; i < ARRAY_SIZE(values); i++) {
 		const char *at = (const char *)&summary + values[i].offset;
 
@@ -145,7 +156,7 @@ static json_t *groups_json(const struct report_input *in, const struct metrics_j
 
 		for (to = from + 1; to < n && metrics_key(jobs[to], key) == number; to++)
 			;
-		group = summary_json(jobs + from, to - from);
+		group = summary_json(in, jobs + from, to - from);
 		put(group, "name", report_text(key_name(in, key, number)));
 		(void)json_array_append_new(list, group);
 	}
@@ -173,6 +184,7 @@ static json_t *runs_json(const struct metrics *m, const struct metrics_job *job)
 		put(run, "begin", seconds_json(r->begin_ms));
 		put(run, "end", seconds_json(r->end_ms));
 		put(run, "nodes", report_text(r->nodes));
+		put(run, "cpus", json_integer(r->cpus));
 		if (r->stands)
 			put(run, "suspended", json_true());
 		if (r->lost)
@@ -238,8 +250,6 @@ static void put_totals(json_t *json, const struct report_input *in, const json_t
 {
 	const struct metrics *m = in->metrics;
 	uint64_t first_ms = m->first_ms == UINT64_MAX ? m->last_ms : m->first_ms;
-	double duration_s = (double)(m->last_ms - first_ms) / MS_PER_S;
-	double capacity_s = duration_s * in->cpus;
 
 	put(json, "conf", report_text(in->conf_file));
 	put(json, "nodes", json_integer((json_int_t)in->conf->nodes_count));
@@ -247,12 +257,9 @@ static void put_totals(json_t *json, const struct report_input *in, const json_t
 	put(json, "cpus", json_integer(in->cpus));
 	put(json, "begin", seconds_json(first_ms));
 	put(json, "end", seconds_json(m->last_ms));
-	put(json, "duration_s", json_real(duration_s));
+	put(json, "duration_s", json_real(duration_s(m)));
 	put(json, "most_waiting", json_integer(m->most_waiting));
-	put(json, "utilisation",
-		json_real(capacity_s > 0
-				? json_number_value(json_object_get(all, "cpu_s")) / capacity_s
-				: 0));
+	put(json, "utilisation", json_real(value_of(all, "utilisation")));
 }
 
 json_t *report_make(const struct report_input *in)
@@ -262,7 +269,7 @@ json_t *report_make(const struct report_input *in)
 	size_t n = 0;
 
 	jobs = metrics_list(in->metrics, &n);
-	all = summary_json(jobs, n);
+	all = summary_json(in, jobs, n);
 	put_totals(json, in, all);
 	put(json, "all", all);
 	put(json, "partitions", groups_json(in, jobs, n, METRICS_BY_PART));
@@ -318,11 +325,6 @@ static void format_value(const struct value *value, double x, char text[32])
 		(void)snprintf(text, 32, "%.1f %%", 100 * x);
 		break;
 	}
-}
-
-static double value_of(const json_t *object, const char *member)
-{
-	return json_number_value(json_object_get(object, member));
 }
 
 /* A line for each value: of each simulation, and how the second differs. */
