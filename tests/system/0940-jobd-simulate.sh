@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# jobd --simulate: traces of each format, what comes out as table, JSON and picture, two configurations
-# side by side, and what is wrong with what can't be simulated.
+# jobd --simulate: traces of each format, what comes out as table, JSON and picture, and whether that adds
+# up; two configurations side by side; and what is wrong with what can't be simulated.
 # shellcheck source=tests/lib/tap.sh
 . "${top_srcdir:?}/tests/lib/tap.sh"
 
@@ -196,6 +196,94 @@ like "$(lines_of ann)" '^ +B +1 .* 1 +0 +4\.00 h +4\.00 h +10\.0 %$' "a user has
 like "$(lines_of low)" '^  low +A( +-){10}$' "a QOS that the first configuration lacks has no values there"
 like "$(lines_of low)" '^ +B +1 .* 1 +0 +4\.00 h +4\.00 h +10\.0 %$' "a QOS that the first configuration lacks has the second one's values"
 like "$(lines_of '(none)')" '^ +B( +-){10}$' "jobs without a QOS have no values where all jobs have one"
+
+# ---- what the values of a document add up to ----------------------------------------------------
+# Five users, three QOS, two partitions: 200 jobs of 1 to 12 CPUs of 16, a fifth of them in high.
+make_busy() {
+	awk '
+	function below(n) {
+		x = (16807 * x) % 2147483647
+		return int(n * (x / 2147483647))
+	}
+	BEGIN {
+		x = 16
+		for (i = 0; i < 200; i++) {
+			t += below(40)
+			run = 20 + below(200)
+			printf "%d %d u%d -n%d -t5 -q %s%s\n", t, run, below(5), 1 + below(12),
+				substr("q1q2q3", 1 + 2 * below(3), 2), below(5) == 0 ? " -p high" : ""
+		}
+	}' </dev/null
+}
+make_busy >busy
+printf 'QOSName=%s\n' q1 q2 q3 >busy.qos
+busy_conf() { # LINE...
+	printf '%s\n' ClusterName=test SelectType=select/cons_tres SelectTypeParameters=CR_Core \
+		PreemptType=preempt/partition_prio 'NodeName=n[1-4] Sockets=1 CoresPerSocket=4' "$@"
+}
+busy_conf PreemptMode=SUSPEND,GANG 'PartitionName=low Nodes=ALL Default=YES PriorityTier=1 OverSubscribe=FORCE:2' \
+	'PartitionName=high Nodes=ALL PriorityTier=2 OverSubscribe=FORCE:1' >suspend.conf
+busy_conf PreemptMode=REQUEUE 'PartitionName=low Nodes=ALL Default=YES PriorityTier=1' \
+	'PartitionName=high Nodes=ALL PriorityTier=2' >requeue.conf
+busy_conf PreemptMode=CANCEL PreemptExemptTime=00:00:20 \
+	'PartitionName=low Nodes=ALL Default=YES PriorityTier=1 GraceTime=10' \
+	'PartitionName=high Nodes=ALL PriorityTier=2' >cancel.conf
+
+ran='for j in simulations[0]["jobs"] for r in j["runs"] if not r.get("suspended")'
+stood='for j in simulations[0]["jobs"] for r in j["runs"] if r.get("suspended")'
+total='simulations[0]["all"]'
+for mode in suspend requeue cancel; do
+	ok "200 jobs are simulated with $mode" \
+		simulate busy --conf $mode.conf --qos busy.qos --json $mode.json --svg $mode.svg
+	cp out $mode.out
+	fits_schema "the document of $mode is as the schema has it" jobd-simulation.schema.json $mode.json
+	json_is $mode.json "round(abs(sum(r['cpus'] * (r['end'] - r['begin']) $ran) - ${total}['cpu_s']), 6)" 0.0 \
+		"runs add up to the CPU time with $mode"
+	json_is $mode.json \
+		"round(abs(sum(r['cpus'] * (r['end'] - r['begin']) $ran and r.get('lost')) - ${total}['lost_cpu_s']), 6)" \
+		0.0 "lost runs add up to the lost CPU time with $mode"
+	json_is $mode.json "round(abs(sum(r['end'] - r['begin'] $stood) - ${total}['suspended_s']), 6)" 0.0 \
+		"suspensions add up to the time suspended with $mode"
+	json_is $mode.json '[[key, value, name] for name in ["partitions", "qos", "users"]
+		for key, value in simulations[0]["all"].items()
+		if key.split("_")[0] not in ("wait", "slowdown")
+		and abs(sum(g[key] for g in simulations[0][name]) - value) > 1e-6]' '[]' \
+		"partitions, QOS and users add up to all jobs with $mode"
+	json_is $mode.json '[len(simulations[0][name]) for name in ["partitions", "qos", "users", "jobs"]]' \
+		'[2, 3, 5, 200]' "each partition, QOS, user and job is in the document of $mode"
+	json_is $mode.json '[[key, simulations[0]["all"][key]] for key in ["preemptions", "suspensions"]
+		if sum(j[key] for j in simulations[0]["jobs"]) != simulations[0]["all"][key]]' '[]' \
+		"jobs add up to all preemptions and suspensions with $mode"
+	json_is $mode.json "round(abs(${total}['cpu_s'] / (16 * simulations[0]['duration_s']) - simulations[0]['utilisation']), 9)" \
+		0.0 "the utilisation is the CPU time's share of 16 CPUs with $mode"
+	json_is $mode.json "max(sum(r['cpus'] $ran and r['begin'] <= t < r['end']) for t in {r['begin'] $ran})" 16 \
+		"at most all 16 CPUs are in use at a time with $mode"
+done
+json_is suspend.json "[${total}['completed'], ${total}['lost_cpu_s'], ${total}['suspensions'] > ${total}['preemptions'] > 0]" \
+	'[200, 0.0, true]' "with suspension all jobs are completed, some after preemptions, some after time slices"
+grep -v 'p high' busy >equals
+ok "equals are simulated alone" simulate equals --conf suspend.conf --qos busy.qos --json equals.json
+json_is equals.json "[${total}['preemptions'], ${total}['suspensions'] > 0]" '[0, true]' \
+	"a job that is suspended for its equal's turn is not preempted"
+sed 's/FORCE:2/FORCE:1/' suspend.conf >alone.conf
+ok "a partition whose jobs share nothing is simulated" \
+	simulate busy --conf alone.conf --qos busy.qos --json alone.json
+json_is alone.json "${total}['preemptions'] == ${total}['suspensions'] > 0" true \
+	"each suspension is a preemption where only jobs of another partition share cores"
+json_is suspend.json '[j["job"] for j in simulations[0]["jobs"] if j["partition"] == "high" and j["preemptions"]]' '[]' \
+	"no job of the high partition is preempted"
+json_is requeue.json "[${total}['completed'], ${total}['lost_cpu_s'] > 0, ${total}['suspensions']]" '[200, true, 0]' \
+	"jobs that are queued again repeat what they have lost, and are completed"
+json_is cancel.json "[${total}['preempted'] == ${total}['preemptions'] > 0, ${total}['completed'] + ${total}['preempted'], ${total}['waiting']]" \
+	'[true, 200, 0]' "jobs that are cancelled for others do not come again"
+json_is cancel.json "min(r['end'] - r['begin'] $ran and r.get('lost')) >= 30" true \
+	"no job is cancelled before PreemptExemptTime and GraceTime are over"
+for mode in suspend cancel; do
+	simulate busy --conf $mode.conf --qos busy.qos --json again.json --svg again.svg
+	ok "time slices, grace and exempt times are the same in each simulation with $mode" \
+		cmp $mode.json again.json
+	is "$(diff $mode.out out && diff $mode.svg again.svg)" "" "table and picture are the same in each simulation with $mode"
+done
 
 # ---- what can't be simulated --------------------------------------------------------------------
 printf '0 60 ann\n0 60 ann --nodes=few\n' >bad
