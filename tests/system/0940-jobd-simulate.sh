@@ -21,6 +21,16 @@ simulate() { # TRACE OPTION...: into out, err and status
 	[ $status -eq 0 ] || diag "$(cat err)"
 	return $status
 }
+are_xml() { # NAME SVG...
+	are_xml_name=$1
+	shift
+	if command -v xmllint >xmllint.path; then
+		ok "$are_xml_name" xmllint --noout "$@"
+	else
+		ok "$are_xml_name" python3 -c 'import sys, xml.dom.minidom
+for f in sys.argv[1:]: xml.dom.minidom.parse(f)' "$@"
+	fi
+}
 refused() { # STATUS REGEX NAME TRACE OPTION...: one sentence on why not
 	wanted=$1 regex=$2 name=$3 trace=$4
 	shift 4
@@ -66,12 +76,7 @@ like "$(cat guide.svg)" '>utilisation 96\.4 %, mean wait 0 s, 3 preemptions<' "t
 like "$(cat both)" '^  preemptions +3 +3' "the tables of two configurations stand side by side"
 like "$(cat both)" '^  time suspended +1:30 +0:00 +-100\.0 %' "and say how much they differ"
 is "$(diff "$top_srcdir/doc/jobd-simulation.svg" both.svg)" "" "the picture of the manual is the one that is drawn"
-if command -v xmllint >xmllint.path; then
-	ok "the pictures are XML" xmllint --noout guide.svg both.svg
-else
-	ok "the pictures are XML" python3 -c 'import sys, xml.dom.minidom
-for f in sys.argv[1:]: xml.dom.minidom.parse(f)' guide.svg both.svg
-fi
+are_xml "the pictures are XML" guide.svg both.svg
 is "$(grep -c '<title>1, user' guide.svg)" 3 "the picture has a bar for each run of a job on a node"
 is "$(grep -c 'fill="url(#lost)"/>' both.svg)" 3 "the picture hatches what a preemption has cost"
 
@@ -284,6 +289,43 @@ for mode in suspend cancel; do
 		cmp $mode.json again.json
 	is "$(diff $mode.out out && diff $mode.svg again.svg)" "" "table and picture are the same in each simulation with $mode"
 done
+
+# ---- hostile names ------------------------------------------------------------------------------
+# U+FFFE and U+FFFF, which XML does not allow; control characters, also one of the C1 set; markup; a byte
+# that is no UTF-8; and a character that is cut to fit the table.
+printf '0 60 %b\n' 'a\0357\0277\0276b' 'a\0357\0277\0277b' 'a\0033[31mb' 'a\0302\0233b' \
+	'"<b>&]]></title>' 'a\0377b' 'abcdefghijklmnopq\0303\0244\0303\0244' >hostile
+hostile=$(printf 'a<b>&\033[1m.conf')
+cp slurm.conf "$hostile"
+ok "a trace with hostile names is simulated" \
+	simulate hostile --conf "$hostile" --compare "$hostile" --json hostile.json --svg hostile.svg
+fits_schema "the document of hostile names is as the schema has it" jobd-simulation.schema.json hostile.json
+are_xml "the picture of hostile names is XML" hostile.svg
+titles() {
+	python3 -ISc 'import sys, xml.dom.minidom
+names = {t.firstChild.data for t in xml.dom.minidom.parse(sys.argv[1]).getElementsByTagName("title")}
+print("".join(sorted(ascii(n.split(", ", 1)[1]) + "\n" for n in names)), end="")' "$1"
+}
+if command -v python3 >python3.path; then
+	is "$(titles hostile.svg)" "$(cat <<'END'
+'"<b>&]]></title>'
+'a?[31mb'
+'a?b'
+'a?b'
+'a\\xffb'
+'a\x9bb'
+'abcdefghijklmnopq\xe4\xe4'
+END
+	)" "the picture has users' names as they are, but for what XML does not allow"
+else
+	skip 1 "needs python3"
+fi
+is "$(cat out err | tr -d '\n' | LC_ALL=C tr -d ' -~\200-\377' | wc -c | tr -d ' ')" 0 \
+	"no control character of a name gets to the terminal"
+like "$(cat out)" '^  a\\x1b\[31mb +A +1 ' "the table has a control character by its number"
+like "$(cat out)" '^  a\\xc2\\x9bb +A +1 ' "the table has a control character of the C1 set by its numbers"
+like "$(cat out)" '^A  a<b>&\\x1b\[1m\.conf: 4 nodes' "the table has a control character of a file's name by its number"
+is "$(iconv -f UTF-8 -t UTF-8 out >out.utf8 && cmp out out.utf8)" "" "the table is UTF-8, also where it cuts a name"
 
 # ---- what can't be simulated --------------------------------------------------------------------
 printf '0 60 ann\n0 60 ann --nodes=few\n' >bad

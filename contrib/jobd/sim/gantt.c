@@ -69,25 +69,34 @@ struct picture {
 /* ---- texts -------------------------------------------------------------------------------------
  */
 
+/* What is no character of XML 1.0 in UTF-8: control characters, U+FFFE and U+FFFF. */
+static size_t unfit_size(const char *text)
+{
+	if ((unsigned char)*text < ' ')
+		return 1;
+	return strncmp(text, "\xef\xbf\xbe", 3) == 0 || strncmp(text, "\xef\xbf\xbf", 3) == 0 ? 3
+											      : 0;
+}
+
+/* text: UTF-8. What XML does not allow becomes "?". */
 static void put_text(FILE *out, const char *text)
 {
-	for (; *text; text++) {
-		switch (*text) {
-		case '<':
+	size_t unfit;
+
+	for (; *text; text += unfit ? unfit : 1) {
+		unfit = unfit_size(text);
+		if (unfit)
+			(void)fputc('?', out);
+		else if (*text == '<')
 			(void)fputs("&lt;", out);
-			break;
-		case '>':
+		else if (*text == '>')
 			(void)fputs("&gt;", out);
-			break;
-		case '&':
+		else if (*text == '&')
 			(void)fputs("&amp;", out);
-			break;
-		case '"':
+		else if (*text == '"')
 			(void)fputs("&quot;", out);
-			break;
-		default: /* XML has no control characters */
-			(void)fputc((unsigned char)*text < ' ' ? '?' : *text, out);
-		}
+		else
+			(void)fputc(*text, out);
 	}
 }
 

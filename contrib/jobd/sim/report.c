@@ -349,13 +349,21 @@ static void print_lines(
 	}
 }
 
-/* In a terminal nothing of a trace's names moves the cursor. */
-static void print_name(const char *name, int width, FILE *out)
+/* In a terminal nothing of a trace or of a file's name moves the cursor. */
+static void print_name(const char *name, FILE *out)
 {
-	char text[128];
+	char text[LABEL_SIZE + 1];
 
-	err_printable(text, sizeof(text), name);
-	(void)fprintf(out, "%-*.*s", width, width, text);
+	err_printable(text, sizeof(text), name); /* cuts no character into halves */
+	(void)fprintf(out, "%-*s", LABEL_SIZE, text);
+}
+
+static void print_text(const char *text, FILE *out)
+{
+	char printable[2048];
+
+	err_printable(printable, sizeof(printable), text);
+	(void)fputs(printable, out);
 }
 
 static const json_t *find_group(const json_t *list, const char *name)
@@ -392,7 +400,7 @@ static void print_row(const char *name, const json_t *const *lists, size_t count
 
 	for (k = 0; k < count; k++) {
 		(void)fputs("  ", out);
-		print_name(k == 0 ? name : "", LABEL_SIZE, out);
+		print_name(k == 0 ? name : "", out);
 		if (count > 1)
 			(void)fprintf(out, " %s", marks[k]);
 		print_group(find_group(lists[k], name), out);
@@ -464,8 +472,10 @@ static void print_named(const json_t *list, const char *what, FILE *out)
 	for (i = 0; i < n && i < NAMED_MAX; i++) {
 		const json_t *job = json_array_get(list, i);
 
-		(void)fprintf(out, "  job %s (line %lld): %s\n", json_get_text(job, "job", ""),
-			(long long)json_get_int(job, "line", 0), json_get_text(job, "reason", ""));
+		(void)fprintf(out, "  job %s (line %lld): ", json_get_text(job, "job", ""),
+			(long long)json_get_int(job, "line", 0));
+		print_text(json_get_text(job, "reason", ""), out);
+		(void)fputc('\n', out);
 	}
 	if (n > NAMED_MAX)
 		(void)fprintf(out, "  and %zu more, all of which are in the JSON\n", n - NAMED_MAX);
@@ -484,8 +494,9 @@ static void print_time(double t, FILE *out)
 
 static void print_head(const json_t *simulation, const char *mark, FILE *out)
 {
-	(void)fprintf(out, "%s%s: %lld nodes, %lld CPUs, ", mark,
-		json_get_text(simulation, "conf", ""),
+	(void)fputs(mark, out);
+	print_text(json_get_text(simulation, "conf", ""), out);
+	(void)fprintf(out, ": %lld nodes, %lld CPUs, ",
 		(long long)json_get_int(simulation, "nodes", 0),
 		(long long)json_get_int(simulation, "cpus", 0));
 	print_time(value_of(simulation, "begin"), out);
@@ -503,12 +514,18 @@ static void print_tail(const json_t *simulation, bool is_one, FILE *out)
 		json_array_size(json_object_get(simulation, "refused")) +
 				json_array_size(json_object_get(simulation, "waiting")) +
 				json_array_size(json_object_get(simulation, "notes")) >
-			0)
-		(void)fprintf(out, "\n%s\n", json_get_text(simulation, "conf", ""));
+			0) {
+		(void)fputc('\n', out);
+		print_text(json_get_text(simulation, "conf", ""), out);
+		(void)fputc('\n', out);
+	}
 	print_named(json_get_array(simulation, "refused"), "rows were refused and never ran", out);
 	print_named(json_get_array(simulation, "waiting"), "jobs were left waiting", out);
-	json_array_foreach (json_get_array(simulation, "notes"), i, note)
-		(void)fprintf(out, "\n%s.\n", json_string_value(note));
+	json_array_foreach (json_get_array(simulation, "notes"), i, note) {
+		(void)fputc('\n', out);
+		print_text(json_string_value(note), out);
+		(void)fputs(".\n", out);
+	}
 }
 
 int report_print(const json_t *document, FILE *out, struct err *err)
