@@ -23,6 +23,37 @@ static void *have(void *memory)
 /* ---- the store ---------------------------------------------------------------------------------
  */
 
+/* What a program that is killed now leaves behind. */
+struct rig_left {
+	uint32_t job_id;
+	struct sim_processes processes;
+};
+
+static void note_left(struct rig *rig)
+{
+	struct rig_left *left = have(calloc(engine_count_jobs(rig->e) + 1, sizeof(*left)));
+	const struct job *job;
+	size_t i, n = 0;
+
+	for (i = 0; i < engine_count_jobs(rig->e); i++) {
+		job = engine_get_job(rig->e, i);
+		if (!job || !sim_get_processes(job, &left[n].processes))
+			continue;
+		left[n++].job_id = job->record.job_id;
+	}
+	rig->store.left = left;
+	rig->store.left_count = n;
+}
+
+static const struct sim_processes *find_left(const struct rig_left *left, size_t n, uint32_t job_id)
+{
+	size_t i;
+
+	for (i = 0; i < n && left[i].job_id != job_id; i++)
+		;
+	return i < n ? &left[i].processes : NULL;
+}
+
 static int store_write(
 	struct rig *rig, json_t *table, const char *key, json_t *value, struct err *err)
 {
@@ -32,6 +63,7 @@ static int store_write(
 	}
 	if (rig->store.most && rig->store.changes >= rig->store.most && !rig->store.killed) {
 		rig->store.killed = true;
+		note_left(rig);
 		if (rig->store.open) { /* what was begun is undone */
 			json_decref(rig->store.jobs);
 			rig->store.jobs = json_incref(rig->store.begun_jobs);
@@ -268,6 +300,7 @@ void rig_clear(struct rig *rig)
 	json_decref(rig->store.nodes);
 	json_decref(rig->store.reservations);
 	json_decref(rig->store.begun_jobs);
+	free(rig->store.left);
 }
 
 /* ---- jobs --------------------------------------------------------------------------------------
@@ -392,10 +425,17 @@ void rig_restore_later(struct rig *from, struct rig *to, const char *conf_text, 
 	json_t *jobs = json_incref(from->store.jobs), *nodes = json_incref(from->store.nodes);
 	json_t *resvs = json_incref(from->store.reservations), *value;
 	uint32_t now_s = rig_now(from) + seconds;
+	struct rig_left *left;
+	size_t left_count;
 	struct err e = ERR_INIT;
 	const char *key;
 	size_t i;
 
+	if (!from->store.left)
+		note_left(from);
+	left = from->store.left;
+	left_count = from->store.left_count;
+	from->store.left = NULL;
 	rig_clear(from);
 	rig_make_at(to, conf_text, now_s);
 	json_object_foreach (nodes, key, value) {
@@ -413,9 +453,12 @@ void rig_restore_later(struct rig *from, struct rig *to, const char *conf_text, 
 	if (engine_begin(to->e, NULL, &e) < 0)
 		errx(99, "%s", e.text);
 	for (i = 0; i < engine_count_jobs(to->e); i++) {
-		if (sim_adopt(to->sim, engine_get_job(to->e, i)) < 0)
+		struct job *job = engine_get_job(to->e, i);
+
+		if (sim_adopt(to->sim, job, find_left(left, left_count, job->record.job_id)) < 0)
 			errx(99, "no memory");
 	}
+	free(left);
 	json_decref(to->store.jobs);
 	json_decref(to->store.nodes);
 	json_decref(to->store.reservations);

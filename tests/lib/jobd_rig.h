@@ -20,6 +20,8 @@ struct rig_store {
 	uint32_t most; /* the program is killed after so many changes: later ones are lost; 0: it is
 			* not */
 	bool killed;   /* one was lost */
+	struct rig_left *left; /* processes of jobs at that moment */
+	size_t left_count;
 	json_t *begun_jobs; /* jobs as they were at begin() */
 };
 
@@ -86,7 +88,7 @@ void rig_run(struct rig *rig, uint32_t until_s);
 uint32_t rig_now(const struct rig *rig);
 
 /* All of it into another engine, as if the program had been killed: at once, or so many seconds
- * later, in which processes go on. */
+ * later, in which processes go on, or stand still if they were left so. */
 void rig_restore(struct rig *from, struct rig *ret_to, const char *conf_text);
 void rig_restore_later(
 	struct rig *from, struct rig *ret_to, const char *conf_text, uint32_t seconds);

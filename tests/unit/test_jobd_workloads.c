@@ -188,7 +188,8 @@ static time_t ran_s(const struct job *job)
 }
 
 /* It has waited, run and stood still, and nothing else: its processes ran as long as they wanted.
- * An end is known away_s later where the program was killed for so long. */
+ * Where the program was killed for away_s, an end is known that much later, and for as long the
+ * processes may have run, or stood still, unknown to it. */
 static void check_account(const struct job *job, uint32_t away_s)
 {
 	const job_record_t *r = &job->record;
@@ -199,7 +200,8 @@ static void check_account(const struct job *job, uint32_t away_s)
 	if (ran_s(job) > (time_t)(run_s + away_s))
 		fail_msg("job %u (%s) has run for %lld s of %u", r->job_id, state_of(job),
 			(long long)ran_s(job), run_s);
-	assert_true(ran_s(job) >= (r->job_state == JOB_COMPLETE ? (time_t)run_s : 0));
+	assert_true(
+		ran_s(job) + (time_t)away_s >= (r->job_state == JOB_COMPLETE ? (time_t)run_s : 0));
 }
 
 /* ---- random workloads --------------------------------------------------------------------------

@@ -383,11 +383,22 @@ uint64_t sim_get_time_ms(const struct sim *s)
 	return s->now_ms;
 }
 
-int sim_adopt(struct sim *s, struct job *job)
+bool sim_get_processes(const struct job *job, struct sim_processes *ret_processes)
+{
+	const struct sim_job *sj = job->runner_data;
+
+	if (!sj)
+		return false;
+	*ret_processes = (struct sim_processes){.left_ms = sj->left_ms,
+		.since_ms = sj->stopped ? sj->stood_since_ms : sj->since_ms,
+		.stopped = sj->stopped};
+	return true;
+}
+
+int sim_adopt(struct sim *s, struct job *job, const struct sim_processes *processes)
 {
 	const job_record_t *r = &job->record;
-	bool stopped = (r->job_state & JOB_STATE_BASE) == JOB_SUSPENDED;
-	uint64_t until_ms = stopped ? 1000 * (uint64_t)r->suspend_time : s->now_ms, ran_ms;
+	bool stands = (r->job_state & JOB_STATE_BASE) == JOB_SUSPENDED;
 	struct sim_job *sj;
 
 	if (!job->launched || job->runner_data)
@@ -395,12 +406,16 @@ int sim_adopt(struct sim *s, struct job *job)
 	sj = sim_job_new(s, job);
 	if (!sj)
 		return -ENOMEM;
-	ran_ms = until_ms - 1000 * (uint64_t)(r->start_time + r->tot_sus_time);
-	if (sj->left_ms != SIM_NEVER)
-		sj->left_ms -= ran_ms < sj->left_ms ? ran_ms : sj->left_ms;
-	sj->stopped = stopped;
-	sj->stood_since_ms = until_ms;
-	if (!stopped)
+	if (processes) {
+		sj->left_ms = processes->left_ms;
+		sj->stopped = processes->stopped;
+		sj->since_ms = sj->stood_since_ms = processes->since_ms;
+	} else {
+		sj->since_ms = 1000 * (uint64_t)(r->start_time + r->tot_sus_time);
+	}
+	if (!sj->stopped)
+		stand_still(sj); /* what they have run counts */
+	if (!stands)
 		run_on(sj);
 	return 0;
 }

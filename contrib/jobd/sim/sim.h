@@ -63,7 +63,20 @@ void sim_run_until(struct sim *sim, uint64_t now_ms);
 /* Runs until nothing is due any more, or until until_ms: false. */
 bool sim_run_all(struct sim *sim, uint64_t until_ms);
 
-/* Adopts a restored job, after engine_begin(): its processes have run as long as the job. */
-int sim_adopt(struct sim *sim, struct job *job) _must_check_;
+/* What the processes of a job do: a program that is killed leaves them behind, whatever the store
+ * has of them. */
+struct sim_processes {
+	uint64_t left_ms;  /* to run, at since_ms */
+	uint64_t since_ms; /* they run, or stand still, since then */
+	bool stopped;
+};
+
+/* False: the job has none. */
+bool sim_get_processes(const struct job *job, struct sim_processes *ret_processes);
+
+/* Adopts a restored job, after engine_begin(), with its processes as they were left (NULL: that is
+ * not known, and they have run as long as the job). As the agents' runner does it, they are
+ * suspended or resumed to match the job. */
+int sim_adopt(struct sim *sim, struct job *job, const struct sim_processes *processes) _must_check_;
 
 #endif
