@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "contrib/jobd/engine/engine_impl.h"
+#include "stepd/base/proc.h"
 #include "tests/lib/jobd_rig.h"
 
 #define NODES                                                                                      \
@@ -688,7 +690,7 @@ static void test_components_grace(void **state)
 	assert_state(high, "R");
 	rig_run(&rig, 22);
 	assert_state(het[0], "PR");
-	/* the script's end is that of all */
+	/* also where that of the script is the shorter one */
 	add_components(&rig, (struct rig_job){.run_s = 1000, .term_s = 1},
 		(struct rig_job){.partition = "lo2", .term_s = NO_VAL}, het);
 	assert_state(het[1], "R");
@@ -697,8 +699,13 @@ static void test_components_grace(void **state)
 	assert_state(het[0], "CG");
 	rig_run(&rig, 28);
 	assert_state(het[0], "PR");
-	assert_state(het[1], "PR");
 	assert_state(high, "R");
+	rig_run(&rig, 41);
+	assert_state(het[1], "R");
+	rig_run(&rig, 42);
+	assert_state(het[1], "CG");
+	rig_run(&rig, 52); /* KillWait */
+	assert_state(het[1], "PR");
 	rig_clear(&rig);
 }
 
@@ -1205,6 +1212,202 @@ static void test_unequal_sizes(void **state)
 	rig_clear(&rig);
 }
 
+/* ---- notices, and what is left of a grace time --------------------------------------------------
+ */
+
+/* What the engine sends, as "SECONDS:JOB SIGNAL TO, ". */
+static struct {
+	const struct rig *rig;
+	const struct engine_runner *runner; /* the simulation's */
+	struct engine_runner noting;
+	char text[1024];
+} notes;
+
+static void note_signal(struct job *job, int signal, enum job_signal_target target, void *userdata)
+{
+	static const char *const targets[] = {[JOB_SIGNAL_STEPS] = "steps",
+		[JOB_SIGNAL_BATCH] = "script",
+		[JOB_SIGNAL_BOTH] = "all"};
+	const size_t size = strlen(notes.text);
+	char name[SIGNALS_NAME_SIZE];
+
+	(void)snprintf(notes.text + size, sizeof(notes.text) - size, "%u:%u %s %s, ",
+		rig_now(notes.rig), id_of(job), signals_name(signal, name, sizeof(name)),
+		targets[target]);
+	notes.runner->signal(job, signal, target, userdata);
+}
+
+static void note_signals(const struct rig *rig)
+{
+	notes.rig = rig;
+	notes.runner = rig->e->options.runner;
+	notes.noting = *notes.runner;
+	notes.noting.signal = note_signal;
+	notes.text[0] = '\0';
+	rig->e->options.runner = &notes.noting;
+}
+
+#define assert_noted(wanted)                                                                       \
+	do {                                                                                       \
+		assert_string_equal(notes.text, wanted);                                           \
+		notes.text[0] = '\0';                                                              \
+	} while (0)
+
+/* A part of a second that has passed is none of it. */
+static void test_whole_grace(void **state)
+{
+	struct job *low;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, GRACE);
+	low = rig_submit(&rig, .nodes = 4, .run_s = 1000, .term_s = NO_VAL);
+	sim_run_until(rig.sim, UINT64_C(1000) * (RIG_BEGIN_S + 10) + 900);
+	(void)rig_submit(&rig, .nodes = 1, .partition = "hi");
+	assert_time(low->preempt_time, 10);
+	assert_time(low->record.end_time, 41);
+	sim_run_until(rig.sim, UINT64_C(1000) * (RIG_BEGIN_S + 40) + 900);
+	assert_state(low, "R");
+	rig_run(&rig, 41);
+	assert_state(low, "CG");
+	rig_clear(&rig);
+}
+
+static void set_limit(const struct rig *rig, struct job *job, int minutes)
+{
+	json_auto_t *changes = json_pack("{s:i}", "time_limit_min", minutes);
+	struct err err = ERR_INIT;
+
+	assert_int_equal(engine_update_job(rig->e, job, changes, true, &err), 0);
+}
+
+/* The end of a grace time can be moved by nobody, but a job may end before it. */
+static void test_limit_in_grace(void **state)
+{
+	static const struct {
+		int minutes;
+		uint32_t end;
+	} rows[] = {{100, 80}, {-1, 80}, {1, 60}};
+	struct job *low;
+	struct rig rig;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_make(&rig, GRACE);
+		low = rig_submit(&rig, .nodes = 4, .run_s = 1000, .minutes = 5, .term_s = NO_VAL);
+		rig_run(&rig, 50);
+		(void)rig_submit(&rig, .nodes = 1, .partition = "hi");
+		assert_time(low->record.end_time, 80);
+		set_limit(&rig, low, rows[i].minutes);
+		assert_time(low->record.end_time, rows[i].end);
+		rig_run(&rig, rows[i].end - 1);
+		assert_state(low, "R");
+		rig_run(&rig, rows[i].end);
+		assert_state(low, "CG");
+		rig_run(&rig, rows[i].end + 10);
+		assert_state(low, "PR");
+		rig_clear(&rig);
+	}
+}
+
+/* A component that has more time than the first one has it after a restart, too. */
+static void test_grace_after_the_script(void **state)
+{
+	const char *conf =
+		COMPONENTS("PreemptMode=CANCEL", "PreemptMode=CANCEL") "PreemptMode=CANCEL\n";
+	struct rig first, rig;
+	struct job *het[2];
+	uint32_t id, high;
+
+	(void)state;
+	rig_make(&first, conf);
+	add_components(&first, TWO(.run_s = 1000), het);
+	id = id_of(het[0]);
+	high = id_of(rig_submit(&first, .partition = "hi", .nodes = 3, .run_s = 500));
+	rig_run(&first, 10);
+	assert_state(het[0], "PR");
+	assert_state(het[1], "R");
+	rig_restore(&first, &rig, conf);
+	rig_run(&rig, 19);
+	assert_state(job_again(&rig, id + 1), "R");
+	assert_state(job_again(&rig, high), "PD");
+	rig_run(&rig, 20);
+	assert_state(job_again(&rig, id + 1), "PR");
+	assert_state(job_again(&rig, high), "R");
+	rig_clear(&rig);
+	/* where the script ends by itself it is over for all */
+	rig_make(&rig, conf);
+	add_components(&rig, TWO(.run_s = 3), het);
+	(void)rig_submit(&rig, .partition = "hi", .nodes = 2);
+	rig_run(&rig, 3);
+	assert_state(het[0], "CD");
+	assert_state(het[1], "CD");
+	rig_clear(&rig);
+}
+
+#define GANG_GRACE                                                                                 \
+	NODES LINEAR "PreemptMode=CANCEL,GANG\nPartitionName=lo Nodes=ALL Default=YES "            \
+		     "PriorityTier=1 OverSubscribe=FORCE:2 GraceTime=30\n"                         \
+		     "PartitionName=hi Nodes=ALL PriorityTier=2\n"
+
+/* The guide: "immediately sent SIGCONT and SIGTERM": also one that stands still for another's turn
+ * can use its grace time, and those beside it that are not preempted give way to it. */
+static void test_grace_without_a_turn(void **state)
+{
+	struct job *first, *second, *beside, *high;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, GANG_GRACE);
+	first = rig_submit(&rig, .nodelist = "n[1-3]", .run_s = 1000, .term_s = NO_VAL);
+	second = rig_submit(&rig, .nodelist = "n[1-2]", .run_s = 1000, .term_s = NO_VAL);
+	beside = rig_submit(&rig, .nodelist = "n3", .run_s = 1000);
+	rig_run(&rig, 15);
+	assert_state(first, "S");
+	assert_state(second, "R");
+	assert_state(beside, "R");
+	note_signals(&rig);
+	high = rig_submit(&rig, .nodelist = "n[1-2]", .partition = "hi", .run_s = 10);
+	assert_noted("15:1 CONT steps, 15:1 TERM steps, 15:2 CONT steps, 15:2 TERM steps, ");
+	assert_state(first, "R");
+	assert_state(second, "R");
+	assert_state(beside, "S");
+	rig_run(&rig, 44);
+	assert_state(first, "R");
+	assert_state(second, "R");
+	assert_state(beside, "S");
+	rig_run(&rig, 55);
+	assert_state(first, "PR");
+	assert_state(second, "PR");
+	assert_state(beside, "R");
+	assert_state(high, "R");
+	rig_clear(&rig);
+}
+
+/* The clock of its time limit stood, too. */
+static void test_grace_of_a_suspended_job(void **state)
+{
+	struct job *low;
+	struct err err = ERR_INIT;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, GRACE);
+	low = rig_submit(&rig, .nodes = 4, .run_s = 1000, .minutes = 1, .term_s = NO_VAL);
+	rig_run(&rig, 20);
+	assert_int_equal(engine_suspend(rig.e, low, &err), 0);
+	rig_run(&rig, 100);
+	(void)rig_submit(&rig, .nodes = 1, .partition = "hi", .run_s = 50);
+	assert_state(low, "S");
+	assert_time(low->record.end_time, 130);
+	rig_run(&rig, 129);
+	assert_state(low, "S"); /* by hand: it is for its user to resume */
+	rig_run(&rig, 130);
+	assert_state(low, "CG");
+	rig_clear(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1247,6 +1450,11 @@ int main(void)
 		cmocka_unit_test(test_equals),
 		cmocka_unit_test(test_turns_beside_a_shadow),
 		cmocka_unit_test(test_unequal_sizes),
+		cmocka_unit_test(test_whole_grace),
+		cmocka_unit_test(test_limit_in_grace),
+		cmocka_unit_test(test_grace_after_the_script),
+		cmocka_unit_test(test_grace_without_a_turn),
+		cmocka_unit_test(test_grace_of_a_suspended_job),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

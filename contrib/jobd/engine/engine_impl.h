@@ -269,7 +269,8 @@ int het_check(
 	struct engine *e, const struct job *job, struct err *err); /* whether it can ever run */
 /* As job_try(), for all components; changes n. */
 int het_try(struct engine *e, struct job *leader, struct het_nodes *n, struct err *err);
-/* Of any job: if it was the first component, the others end with it. */
+/* Of any job: if it was the first component, the others end with it, but those that are in their
+ * own grace time. */
 void het_leader_ended(struct engine *e, struct job *leader, uint32_t state);
 /* Of any job: its suspension has succeeded or failed. */
 void het_suspension_ended(struct engine *e, struct job *job);

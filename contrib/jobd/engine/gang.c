@@ -49,6 +49,18 @@ static bool is_ending(const struct job *job)
 	return job->record.job_resrcs && job_is_completing(job) && job->gang_active;
 }
 
+/* A preempted job has its grace time to use: it runs, whoever has the turn, also beside others that
+ * are preempted for the same cores. Jobs of its partition that are not keep off them. */
+static bool is_in_grace(const struct job *job)
+{
+	return job->preempted && has_turns(job);
+}
+
+static bool has_no_turns(const struct job *job)
+{
+	return is_ending(job) || is_in_grace(job);
+}
+
 /* It keeps others off its cores. */
 static bool holds_cores(const struct job *job)
 {
@@ -102,7 +114,7 @@ static struct choice choice_make(const struct engine *e, bitoff_t size)
 			c.parts[i] = (struct part_choice){.active = bit_alloc(size),
 				.shadow = bit_copy(shadow),
 				.of_qos = xmalloc((e->conf->qos_count + 1) * sizeof(bitstr_t *))};
-			add_parts(&e->gangs[i], is_ending, c.parts[i].active);
+			add_parts(&e->gangs[i], has_no_turns, c.parts[i].active);
 		}
 		for (; from < to; from++)
 			add_parts(&e->gangs[e->parts_by_tier[from]], holds_cores, shadow);
@@ -230,7 +242,7 @@ static void choose_all(const struct engine *e, const struct job *any)
 
 	for (i = 0; i < e->parts_count; i++) {
 		for (k = 0; k < e->gangs[i].count; k++)
-			e->gangs[i].jobs[k]->gang_active = is_ending(e->gangs[i].jobs[k]);
+			e->gangs[i].jobs[k]->gang_active = has_no_turns(e->gangs[i].jobs[k]);
 	}
 	for (i = 0; i < e->parts_count; i++) {
 		const struct gang *g = &e->gangs[e->parts_by_tier[i]];
@@ -350,7 +362,8 @@ static void let_all_go(struct engine *e, const bitstr_t *used)
 			struct job *job = g->jobs[k];
 			size_t count = g->count;
 
-			if (!waits_to_go(job) || bit_overlap_any(used, parts_of(job)))
+			if (!waits_to_go(job) ||
+				(!is_in_grace(job) && bit_overlap_any(used, parts_of(job))))
 				continue;
 			job->gang_waits = false;
 			let_go(e, job);

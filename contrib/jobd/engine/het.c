@@ -3,8 +3,9 @@
  * Heterogeneous jobs: components with requests of their own that start together and end together.
  * Each component is a job with a number of its own; only the first one is in the queue. Components
  * have different nodes; those with the fewest possible nodes choose first. The runner has the
- * processes of each component separately, so that preempted ones have their own grace times; but
- * the one batch script is the first component's, and its end ends all of them.
+ * processes of each component separately, so that preempted ones have their own grace times. The
+ * one batch script is the first component's, and its end ends all of them; but where that is the
+ * end of its grace time, those of the others go on.
  */
 #include <errno.h>
 #include <search.h>
@@ -354,6 +355,12 @@ int het_try(struct engine *e, struct job *leader, struct het_nodes *n, struct er
 /* ---- its end ------------------------------------------------------------------------------------
  */
 
+/* The guide: "the GraceTime ... for each component of the heterogeneous job remain unique". */
+static bool is_in_grace(const struct engine *e, const struct job *job)
+{
+	return job->preempted && job_has_nodes(job) && job->record.end_time > engine_now(e);
+}
+
 void het_leader_ended(struct engine *e, struct job *leader, uint32_t state)
 {
 	uint32_t i;
@@ -363,7 +370,8 @@ void het_leader_ended(struct engine *e, struct job *leader, uint32_t state)
 	for (i = 1; i < engine_count_components(leader); i++) {
 		struct job *one = engine_get_component(leader, i);
 
-		if (!one || job_is_pending(one) || job_has_ended(one))
+		if (!one || job_is_pending(one) || job_has_ended(one) ||
+			(state == JOB_PREEMPTED && is_in_grace(e, one)))
 			continue;
 		job_terminate_component(e, one, state);
 		if (job_is_completing(one))

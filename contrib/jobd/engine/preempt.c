@@ -153,18 +153,32 @@ static uint32_t grace_of(const struct engine *e, const struct job *job)
 		: 0;
 }
 
+/* Of a whole grace time: it does not end with the part of a second that has passed. */
+static time_t end_of_grace(const struct engine *e, uint32_t grace_s)
+{
+	return engine_now(e) + (time_t)grace_s + (grace_s > 0 && e->now_ms % MS_PER_S > 0);
+}
+
+/* By its limit; of one that stands still, if it went on now. */
+static time_t end_by_limit(const struct engine *e, const struct job *job)
+{
+	const job_record_t *r = &job->record;
+	bool stood = job_base_state(job) == JOB_SUSPENDED && r->suspend_time < engine_now(e);
+
+	return r->end_time + (stood ? engine_now(e) - r->suspend_time : 0);
+}
+
 /* A job that is to stand still is suspended by the gang scheduler, when the preemptor starts. */
 static void mark(struct engine *e, struct job *job, struct job *preemptor)
 {
 	job->preempt_time = engine_now(e);
 	if (mode_of(&job->record) != PREEMPT_MODE_SUSPEND) {
-		time_t end = engine_now(e) + (time_t)grace_of(e, job);
+		time_t end = end_of_grace(e, grace_of(e, job)), limit = end_by_limit(e, job);
 
 		job->preempted = true;
 		job->preemptor_id = preemptor->record.job_id;
 		preemptor->victims++;
-		if (job->record.end_time > end)
-			job->record.end_time = end;
+		job->record.end_time = limit < end ? limit : end;
 		job_set_limit_timer(e, job);
 	}
 	job_changed(e, job);
@@ -183,6 +197,7 @@ static void put_aside(struct engine *e, struct job *job)
 		preempt_due(e, job);
 		return;
 	}
+	e->gang_changed = true; /* one without a turn is resumed */
 	e->options.runner->signal(job, SIGCONT, JOB_SIGNAL_STEPS, e->options.runner_data);
 	e->options.runner->signal(job, SIGTERM, JOB_SIGNAL_STEPS, e->options.runner_data);
 }

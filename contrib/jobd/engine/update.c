@@ -190,6 +190,21 @@ static int drop_nodes(struct engine *e, struct job *job, const char *text, struc
 	return r;
 }
 
+/* The end of a grace time is not the user's to move: a new limit only counts there if it is sooner.
+ */
+static void set_time_limit(struct engine *e, struct job *job, uint32_t limit_min)
+{
+	job_record_t *r = &job->record;
+	time_t end;
+
+	r->time_limit = limit_min;
+	end = r->start_time + r->tot_sus_time + job_duration(job);
+	if (!job->preempted || end < r->end_time)
+		r->end_time = end;
+	if (r->job_state == JOB_RUNNING || job->preempted)
+		job_set_limit_timer(e, job);
+}
+
 /* Likewise. */
 static int update_running(struct engine *e, struct job *job, struct job_request *q,
 	struct namesakes *group, const json_t *changes, struct err *err)
@@ -201,14 +216,8 @@ static int update_running(struct engine *e, struct job *job, struct job_request 
 		r = drop_nodes(e, job, nodes, err);
 	if (r < 0)
 		return r;
-	if (json_object_get(changes, "time_limit_min")) {
-		job->record.time_limit = q->time_limit_min;
-		job->record.end_time = job->record.start_time + job->record.tot_sus_time +
-			(q->time_limit_min == INFINITE ? (time_t)365 * 24 * 3600
-						       : (time_t)q->time_limit_min * 60);
-		if (job->record.job_state == JOB_RUNNING)
-			job_set_limit_timer(e, job);
-	}
+	if (json_object_get(changes, "time_limit_min"))
+		set_time_limit(e, job, q->time_limit_min);
 	if (json_object_get(changes, "requeue"))
 		job->may_requeue = q->requeue > 0;
 	request_clear(&job->request);
