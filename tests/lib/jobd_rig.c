@@ -336,6 +336,7 @@ static void fill(const struct rig *rig, const struct rig_job *job, struct job_re
 	q->ntasks_per_socket = given(job->ntasks_per_socket);
 	q->ntasks_per_core = given(job->ntasks_per_core);
 	q->distribution = copy(job->distribution);
+	q->signal = copy(job->signal);
 	q->spread_job = job->spread_job;
 	q->use_min_nodes = job->use_min_nodes;
 	q->time_limit_min = given(job->minutes);

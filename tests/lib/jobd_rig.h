@@ -37,6 +37,7 @@ struct rig {
 struct rig_job {
 	const char *name, *partition, *nodelist, *exclude, *features, *array, *reservation, *qos;
 	const char *distribution;
+	const char *signal; /* its user warning signal */
 	const char *script; /* NULL: it has none, and so no step */
 	uint32_t nodes, max_nodes, tasks, cpus_per_task, minutes, priority, run_s;
 	uint32_t ntasks_per_node, ntasks_per_socket, ntasks_per_core;

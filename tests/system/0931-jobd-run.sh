@@ -152,6 +152,45 @@ is "$("$jobctl" cancel --batch -s USR1 "$id" 2>&1)" \
 	"a signal to the batch script of a job without one is refused"
 "$jobctl" cancel "$id"
 
+# ---- signals of the user's choice before the end
+
+script warned <<'S'
+out=$1
+trap 'echo script >>"$out"' USR1
+trap 'echo mark >>"$out"' USR2
+"$STEPRUN" --proctrack "$TRACKER" -n 1 sh -c 'trap "echo task" USR1; echo up; while :; do sleep 0.05; done' >>"$out" &
+until wait; do :; done
+S
+steps=$(submit -t 60 --signal=USR1@600 warned steps.warned)
+batch=$(submit -t 60 --signal=B:USR1@600 warned batch.warned)
+like "$("$jobctl" show job "$batch")" '^   Signal=B:USR1@600$' "the signal before its end is shown of a job"
+eventually wrote steps.warned up
+eventually wrote batch.warned up
+kill_jobd
+begin_jobd
+fails "no job is warned before the time" grep -Eq 'script|task' "$work/steps.warned" "$work/batch.warned"
+"$jobctl" update "$steps" TimeLimit=10
+"$jobctl" update "$batch" TimeLimit=10
+ok "the steps of a job are warned before its end" eventually wrote steps.warned task
+ok "with B: the script is warned before the end" eventually wrote batch.warned script
+kill_jobd
+begin_jobd
+for id in $steps $batch; do
+	"$jobctl" cancel --batch -s USR2 "$id"
+done
+eventually wrote steps.warned mark
+eventually wrote batch.warned mark
+is "$(tr '\n' ' ' <"$work/steps.warned")" "up task mark " \
+	"a signal for the steps comes once, also when jobd is killed, and not to the script"
+is "$(tr '\n' ' ' <"$work/batch.warned")" "up script mark " \
+	"a signal for the script comes once, also when jobd is killed, and not to its steps"
+is "$(cd "$work" && "$jobctl" submit --signal=B:NONE warned x 2>&1)" \
+	"jobctl submit: error: --signal: 'B:NONE' is not [B:]SIGNAL[@SECONDS]: a signal such as USR1 or 10, and 0 to 65535 seconds before the end" \
+	"a signal that does not exist is refused"
+"$jobctl" cancel "$steps"
+"$jobctl" cancel "$batch"
+eventually all_have_ended
+
 # ---- suspension
 
 script spins <<'S'

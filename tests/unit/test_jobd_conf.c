@@ -203,17 +203,18 @@ static void test_select_parameters(void **state)
 
 static void test_scheduler(void **state)
 {
-	struct conf *conf =
-		read_with("SchedulerParameters=default_queue_depth=7,defer,bf_interval=2,"
-			  "bf_window=60,bf_resolution=10,bf_max_job_test=3,bf_max_job_user=4,,"
-			  "bf_continue,preempt_reorder_count=3,preempt_strict_order,"
-			  "preempt_youngest_first,sched_interval=9,max_switch_wait=5,bf_licenses");
+	struct conf *conf = read_with(
+		"SchedulerParameters=default_queue_depth=7,defer,bf_interval=2,"
+		"bf_window=60,bf_resolution=10,bf_max_job_test=3,bf_max_job_user=4,,"
+		"bf_continue,preempt_reorder_count=3,preempt_strict_order,"
+		"preempt_youngest_first,preempt_send_user_signal,sched_interval=9,max_switch_wait=5,bf_licenses");
 	const struct conf_scheduler *s = &conf->scheduler;
 
 	(void)state;
 	assert_int_equal(s->default_queue_depth, 7);
 	assert_true(
 		s->defer && s->bf_continue && s->preempt_strict_order && s->preempt_youngest_first);
+	assert_true(s->preempt_send_user_signal);
 	assert_int_equal(s->bf_interval_s, 2);
 	assert_int_equal(s->bf_window_min, 60);
 	assert_int_equal(s->bf_resolution_s, 10);
@@ -224,6 +225,22 @@ static void test_scheduler(void **state)
 	assert_int_equal(conf->left_out.n, 2);
 	assert_string_equal(conf->left_out.v[0], "max_switch_wait");
 	assert_string_equal(conf->left_out.v[1], "bf_licenses");
+	(void)conf_free(conf);
+}
+
+/* Newer names for some of these. */
+static void test_preempt_parameters(void **state)
+{
+	struct conf *conf = read_with("PreemptParameters=reorder_count=4,strict_order,,"
+				      "youngest_first,send_user_signal,reclaim_licenses");
+	const struct conf_scheduler *s = &conf->scheduler;
+
+	(void)state;
+	assert_int_equal(s->preempt_reorder_count, 4);
+	assert_true(s->preempt_strict_order && s->preempt_youngest_first);
+	assert_true(s->preempt_send_user_signal);
+	assert_int_equal(conf->left_out.n, 1);
+	assert_string_equal(conf->left_out.v[0], "preempt_reclaim_licenses");
 	(void)conf_free(conf);
 }
 
@@ -881,6 +898,7 @@ int main(void)
 		cmocka_unit_test(test_cluster),
 		cmocka_unit_test(test_select_parameters),
 		cmocka_unit_test(test_scheduler),
+		cmocka_unit_test(test_preempt_parameters),
 		cmocka_unit_test(test_exempt_time),
 		cmocka_unit_test(test_left_out),
 		cmocka_unit_test(test_nodes),

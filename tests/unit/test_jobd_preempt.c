@@ -1253,6 +1253,9 @@ static void note_signals(const struct rig *rig)
 		notes.text[0] = '\0';                                                              \
 	} while (0)
 
+#define SCRIPT      "#!/bin/sh\n"
+#define USER_SIGNAL GRACE "SchedulerParameters=preempt_send_user_signal\n"
+
 /* A part of a second that has passed is none of it. */
 static void test_whole_grace(void **state)
 {
@@ -1408,6 +1411,164 @@ static void test_grace_of_a_suspended_job(void **state)
 	rig_clear(&rig);
 }
 
+/* ---- signals of the user's choice --------------------------------------------------------------
+ */
+
+static void test_warned(void **state)
+{
+	static const struct {
+		const char *signal, *noted;
+	} rows[] = {
+		{"USR1@30", "90:1 USR1 steps, 120:1 CONT all, 120:1 TERM all, "},
+		{"B:USR2", "60:1 USR2 script, 120:1 CONT all, 120:1 TERM all, "},
+		{"R:INT@500", "0:1 INT steps, 120:1 CONT all, 120:1 TERM all, "},
+		{"HUP@0", "120:1 HUP steps, 120:1 CONT all, 120:1 TERM all, "},
+		{NULL, "120:1 CONT all, 120:1 TERM all, "},
+	};
+	struct rig rig;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_make(&rig, GRACE);
+		note_signals(&rig);
+		(void)rig_submit(&rig, .run_s = 1000, .minutes = 2, .script = SCRIPT,
+			.signal = rows[i].signal);
+		rig_run(&rig, 200);
+		assert_noted(rows[i].noted);
+		rig_clear(&rig);
+	}
+}
+
+/* It is warned once before each end, whatever happens meanwhile. */
+static void test_warned_once(void **state)
+{
+	struct rig first, rig, last;
+	struct err err = ERR_INIT;
+	struct job *job;
+
+	(void)state;
+	rig_make(&first, GRACE);
+	job = rig_submit(&first, .run_s = 1000, .minutes = 2, .signal = "USR1@30");
+	rig_run(&first, 20);
+	assert_int_equal(engine_suspend(first.e, job, &err), 0);
+	rig_run(&first, 30);
+	assert_int_equal(engine_resume(first.e, job, &err), 0);
+	rig_run(&first, 40);
+	rig_restore(&first, &rig, GRACE);
+	note_signals(&rig);
+	rig_run(&rig, 99);
+	assert_noted("");
+	rig_run(&rig, 105);
+	assert_noted("100:1 USR1 steps, ");
+	rig_restore(&rig, &last, GRACE);
+	note_signals(&last);
+	rig_run(&last, 125);
+	assert_noted("");
+	job = job_again(&last, 1);
+	set_limit(&last, job, 3); /* another end */
+	rig_run(&last, 165);
+	assert_noted("160:1 USR1 steps, ");
+	assert_int_equal(engine_requeue(last.e, job, &err), 0);
+	rig_run(&last, 400);
+	assert_state(job, "R");
+	notes.text[0] = '\0';
+	rig_run(&last, (uint32_t)(job->record.start_time - RIG_BEGIN_S) + 150);
+	assert_non_null(strstr(notes.text, ":1 USR1 steps, ")); /* and another run */
+	rig_clear(&last);
+}
+
+/* Oracle B8: in place of SIGTERM, with preempt_send_user_signal. */
+static void test_user_signal_of_preempted(void **state)
+{
+	static const char end[] = "40:1 CONT all, 40:1 TERM all, ";
+	static const struct {
+		const char *conf, *signal, *noted;
+	} rows[] = {
+		{USER_SIGNAL, "USR1@5", "10:1 CONT steps, 10:1 USR1 steps, "},
+		{USER_SIGNAL, "B:USR2", "10:1 CONT script, 10:1 USR2 script, "},
+		{USER_SIGNAL, NULL, "10:1 CONT steps, 10:1 TERM steps, "},
+		{GRACE "PreemptParameters=send_user_signal\n", "INT",
+			"10:1 CONT steps, 10:1 INT steps, "},
+		/* without it the signal comes before the end, as ever */
+		{GRACE, "USR1@5", "10:1 CONT steps, 10:1 TERM steps, 35:1 USR1 steps, "},
+	};
+	char wanted[256];
+	struct rig rig;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_make(&rig, rows[i].conf);
+		note_signals(&rig);
+		(void)rig_submit(&rig, .nodes = 4, .run_s = 1000, .script = SCRIPT,
+			.signal = rows[i].signal);
+		rig_run(&rig, 10);
+		(void)rig_submit(&rig, .nodes = 1, .partition = "hi", .run_s = 50);
+		rig_run(&rig, 60);
+		(void)snprintf(wanted, sizeof(wanted), "%s%s", rows[i].noted, end);
+		assert_noted(wanted);
+		rig_clear(&rig);
+	}
+}
+
+/* The guide: "the GraceTime and user warning signal for each component ... remain unique". One that
+ * has no script can't get a signal for it. */
+static void test_user_signals_of_components(void **state)
+{
+	struct job *het[3];
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		COMPONENTS("PreemptMode=CANCEL",
+			"PreemptMode=CANCEL") "PreemptMode=CANCEL\n"
+					      "PreemptParameters=send_user_signal\n");
+	note_signals(&rig);
+	add_components(&rig, (struct rig_job){.run_s = 1000, .script = SCRIPT, .signal = "USR1"},
+		(struct rig_job){.partition = "lo2", .signal = "USR2@3"}, het);
+	(void)rig_submit(&rig, .partition = "hi", .nodes = 3, .run_s = 10);
+	assert_noted("0:2 CONT steps, 0:2 USR2 steps, 0:1 CONT steps, 0:1 USR1 steps, ");
+	rig_run(&rig, 29);
+	add_components(&rig, (struct rig_job){.run_s = 1000, .script = SCRIPT, .signal = "B:INT"},
+		(struct rig_job){.partition = "lo2", .signal = "B:INT"}, het);
+	rig_run(&rig, 40);
+	notes.text[0] = '\0';
+	(void)rig_submit(&rig, .partition = "hi", .nodes = 3, .run_s = 10);
+	assert_noted("40:5 CONT steps, 40:5 TERM steps, 40:4 CONT script, 40:4 INT script, ");
+	rig_clear(&rig);
+}
+
+/* What it is to get can only be changed before it runs. */
+static void test_signal_is_shown(void **state)
+{
+	struct job *job;
+	json_auto_t *doc = NULL, *changes = json_pack("{s:s}", "signal", "USR2@7");
+	json_auto_t *wrong = json_pack("{s:s}", "signal", "NONE");
+	const struct rig_job refused = {.signal = "USR1@"};
+	struct err err = ERR_INIT;
+	struct rig rig;
+	uint32_t id;
+
+	(void)state;
+	rig_make(&rig, GRACE);
+	assert_int_equal(rig_try(&rig, &refused, &id, &err), -EINVAL);
+	assert_string_equal(err.text,
+		"--signal: 'USR1@' is not [B:]SIGNAL[@SECONDS]: a signal such as USR1 or 10, and 0 "
+		"to 65535 seconds before the end");
+	job = rig_submit(&rig, .hold = true, .signal = "B:USR1@7");
+	assert_int_equal(engine_update_job(rig.e, job, wrong, true, &err), -EINVAL);
+	assert_string_equal(job->request.signal, "B:USR1@7");
+	assert_int_equal(engine_update_job(rig.e, job, changes, true, &err), 0);
+	doc = job_to_json(rig.e, job);
+	assert_string_equal(json_string_value(json_object_get(doc, "signal")), "USR2@7");
+	assert_int_equal(job->warning.signal, SIGUSR2);
+	assert_int_equal(engine_release(rig.e, job, true, &err), 0);
+	rig_run(&rig, 1);
+	assert_int_equal(engine_update_job(rig.e, job, changes, true, &err), -EINVAL);
+	rig_clear(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1455,6 +1616,11 @@ int main(void)
 		cmocka_unit_test(test_grace_after_the_script),
 		cmocka_unit_test(test_grace_without_a_turn),
 		cmocka_unit_test(test_grace_of_a_suspended_job),
+		cmocka_unit_test(test_warned),
+		cmocka_unit_test(test_warned_once),
+		cmocka_unit_test(test_user_signal_of_preempted),
+		cmocka_unit_test(test_user_signals_of_components),
+		cmocka_unit_test(test_signal_is_shown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

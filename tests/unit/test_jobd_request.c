@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +33,7 @@ static const char all_members[] =
 	"'use_min_nodes':true,"
 	"'memory_per_cpu_mb':100,'time_limit_min':-1,'priority':0,'nodelist':'n[1-2]',"
 	"'exclude':'n3','features':'x&y','contiguous':true,'exclusive':true,'oversubscribe':true,"
-	"'hold':true,'requeue':false,'begin_time':1795453962,'dependencies':["
+	"'hold':true,'requeue':false,'begin_time':1795453962,'signal':'B:USR1@5','dependencies':["
 	"{'type':'afterok','job_id':12},{'type':'after','job_id':13,'array_task_id':0,'delay_min':5}],'dependencies_any':true,"
 	"'singleton':true,'array':'0-9%2','work_dir':'/tmp','command':'/tmp/a b','script':'#!/bin/sh\\n',"
 	"'stdin_file':'i','stdout_file':'o','stderr_file':'e','append':true,'argv':['a','b c'],"
@@ -106,6 +107,39 @@ static void test_distribution(void **state)
 		if (request_parse_distribution(bad[i], &dist, &plane, &err) != -EINVAL)
 			fail_msg("'%s' is a distribution", bad[i]);
 		assert_non_null(strstr(err.text, bad[i]));
+	}
+}
+
+static void test_signal(void **state)
+{
+	static const struct {
+		const char *text;
+		struct job_warning warning;
+	} good[] = {
+		{"USR1", {SIGUSR1, false, 60}},
+		{"10@0", {10, false, 0}},
+		{"SIGTERM@65535", {SIGTERM, false, 65535}},
+		{"B:usr2@5", {SIGUSR2, true, 5}},
+		{"b:INT", {SIGINT, true, 60}},
+		{"R:HUP@120", {SIGHUP, false, 120}},
+	};
+	static const char *const bad[] = {"", "B:", "@5", "B:@5", "USR1@", "USR1@x", "USR1@-1",
+		"USR1@65536", "NONE", "0", "X:USR1", "B:R:USR1", "USR1@5@6", "B USR1"};
+	struct job_warning warning;
+	struct err err = ERR_INIT;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(good); i++) {
+		assert_int_equal(request_parse_signal(good[i].text, &warning, &err), 0);
+		assert_int_equal(warning.signal, good[i].warning.signal);
+		assert_int_equal(warning.to_script, good[i].warning.to_script);
+		assert_int_equal(warning.before_s, good[i].warning.before_s);
+	}
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		if (request_parse_signal(bad[i], &warning, &err) != -EINVAL)
+			fail_msg("'%s' is a signal", bad[i]);
+		assert_non_null(strstr(err.text, "is not [B:]SIGNAL[@SECONDS]"));
 	}
 }
 
@@ -295,6 +329,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_distribution),
+		cmocka_unit_test(test_signal),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_nothing_given),
 		cmocka_unit_test(test_any_bytes),

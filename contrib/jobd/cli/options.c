@@ -131,6 +131,14 @@ static int take_requeue(const struct cli_option *o, const char *arg, void *into,
 	return 0;
 }
 
+static int take_signal(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	struct job_warning warning;
+	int r = request_parse_signal(arg, &warning, err);
+
+	return r < 0 ? r : take_text(o, arg, into, err);
+}
+
 static int take_open_mode(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	struct job_request *request = &((struct build *)into)->options.request;
@@ -293,6 +301,8 @@ static const struct row rows[] = {
 	{BOTH, {.name = "priority", .arg = "N", .take = take_priority, .doc = "its priority; for root alone"}},
 	{SBATCH, {.name = "array", .letter = 'a', .arg = "INDEXES", .take = take_array, .offset = JOB(array),
 	 .doc = "an array of jobs: 0-15, 1,3,7, 0-15:4; with %N, N at a time"}},
+	{SBATCH, {.name = "signal", .arg = "[B:]SIGNAL[@SECONDS]", .take = take_signal, .offset = JOB(signal),
+	 .doc = "a signal to the steps, B: to the script alone, so long before the job's end (60)"}},
 	{SBATCH, {.name = "requeue", .take = take_requeue, .value = "yes",
 	 .doc = "the job may be queued again after it has started"}},
 	{SBATCH, {.name = "no-requeue", .take = take_requeue, .doc = "it may not"}},
@@ -368,7 +378,7 @@ static const struct row rows[] = {
 	{SBATCH, {.name = "propagate", .arg = "LIMITS", .arg_optional = true, .take = take_ignored,
 	 .doc = "limits are those of the node"}},
 	{BOTH, {.name = "reboot", .take = take_ignored, .doc = "jobd boots no node"}},
-	{BOTH, {.name = "signal", .arg = "S", .take = take_ignored, .doc = "a job gets TERM before its end"}},
+	{SALLOC, {.name = "signal", .arg = "S", .take = take_ignored, .doc = "an allocation's processes are its command's"}},
 	{BOTH, {.name = "sockets-per-node", .arg = "N", .take = take_ignored, .doc = NOT_PLACED}},
 	{BOTH, {.name = "switches", .arg = "N[@TIME]", .take = take_ignored, .doc = "jobd knows no topology"}},
 	{BOTH, {.name = "thread-spec", .arg = "N", .take = take_ignored, .doc = NOT_PLACED}},
@@ -582,6 +592,7 @@ static const struct {
 	{"QOS", "qos", false},
 	{"REQUEUE", "requeue", true},
 	{"RESERVATION", "reservation", false},
+	{"SIGNAL", "signal", false},
 	{"SPREAD_JOB", "spread-job", true},
 	{"TIMELIMIT", "time", false},
 	{"USE_MIN_NODES", "use-min-nodes", true},

@@ -114,6 +114,7 @@ static int print_job(json_t *job, int64_t now, bool details, struct err *err)
 	r = queue_print(&view, alone, (time_t)now, stdout, err);
 	if (r == 0) {
 		print_text("StateDesc", json_get_text(job, "state_description", NULL));
+		print_text("Signal", json_get_text(job, "signal", NULL));
 		print_text("Network", json_get_text(job, "network", NULL));
 		print_text("SelectJobInfo", json_get_text(job, "select_jobinfo", NULL));
 	}

@@ -138,7 +138,6 @@ static const char *const other_keys[] = {
 	"PlugStackConfig",
 	"PowerParameters",
 	"PowerPlugin",
-	"PreemptParameters",
 	"PrEpParameters",
 	"PrEpPlugins",
 	"PriorityCalcPeriod",
@@ -759,6 +758,7 @@ static const struct {
 } scheduler_flags[] = {
 	{"defer", SCHEDULER(defer)},
 	{"bf_continue", SCHEDULER(bf_continue)},
+	{"preempt_send_user_signal", SCHEDULER(preempt_send_user_signal)},
 	{"preempt_strict_order", SCHEDULER(preempt_strict_order)},
 	{"preempt_youngest_first", SCHEDULER(preempt_youngest_first)},
 };
@@ -798,6 +798,27 @@ static int set_scheduler_params(struct reader *r, void *record, const char *valu
 	while (ret == 0 && (one = strsep(&rest, ",")))
 		ret = *one ? set_scheduler_param(r, &((struct conf *)record)->scheduler, one, err)
 			   : 0;
+	return ret;
+}
+
+/* The same parameters by their newer names, "strict_order" for "preempt_strict_order". */
+static int set_preempt_params(struct reader *r, void *record, const char *value, struct err *err)
+{
+	_cleanup_free_ char *copy = strdup(value);
+	char *rest = copy, *one;
+	int ret = copy ? 0 : err_set(err, -ENOMEM, "read it");
+
+	while (ret == 0 && (one = strsep(&rest, ","))) {
+		_cleanup_free_ char *name = NULL;
+
+		if (!*one)
+			continue;
+		if (asprintf(&name, "preempt_%s", one) < 0) {
+			name = NULL;
+			return err_set(err, -ENOMEM, "read it");
+		}
+		ret = set_scheduler_param(r, &((struct conf *)record)->scheduler, name, err);
+	}
 	return ret;
 }
 
@@ -942,6 +963,10 @@ static const struct key cluster_keys[] = {
 		.set = set_cluster_preempt,
 		.offset = CONF(preempt_mode),
 		.stored = TYPE_U16},
+	{.name = "PreemptParameters",
+		.type = TYPE_OWN,
+		.set = set_preempt_params,
+		.change = CHANGE_TAKEN},
 	{.name = "PreemptType",
 		.type = TYPE_OWN,
 		.set = set_preempt_type,

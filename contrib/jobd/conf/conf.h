@@ -73,7 +73,7 @@ struct conf_scheduler {
 	uint32_t default_queue_depth;   /* jobs of a quick pass; 100 */
 	bool defer;                     /* no pass at a submission */
 	uint16_t preempt_reorder_count; /* 1 */
-	bool preempt_strict_order, preempt_youngest_first;
+	bool preempt_strict_order, preempt_youngest_first, preempt_send_user_signal;
 	uint32_t bf_interval_s;   /* 30 */
 	uint32_t bf_window_min;   /* 1440 */
 	uint32_t bf_resolution_s; /* 60 */

@@ -318,6 +318,7 @@ static void put_texts(json_t *json, const struct job *job)
 	put_text(json, "resv_name", q->reservation);
 	put_text(json, "comment", q->comment);
 	put_text(json, "network", q->network);
+	put_text(json, "signal", q->signal);
 	put_text(json, "current_working_directory", q->work_dir);
 	put_command(json, q);
 	if (q->script)
@@ -380,6 +381,8 @@ json_t *job_to_stored_json(const struct engine *e, const struct job *job)
 	put_nodes(json, "failed_nodes", job->failed_nodes);
 	if (job->preemptor_id)
 		put_int(json, "preemptor_id", job->preemptor_id);
+	if (job->warned)
+		put_bool(json, "warned", true);
 	if (job_base_state(job) == JOB_SUSPENDED)
 		(void)json_object_set_new(json, "gang_stopped", json_boolean(job->gang_stopped));
 	if (job_base_state(job) == JOB_SUSPENDED || job_is_completing(job))
@@ -650,6 +653,7 @@ static void restore_times(struct job *job, const json_t *json)
 	job->preempt_time = (time_t)json_get_int(json, "preempt_time", 0);
 	job->preemptor_id = (uint32_t)json_get_int(json, "preemptor_id", 0);
 	job->preempted = job->preemptor_id && !job_is_pending(job);
+	job->warned = json_get_bool(json, "warned", false);
 }
 
 static int restore_array(struct engine *e, struct job *job, const json_t *json)

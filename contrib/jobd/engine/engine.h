@@ -70,11 +70,13 @@ struct job {
 	bool held_by_admin, may_requeue;
 	bool launched; /* the runner has it */
 	uint32_t restarts;
-	bool preempted;        /* it has to end for another job */
-	uint32_t preemptor_id; /* that job, until this one starts again; 0: none */
-	time_t preempt_time;   /* of its last preemption; 0: none since its start */
-	uint32_t end_state;    /* JOB_CANCELLED, ...: its state once its processes are gone;
-				* JOB_PENDING: it is queued again; JOB_END: as they end */
+	bool preempted;             /* it has to end for another job */
+	uint32_t preemptor_id;      /* that job, until this one starts again; 0: none */
+	time_t preempt_time;        /* of its last preemption; 0: none since its start */
+	struct job_warning warning; /* of its request */
+	bool warned;                /* it has got that signal since its start */
+	uint32_t end_state;         /* JOB_CANCELLED, ...: its state once its processes are gone;
+				     * JOB_PENDING: it is queued again; JOB_END: as they end */
 	time_t eligible_time, begin_time, last_start_time;
 	time_t planned_start; /* by backfill; 0: none */
 	bitstr_t *planned_nodes;
@@ -311,6 +313,7 @@ enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
  *	dependency                    text "afterok:1,singleton": what it waits for still
  *	exit_code                     as wait(2) has it, once it has ended
  *	network                       text: as submitted, for the select plugin
+ *	signal                        text "B:USR1@120": request_parse_signal()
  *	select_jobinfo, select_data   texts: the select plugin's information, in a line, and for a
  *	                              column of a table
  *	command                       text: the script's file and its arguments, or the command of

@@ -181,7 +181,12 @@ int job_add(struct engine *e, struct job *job);   /* to the table, by its id */
 void job_free(struct engine *e, struct job *job); /* the caller clears its entry in the table */
 void job_forget(struct engine *e, struct job *job);
 void job_due(struct engine *e, struct job *job);
-void job_set_limit_timer(struct engine *e, struct job *job); /* of a running job */
+/* Of a running job: the next of its user warning signal and its end. */
+void job_set_limit_timer(struct engine *e, struct job *job);
+/* Whether it has a user warning signal, and processes for it. */
+bool job_takes_warning(const struct job *job);
+/* Sends it its user warning signal, before that SIGCONT if it is to be continued. */
+void job_warn(struct engine *e, struct job *job, bool continued);
 /* Starts it on the nodes of job_resrcs; if that fails, it waits for a while. In both cases it has
  * left its queue. */
 void job_start(struct engine *e, struct job *job);

@@ -324,11 +324,23 @@ static bool has_limit(const struct job *job)
 	return job->record.time_limit != INFINITE && job->record.time_limit != NO_VAL;
 }
 
+bool job_takes_warning(const struct job *job)
+{
+	return job->warning.signal && (!job->warning.to_script || job->request.script);
+}
+
+static bool is_to_be_warned(const struct job *job)
+{
+	return job_takes_warning(job) && !job->warned;
+}
+
 void job_set_limit_timer(struct engine *e, struct job *job)
 {
-	timer_set(e, job,
-		has_limit(job) || job->preempted ? MS_PER_S * (uint64_t)job->record.end_time
-						 : NEVER_MS);
+	time_t due = job->record.end_time;
+
+	if (is_to_be_warned(job))
+		due -= (time_t)job->warning.before_s;
+	timer_set(e, job, has_limit(job) || job->preempted ? MS_PER_S * (uint64_t)due : NEVER_MS);
 }
 
 /* Back into the queue, after a while. */
@@ -406,7 +418,7 @@ void job_start(struct engine *e, struct job *job)
 	job->reason = JOB_REASON_NONE;
 	job->end_state = JOB_END;
 	job->exit_status = -1;
-	job->launched = false;
+	job->launched = job->warned = false;
 	job->batch_node = (int)bit_ffs(r->node_bitmap);
 	job->preempt_time = 0;
 	job->preemptor_id = 0;
@@ -660,6 +672,29 @@ void engine_node_failed(struct engine *e, struct job *job, uint32_t node, const 
 /* ---- what is due --------------------------------------------------------------------------------
  */
 
+/* jobd may be back only when the job is over: then there is nothing to warn of. */
+static bool is_warning_due(const struct engine *e, const struct job *job)
+{
+	return is_to_be_warned(job) &&
+		(job->record.end_time > engine_now(e) || job->warning.before_s == 0);
+}
+
+/* Noted before it is sent, so that a jobd that is killed in between does not send it twice. */
+void job_warn(struct engine *e, struct job *job, bool continued)
+{
+	const struct engine_runner *runner = e->options.runner;
+	const enum job_signal_target target =
+		job->warning.to_script ? JOB_SIGNAL_BATCH : JOB_SIGNAL_STEPS;
+
+	job->warned = true;
+	job_set_limit_timer(e, job);
+	job_changed(e, job);
+	(void)select_job_signal(e->select, &job->record, job->warning.signal);
+	if (continued)
+		runner->signal(job, SIGCONT, target, e->options.runner_data);
+	runner->signal(job, job->warning.signal, target, e->options.runner_data);
+}
+
 void job_due(struct engine *e, struct job *job)
 {
 	uint32_t id = job->record.job_id;
@@ -682,6 +717,8 @@ void job_due(struct engine *e, struct job *job)
 		if (e->options.store &&
 			e->options.store->job_forgotten(id, e->options.store_data, &err) < 0)
 			log_error(e->log, "%s", err.text);
+	} else if (is_warning_due(e, job)) {
+		job_warn(e, job, false);
 	} else if (job->preempted) {
 		preempt_due(e, job);
 	} else {

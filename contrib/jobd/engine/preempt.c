@@ -190,7 +190,7 @@ static bool is_to_end(const struct job *job)
 }
 
 /* Its steps learn of it at once; the batch script lives on through the grace time, as Slurm was
- * seen to have it. */
+ * seen to have it. A user who has chosen a signal, and the processes for it, gets that. */
 static void put_aside(struct engine *e, struct job *job)
 {
 	if (job->record.end_time <= engine_now(e)) {
@@ -198,6 +198,10 @@ static void put_aside(struct engine *e, struct job *job)
 		return;
 	}
 	e->gang_changed = true; /* one without a turn is resumed */
+	if (e->conf->scheduler.preempt_send_user_signal && job_takes_warning(job)) {
+		job_warn(e, job, true);
+		return;
+	}
 	e->options.runner->signal(job, SIGCONT, JOB_SIGNAL_STEPS, e->options.runner_data);
 	e->options.runner->signal(job, SIGTERM, JOB_SIGNAL_STEPS, e->options.runner_data);
 }

@@ -8,9 +8,11 @@
 #include "stepd/base/base64.h"
 #include "stepd/base/json.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/proc.h"
 #include "stepd/base/strv.h"
 
 #define DELAY_MAX_MIN  (365 * 24 * 60)
+#define WARNING_S      60     /* before the end, where no time is given */
 #define LIST_MAX       65536u /* arguments, variables, dependencies */
 #define BEGIN_TIME_MAX ((INT64_C(1) << 40) - 1)
 #define MEMORY_MAX     ((INT64_C(1) << 44) - 1) /* MB */
@@ -70,6 +72,7 @@ static const struct row rows[] = {
 	ROW(hold, ROW_BOOL, 0),
 	ROW(requeue, ROW_TRISTATE, 0),
 	ROW(begin_time, ROW_TIME, 0),
+	TEXT(signal, 32),
 	ROW(dependencies_any, ROW_BOOL, 0),
 	ROW(singleton, ROW_BOOL, 0),
 	TEXT(array, 65536),
@@ -800,5 +803,28 @@ int request_parse_distribution(
 			text);
 	*ret_dist = dist;
 	*ret_plane = plane;
+	return 0;
+}
+
+/* ---- --signal ----------------------------------------------------------------------------------
+ */
+
+int request_parse_signal(const char *text, struct job_warning *ret_warning, struct err *err)
+{
+	struct job_warning warning = {.before_s = WARNING_S};
+	const bool has_flag = text[0] && strchr("BbRr", text[0]) && text[1] == ':';
+	const char *rest = has_flag ? text + 2 : text, *at = strchr(rest, '@');
+	_cleanup_free_ char *name = at ? strndup(rest, (size_t)(at - rest)) : strdup(rest);
+
+	if (!name)
+		return err_set(err, -ENOMEM, "read a signal");
+	warning.to_script = has_flag && (text[0] == 'B' || text[0] == 'b');
+	warning.signal = signals_parse(name);
+	if (warning.signal <= 0 || (at && parse_u32(at + 1, 0, UINT16_MAX, &warning.before_s) < 0))
+		return err_set_text(err, -EINVAL,
+			"'%.100s' is not [B:]SIGNAL[@SECONDS]: a signal such as USR1 or 10, and 0 to "
+			"%u seconds before the end",
+			text, UINT16_MAX);
+	*ret_warning = warning;
 	return 0;
 }

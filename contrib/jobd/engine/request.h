@@ -35,6 +35,13 @@ struct job_dependency {
 	uint32_t delay_min; /* DEPENDS_AFTER: so long after it */
 };
 
+/* The user warning signal: so long before the end of the job its processes get this signal. */
+struct job_warning {
+	int signal;        /* 0: none */
+	bool to_script;    /* to the process of the batch script alone, else to the steps */
+	uint32_t before_s; /* the end */
+};
+
 /* Numbers that are not given are NO_VAL (NO_VAL64), texts NULL, as request_init() sets them. */
 struct job_request {
 	char *name, *partition, *qos, *reservation, *comment;
@@ -50,6 +57,7 @@ struct job_request {
 	bool contiguous, exclusive, oversubscribe, hold;
 	int requeue;       /* 1, 0; -1: not given */
 	time_t begin_time; /* 0: now */
+	char *signal;      /* as request_parse_signal() has it */
 	struct job_dependency *dependencies;
 	size_t dependencies_count;
 	bool dependencies_any; /* '?' between them: one suffices */
@@ -102,6 +110,11 @@ int request_from_json(
  * or 0. -EINVAL: it is malformed. */
 int request_parse_distribution(
 	const char *text, uint32_t *ret_dist, uint16_t *ret_plane, struct err *err) _must_check_;
+
+/* Parses --signal: "USR1", "B:10@120"; without a time it is 60 seconds. "R:" is accepted, and has
+ * no effect. -EINVAL: it is malformed. */
+int request_parse_signal(
+	const char *text, struct job_warning *ret_warning, struct err *err) _must_check_;
 
 /* All texts must be UTF-8, as a step's document requires it; only the script may have any bytes.
  * -EINVAL: err names the member. */

@@ -281,8 +281,11 @@ static int take_request(struct engine *e, struct job *job, part_record_t *part, 
 {
 	const struct job_request *q = &job->request;
 	job_details_t details = {.min_nodes = 0};
+	struct job_warning warning = {.signal = 0};
 	int r = fill_details(e, part, &details, q, err);
 
+	if (r == 0 && q->signal && request_parse_signal(q->signal, &warning, err) < 0)
+		r = err_prefix(err, "--signal");
 	if (r < 0) {
 		clear_details(&details);
 		return r;
@@ -298,6 +301,7 @@ static int take_request(struct engine *e, struct job *job, part_record_t *part, 
 		(q->use_min_nodes ? USE_MIN_NODES : 0) | (q->spread_job ? SPREAD_JOB : 0);
 	job->record.time_limit = choose_time_limit(part, q->time_limit_min);
 	job->begin_time = q->begin_time;
+	job->warning = warning;
 	job->may_requeue = q->requeue < 0 ? e->conf->job_requeue : q->requeue;
 	job->details = details;
 	job->reason = check_limits(&job->record);

@@ -201,6 +201,8 @@ static void set_time_limit(struct engine *e, struct job *job, uint32_t limit_min
 	end = r->start_time + r->tot_sus_time + job_duration(job);
 	if (!job->preempted || end < r->end_time)
 		r->end_time = end;
+	if (!job->preempted && r->end_time - (time_t)job->warning.before_s > engine_now(e))
+		job->warned = false; /* that was of another end */
 	if (r->job_state == JOB_RUNNING || job->preempted)
 		job_set_limit_timer(e, job);
 }
