@@ -460,6 +460,17 @@ eventually wrote waits.out up
 eventually has_ended "$id"
 is "$(doc_of "$id" '["exit_code"]') $(tr '\n' ' ' <"$work/waits.out")" "1280 up script " \
 	"a signal to the batch script alone reaches it on other hosts"
+id=$(submit -n 2 -N 2 -o far.log traps far.out)
+eventually all_up far.out
+"$jobctl" cancel -s USR1 "$id"
+both_tasks() {
+	[ "$(grep -c task "$work/far.out")" = 2 ]
+}
+ok "a signal to a job's steps reaches their tasks on other hosts" eventually both_tasks
+fails "a signal to a job's steps reaches neither the script nor its children on other hosts" \
+	grep -Eq 'script|child' "$work/far.out"
+"$jobctl" cancel "$id"
+eventually has_ended "$id"
 id=$(submit -N 2 exits 6)
 eventually has_ended "$id"
 is "$(doc_of "$id" '["exit_code"]')" 1536 "the exit status of a job on other hosts is known"

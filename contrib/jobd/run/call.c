@@ -323,20 +323,39 @@ static int add_limits_argv(const struct agent *a, struct strv *argv)
 		strv_addf(argv, "--mem=%lld", (long long)bytes);
 }
 
+/* As signal_stepruns() does it here. A process that has just ended is none any more. */
+static int add_steps_argv(const struct agent *a, const struct call *call, struct strv *argv)
+{
+	static const char script[] =
+		"pids=$(\"$0\" pids \"$2\") || exit; failed=0; for pid in $pids; do "
+		"[ \"$(cat \"/proc/$pid/comm\" 2>/dev/null)\" != steprun ] || "
+		"\"$0\" signal --leader --pid \"$pid\" -s \"$1\" \"$2\" || "
+		"[ $? = 1 ] || failed=1; done; exit $failed";
+	_cleanup_free_ char *step = agent_step_name(a);
+	char name[SIGNALS_NAME_SIZE];
+	int r = step ? strv_add(argv, "/bin/sh") | strv_add(argv, "-c") : -ENOMEM;
+
+	return r | strv_add(argv, script) | strv_add(argv, a->job->run->stepctl) |
+		strv_add(argv, signals_name(call->signal, name, sizeof(name))) |
+		(step ? strv_add(argv, step) : 0);
+}
+
 static int add_command_argv(const struct agent *a, const struct call *call, struct strv *argv)
 {
 	static const char *const verbs[] = {[CALL_SIGNAL] = "signal",
 		[CALL_SIGNAL_SCRIPT] = "signal",
-		[CALL_SIGNAL_STEPS] = "signal", /* not of a launcher's, whose steps are elsewhere */
+		[CALL_SIGNAL_STEPS] = "signal", /* add_steps_argv() */
 		[CALL_SUSPEND] = "suspend",
 		[CALL_RESUME] = "resume",
 		[CALL_TERMINATE] = "terminate",
 		[CALL_LIMITS] = "set-limits"};
 	_cleanup_free_ char *step = agent_step_name(a);
 	char name[SIGNALS_NAME_SIZE];
-	int r = strv_add(argv, a->job->run->stepctl);
+	int r;
 
-	r |= strv_add(argv, verbs[call->kind]);
+	if (call->kind == CALL_SIGNAL_STEPS)
+		return add_steps_argv(a, call, argv);
+	r = strv_add(argv, a->job->run->stepctl) | strv_add(argv, verbs[call->kind]);
 	if (call->kind == CALL_SIGNAL_SCRIPT)
 		r |= strv_add(argv, "--leader");
 	if (call->kind == CALL_SIGNAL || call->kind == CALL_SIGNAL_SCRIPT)

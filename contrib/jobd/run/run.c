@@ -189,10 +189,7 @@ static void signal_agent(struct agent *a, int signal)
 /* To the agent of the batch script, where all of its step is not meant. */
 static void signal_batch_agent(struct agent *a, int signal, enum job_signal_target target)
 {
-	if (target == JOB_SIGNAL_BATCH)
-		calls_add(a, CALL_SIGNAL_SCRIPT, signal);
-	else if (!a->remote)
-		calls_add(a, CALL_SIGNAL_STEPS, signal);
+	calls_add(a, target == JOB_SIGNAL_BATCH ? CALL_SIGNAL_SCRIPT : CALL_SIGNAL_STEPS, signal);
 }
 
 static void on_signal(struct job *job, int signal, enum job_signal_target target, void *userdata)
