@@ -403,6 +403,38 @@ ok "jobd does not poll while it waits for an agent that starts" [ $(($(switches)
 rm "$tmpdir/hold"
 ends_as "$id" CANCELLED "a cancelled job ends once its agent listens"
 
+# Memory that is used up on a node without the script: the agent there, which stands in for one of a
+# kernel that counts memory, ends its step for that. The node is fine.
+mkdir "$tmpdir/used"
+cat >"$tmpdir/used/stepd" <<S
+#!/bin/sh
+case "\$*" in
+*.n2.result*)
+	for word; do
+		[ "\$last" != --result ] || result=\$word
+		last=\$word
+	done
+	cat <&3 >/dev/null
+	echo ready >&4
+	exec 4>&-
+	until [ -e '$tmpdir/used-up' ]; do sleep 0.05; done
+	echo '{"reason": "out-of-memory", "exit_code": 122, "oom_killed": true, "tasks": []}' >"\$result"
+	exit 122
+	;;
+esac
+exec '$here$stepd' "\$@"
+S
+chmod 755 "$tmpdir/used/stepd"
+kill_jobd
+begin_jobd --stepd "$tmpdir/used/stepd"
+id=$(submit -N 2 -w 'n[1-2]' spins used.pid)
+eventually wrote used.pid
+touch "$tmpdir/used-up"
+ends_as "$id" OUT_OF_MEMORY "a job whose memory is used up on any node ends as a whole"
+like "$("$jobctl" show job "$id")" '^   StateDesc=it has used more than its memory on node n2$' \
+	"the node on which the memory of a job was used up is shown"
+is "$("$jobctl" nodes -h -o %t | sort -u)" idle "no node is drained because a job has used up its memory"
+
 # ---- other hosts, which a launcher of the site reaches
 
 kill -TERM "$jobd_pid"

@@ -1960,6 +1960,32 @@ static void test_out_of_memory(void **state)
 	rig_clear(&rig);
 }
 
+/* One node's part of the job has used up its memory: all of it ends. */
+static void test_out_of_memory_on_a_node(void **state)
+{
+	struct job *job;
+	struct err err = ERR_INIT;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .nodes = 2, .term_s = 3);
+	engine_job_out_of_memory(rig.e, job, "it has used more than its memory on node n2");
+	rig_run(&rig, 2);
+	assert_state(job, "CG");
+	rig_run(&rig, 3);
+	assert_state(job, "OOM");
+	assert_string_equal(job->description, "it has used more than its memory on node n2");
+	engine_job_out_of_memory(rig.e, job, "late");
+	assert_state(job, "OOM");
+	job = rig_submit(&rig, .nodes = 1, .term_s = 3);
+	assert_ok(engine_cancel(rig.e, job, &err));
+	engine_job_out_of_memory(rig.e, job, "while it ends");
+	rig_run(&rig, 7);
+	assert_state(job, "CA"); /* why it ended */
+	rig_clear(&rig);
+}
+
 static void assert_steps(const char *wanted)
 {
 	const char *steps = getenv("BROKEN_SELECT_STEPS");
@@ -2170,6 +2196,7 @@ int main(void)
 		cmocka_unit_test(test_restore_kill_wait),
 		cmocka_unit_test(test_restore_states),
 		cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_out_of_memory_on_a_node),
 		cmocka_unit_test_setup_teardown(test_jobinfo, use_broken, use_sound),
 		cmocka_unit_test_setup_teardown(test_steps, use_broken, use_sound),
 		cmocka_unit_test_setup_teardown(test_cleaning, use_broken, use_sound),

@@ -368,6 +368,48 @@ static void test_memory(void **state)
 	rig_clear(&g);
 }
 
+/* A job that exceeds its memory ends as a whole, and has no swap beside it. Where the kernel does
+ * not count the memory of all its processes, each has the limit for its data. */
+static void test_memory_is_exceeded(void **state)
+{
+	static const struct {
+		bool counted, has_memory, allow_swap;
+		bool ends;
+		int64_t swap_bytes, data_bytes[2]; /* -1: no limit */
+	} rows[] = {
+		{false, true, false, false, -1, {-1, -1}},
+		{true, true, false, true, 0, {-1, -1}},
+		{true, true, true, true, -1, {-1, -1}},
+		{true, false, false, false, -1, {INT64_C(128) << 20, -1}},
+	};
+	struct rig g;
+	uint32_t node;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_init(&g, 2, 1, 1);
+		g.run.has_memory = rows[i].has_memory;
+		g.run.options.allow_swap = rows[i].allow_swap;
+		g.resources.memory_allocated = g.memory;
+		g.memory[0] = 100;
+		g.memory[1] = 28;
+		slurm_conf.select_type_param = rows[i].counted ? CR_MEMORY : 0;
+		for (node = 0; node < 2; node++) {
+			json_auto_t *doc = make(&g, node);
+			const json_t *limits = json_get_object(doc, "limits");
+			const json_t *rlimits = json_get_object(doc, "rlimits");
+
+			assert_int_equal(json_get_bool(doc, "oom_kill_step", false), rows[i].ends);
+			assert_int_equal(json_get_int(limits, "memory_swap_max_bytes", -1),
+				rows[i].swap_bytes);
+			assert_int_equal(
+				json_get_int(rlimits, "data", -1), rows[i].data_bytes[node]);
+		}
+		rig_clear(&g);
+	}
+}
+
 /* A job that has given up its second node: its arrays have the nodes that it keeps. */
 static void test_node_given_up(void **state)
 {
@@ -504,6 +546,7 @@ int main(void)
 		cmocka_unit_test(test_other_machines),
 		cmocka_unit_test(test_other_hosts),
 		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_memory_is_exceeded),
 		cmocka_unit_test(test_node_given_up),
 		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_suspend_timeout),

@@ -426,6 +426,10 @@ const struct conf *engine_get_conf(const struct engine *e);
  * out_of_memory: the kernel's OOM killer has killed a process of the script's step. */
 void engine_job_ended(struct engine *e, struct job *job, int exit_status, bool out_of_memory);
 
+/* The job has used up its memory on a node, where its processes are gone: all of it ends. why: for
+ * its user. */
+void engine_job_out_of_memory(struct engine *e, struct job *job, const char *why);
+
 /* r: 0, or -errno: the job is as before. */
 void engine_job_suspended(struct engine *e, struct job *job, int r);
 void engine_job_resumed(struct engine *e, struct job *job, int r);

@@ -584,6 +584,14 @@ void engine_job_ended(struct engine *e, struct job *job, int exit_status, bool o
 	job_clean(e, job);
 }
 
+void engine_job_out_of_memory(struct engine *e, struct job *job, const char *why)
+{
+	if (job_has_ended(job) || job_is_pending(job) || job_is_completing(job))
+		return;
+	engine_job_describe(job, why);
+	job_terminate(e, job, JOB_OOM);
+}
+
 static void send_signal(struct engine *e, struct job *job, int signal)
 {
 	e->options.runner->signal(job, signal, JOB_SIGNAL_BOTH, e->options.runner_data);

@@ -309,18 +309,21 @@ static void on_command(struct agent *a)
 		call_end(a, -EIO, "stepctl has failed there; the node's log has its reason");
 }
 
-/* On another host there is one: of memory. */
+/* On another host there are those of memory. */
 static int add_limits_argv(const struct agent *a, struct strv *argv)
 {
 	json_auto_t *limits = spec_make_limits(a);
 	int64_t bytes = json_get_int(limits, "memory_max_bytes", 0);
+	int64_t swap_bytes = json_get_int(limits, "memory_swap_max_bytes", -1);
+	int r;
 
 	if (!limits)
 		return -ENOMEM;
 	if (bytes == 0)
 		return 0;
-	return strv_add(argv, "--limits=best-effort") |
+	r = strv_add(argv, "--limits=best-effort") |
 		strv_addf(argv, "--mem=%lld", (long long)bytes);
+	return swap_bytes < 0 ? r : r | strv_addf(argv, "--mem-swap=%lld", (long long)swap_bytes);
 }
 
 /* As signal_stepruns() does it here. A process that has just ended is none any more. */

@@ -557,6 +557,21 @@ static void report_failure(struct run_job *j, const struct agent *a)
 		engine_node_failed(j->run->engine, j->job, a->node->index, why);
 }
 
+/* The memory of the job there was used up, and its agent has ended its processes: the node is fine.
+ */
+static void report_out_of_memory(struct run_job *j, const struct agent *a)
+{
+	char why[128];
+
+	if (is_completing(j))
+		return;
+	(void)snprintf(
+		why, sizeof(why), "it has used more than its memory on node %.64s", a->node->name);
+	log_info(j->run->options.log, "job %u is ended: %s", j->id, why);
+	j->run->reported = true;
+	engine_job_out_of_memory(j->run->engine, j->job, why);
+}
+
 static void script_ended(struct run_job *j, const struct agent *a)
 {
 	if (a->lost && !a->users_fault) {
@@ -592,6 +607,8 @@ static void see_ends(struct run_job *j)
 			report_left(j, a);
 		else if (a->batch)
 			script_ended(j, a);
+		else if (a->out_of_memory && !a->lost)
+			report_out_of_memory(j, a);
 		else if (!j->ending || a->lost)
 			report_failure(j, a);
 	}

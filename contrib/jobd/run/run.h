@@ -41,6 +41,7 @@ struct run_options {
 	/* STEPRUN_LAUNCHER of jobs, the launcher of steprun; NULL: "local", or with a launcher
 	 * "exec:" and that. */
 	const char *step_launcher;
+	bool allow_swap;          /* jobs whose memory is limited may use swap */
 	const char *cluster_name; /* NULL: "cluster" */
 	const struct log *log;
 	/* The engine was notified of something, from the loop: engine_advance() is due. */

@@ -623,13 +623,14 @@ static int set_cpus(json_t *doc, json_t *limits, const struct agent *a)
 	return set_marked(doc, limits, a, marked);
 }
 
-static int set_memory_limit(json_t *limits, const struct agent *a)
+/* What the job has on the agent's node, or all nodes of its step; 0: its memory is not counted. */
+static uint64_t sum_memory_bytes(const struct agent *a)
 {
 	const struct agent *other;
 	uint64_t sum_mb = 0;
 	uint32_t component = 0, i = 0;
 
-	if (!(slurm_conf.select_type_param & CR_MEMORY) || (!a->remote && !a->job->run->has_memory))
+	if (!(slurm_conf.select_type_param & CR_MEMORY))
 		return 0;
 	while ((other = next_agent(a, &component, &i))) {
 		const job_resources_t *res = other->job->job->record.job_resrcs;
@@ -637,10 +638,32 @@ static int set_memory_limit(json_t *limits, const struct agent *a)
 		if (shares_step(a, other) && res->memory_allocated)
 			sum_mb += res->memory_allocated[place_of(other)];
 	}
-	if (sum_mb == 0 || sum_mb > INT64_MAX / BYTES_PER_MB)
+	return sum_mb > INT64_MAX / BYTES_PER_MB ? 0 : sum_mb * BYTES_PER_MB;
+}
+
+/* Pages of a job that stands still would be the first to be swapped out. */
+static int set_memory_limit(json_t *limits, const struct agent *a)
+{
+	const struct run *run = a->job->run;
+	const json_int_t bytes = a->remote || run->has_memory ? (json_int_t)sum_memory_bytes(a) : 0;
+	int r = bytes ? json_object_set_new(limits, "memory_max_bytes", json_integer(bytes)) : 0;
+
+	if (bytes && !run->options.allow_swap)
+		r |= json_object_set_new(limits, "memory_swap_max_bytes", json_integer(0));
+	return r;
+}
+
+/* A job that exceeds its memory ends as a whole. Without the kernel's counting, each of its
+ * processes has the limit by itself, as far as its data goes. */
+static int set_memory_end(json_t *doc, const json_t *limits, const struct agent *a)
+{
+	const json_int_t bytes = (json_int_t)sum_memory_bytes(a);
+
+	if (json_object_get(limits, "memory_max_bytes"))
+		return json_object_set_new(doc, "oom_kill_step", json_true());
+	if (bytes == 0 || !a->batch)
 		return 0;
-	return json_object_set_new(
-		limits, "memory_max_bytes", json_integer((json_int_t)(sum_mb * BYTES_PER_MB)));
+	return json_object_set_new(doc, "rlimits", json_pack("{s:I}", "data", bytes));
 }
 
 json_t *spec_make_limits(const struct agent *a)
@@ -660,6 +683,8 @@ static int set_limits(json_t *doc, const struct agent *a)
 
 	if (r == 0)
 		r = set_cpus(doc, limits, a) | set_memory_limit(limits, a);
+	if (r == 0)
+		r = set_memory_end(doc, limits, a);
 	if (r == 0 && json_object_size(limits) > 0)
 		r = json_object_set(doc, "limits", limits) |
 			json_object_set_new(doc, "limits_mode", json_string("best-effort"));

@@ -337,6 +337,7 @@ static int open_run(struct daemon *d, const struct conf *conf, struct err *err)
 		.cgroup_root = o->cgroup_root,
 		.launcher = o->launcher,
 		.step_launcher = o->step_launcher,
+		.allow_swap = o->allow_swap,
 		.cluster_name = conf->cluster_name,
 		.log = d->log,
 		.on_report = on_change,

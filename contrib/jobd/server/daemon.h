@@ -6,6 +6,7 @@
 #ifndef JOBD_SERVER_DAEMON_H
 #define JOBD_SERVER_DAEMON_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "stepd/base/err.h"
@@ -21,6 +22,7 @@ struct daemon_options {
 	const char *runtime_dir;
 	const char *cgroup_root;
 	const char *launcher, *step_launcher;
+	bool allow_swap;
 	const struct log *log;
 	/* Called once it listens, just before the first call is served. May be NULL. */
 	void (*on_ready)(void *userdata);

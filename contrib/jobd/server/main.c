@@ -79,6 +79,8 @@ static const struct cli_option rows[] = {
 	 .doc = "for sh(1), runs %c (quoted: %q) on host %h"},
 	{.name = "step-launcher", .arg = "LAUNCHER", .take = cli_take_text, .offset = AT(daemon.step_launcher),
 	 .doc = "STEPRUN_LAUNCHER of jobs, for steprun in them"},
+	{.name = "allow-swap", .take = cli_take_flag, .offset = AT(daemon.allow_swap),
+	 .doc = "jobs whose memory is limited may use swap"},
 	{.name = "verbose", .letter = 'v', .take = cli_take_flag, .offset = AT(verbose),
 	 .heading = "Messages",
 	 .doc = "log more"},
