@@ -12,6 +12,11 @@
 #	doc_of JOB EXPRESSION    of the job's document, such as ["job_state"]
 #	has_state STATE JOB, has_ended JOB, all_have_ended
 #	ends_as JOB STATE NAME   waits for its end, and checks its state
+#	agent_of NODE STEP       prints the pid of its agent; fails while nobody has the step's lock
+#	hold PID, let_go         freezes an agent, one at a time, and thaws it: to a SIGCONT it would resume its
+#	                         step
+#	spins_on NODE JOB FILE   adds a process to the job there that uses CPU time until FILE.end is made;
+#	                         its pid is in FILE, and it ignores SIGTERM
 #	wrote FILE [REGEX]       whether a job has written such a line, or any
 #	job_groups COUNT         cgroups of so many jobs from $first_job on
 #	random_ms MAX            a random number below it, as seconds
@@ -103,6 +108,38 @@ has_ended() { # JOB
 
 all_have_ended() {
 	[ -z "$("$jobctl" queue -h)" ]
+}
+
+agent_of() { # NODE STEP
+	"$stepctl" list --runtime-dir "$run" --json | json_get - \
+		"[s[\"agent_pid\"] for s in (d if isinstance(d, list) else d[\"steps\"]) if (s[\"node\"], s[\"step\"]) == (\"$1\", \"$2\") and s[\"agent_pid\"]][0]" 2>/dev/null
+}
+
+groups=/sys/fs/cgroup
+[ ! -d $groups/unified ] || groups=$groups/unified
+jobd_held=
+hold() { # PID
+	jobd_held=$1
+	jobd_held_home=$groups$(sed -n 's/^0:://p' "/proc/$1/cgroup")
+	mkdir "$groups/stepd-hold-$1"
+	echo "$1" >"$groups/stepd-hold-$1/cgroup.procs"
+	echo 1 >"$groups/stepd-hold-$1/cgroup.freeze"
+	eventually grep -qx 'frozen 1' "$groups/stepd-hold-$1/cgroup.events"
+}
+let_go() {
+	[ -n "$jobd_held" ] || return 0
+	echo 0 >"$groups/stepd-hold-$jobd_held/cgroup.freeze"
+	echo "$jobd_held" >"$jobd_held_home/cgroup.procs"
+	rmdir "$groups/stepd-hold-$jobd_held"
+	jobd_held=
+}
+at_exit let_go
+
+spins_on() { # NODE JOB FILE
+	sh -c 'trap "" TERM; echo $$ >"$1"; while [ ! -e "$1.end" ]; do :; done' spins "$work/$3" &
+	eventually wrote "$3"
+	eventually agent_of "$1" "$2.extern"
+	"$stepctl" add --runtime-dir "$run" "$1/$2.extern" "$(cat "$work/$3")" >/dev/null
 }
 
 wrote() { # FILE [REGEX]

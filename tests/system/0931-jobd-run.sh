@@ -219,26 +219,38 @@ eventually has_state SUSPENDED "$id"
 "$jobctl" cancel "$id"
 ends_as "$id" CANCELLED "a suspended job can be cancelled"
 
-# A step that is ending can't be suspended: the node refuses it.
-id=$(submit -N 2 -w 'n[1-2]' spins again.pid)
+# A step that is ending can't be suspended: the node refuses it. Its agent is held until the processes
+# of the other nodes stand.
+stands() { # FILE
+	stands_before=$(cpu_ticks "$1")
+	sleep 0.5
+	[ "$(cpu_ticks "$1")" = "$stands_before" ]
+}
+moves() { # FILE
+	moves_before=$(cpu_ticks "$1")
+	sleep 0.3
+	[ "$(cpu_ticks "$1")" -gt "$moves_before" ]
+}
+id=$(submit -N 3 -w 'n[1-3]' spins again.pid)
 eventually wrote again.pid
-sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done' >"$tmpdir/deaf" &
-deaf=$!
-eventually grep -q up "$tmpdir/deaf"
-"$stepctl" add --runtime-dir "$run" "n2/$id.extern" "$deaf" >/dev/null
-"$stepctl" terminate --runtime-dir "$run" "n2/$id.extern" >/dev/null
+spins_on n2 "$id" deaf.pid
+spins_on n3 "$id" third.pid
+"$stepctl" terminate --grace 1h --runtime-dir "$run" "n2/$id.extern" >/dev/null
+hold "$(agent_of n2 "$id.extern")"
 "$jobctl" suspend "$id" 2>/dev/null
+ok "a job is suspended on the first node before another one refuses" eventually stands again.pid
+ok "a job is suspended on the third node before the second one refuses" eventually stands third.pid
+is "$(doc_of "$id" '["job_state"]')" RUNNING "a job is not suspended as long as one of its nodes has not replied"
+let_go
 eventually grep -q "job $id could not be suspended" "$tmpdir/log"
 like "$(cat "$tmpdir/log")" "job $id can't be suspended on node n2: " "a node that refuses a suspension is named"
 is "$(doc_of "$id" '["job_state"]')" RUNNING "a job with a node that can't be suspended runs on"
-before=$(cpu_ticks again.pid)
-runs_on() {
-	[ "$(cpu_ticks again.pid)" -gt "$before" ]
-}
-ok "a suspension that one node refuses is taken back on the others" eventually runs_on
+ok "a suspension that one node refuses is taken back on the first one" eventually moves again.pid
+ok "a suspension that one node refuses is taken back on the third one" eventually moves third.pid
 "$jobctl" cancel "$id"
 eventually has_ended "$id"
-wait "$deaf" 2>/dev/null
+eventually process_ended "$(cat "$work/deaf.pid")"
+eventually process_ended "$(cat "$work/third.pid")"
 
 # ---- ends
 

@@ -166,6 +166,11 @@ PartitionName=DEFAULT OverSubscribe=FORCE:1 Nodes=n[1-5]
 PartitionName=active PriorityTier=1 Default=YES
 PartitionName=hipri  PriorityTier=2
 C
+	prints "$1: all five nodes are idle" sinfo <<'T'
+PARTITION AVAIL  TIMELIMIT NODES  STATE NODELIST
+active*      up   infinite     5   idle n[1-5]
+hipri        up   infinite     5   idle n[1-5]
+T
 	for number in 17 18 19; do
 		submitted "$1: job $number is submitted" $number sbatch -N1 -n2 ./sleepme 60
 		eventually test -s "$number.pid"
