@@ -281,6 +281,13 @@ is "$(wc -l <"$tmpdir/check")" 1 "--check-conf has one sentence for a bad config
 like "$(cat "$tmpdir/check")" '^jobd: .*slurm\.conf:10: ' "--check-conf names file and line"
 sed -i 's/State=UQ/State=UP/' "$tmpdir/slurm.conf"
 like "$("$jobd" --check-conf --conf "$tmpdir/slurm.conf")" '4 nodes, 2 partitions' "--check-conf counts what a good one has"
+{
+	printf 'PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\nSelectTypeParameters=CR_Core\n'
+	grep -v '^Select' "$tmpdir/slurm.conf"
+} >"$tmpdir/swaps.conf"
+like "$("$jobd" --check-conf --conf "$tmpdir/swaps.conf")" \
+	'warning: .*swaps\.conf:2: PreemptMode=SUSPEND, but memory is not counted' \
+	"--check-conf warns of suspended jobs whose memory is not counted"
 
 # ---- after a restart ---------------------------------------------------------------------------
 
@@ -292,7 +299,11 @@ eventually state_is "$last" RUNNING
 documents >"$tmpdir/before"
 stop_jobd KILL
 sed -i s/MaxJobCount=40/MaxJobCount=10000/ "$tmpdir/slurm.conf" # for those of the rounds below
+sed -i 's/^PartitionName=night.*/& GraceTime=5/' "$tmpdir/slurm.conf"
+printf 'PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n' >>"$tmpdir/slurm.conf"
 start_jobd
+like "$(cat "$tmpdir/jobd.log")" 'partition night: GraceTime has no effect with PreemptMode=REQUEUE' \
+	"a grace time that has no effect is reported when jobd starts"
 is "$(documents)" "$(cat "$tmpdir/before")" "all jobs are there after a kill -9"
 is "$(result '[n["reason"] for n in p["nodes"] if "DRAIN" in n["state_flags"]]' ListNodes)" '["disk"]' \
 	"a drained node is after a kill -9"

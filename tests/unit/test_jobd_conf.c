@@ -763,7 +763,7 @@ static void test_preemption(void **state)
 		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL", "PreemptMode=SUSPEND",
 			NULL, "PreemptMode=SUSPEND needs GANG", OF_PART},
 		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL",
-			"PreemptMode=SUSPEND,GANG", NULL, "PreemptMode=SUSPEND needs GANG",
+			"PreemptMode=SUSPEND,GANG", NULL, "partition q: GANG is an option",
 			OF_PART},
 		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL,GANG",
 			"PreemptMode=SUSPEND", NULL, NULL, NULL},
@@ -779,6 +779,36 @@ static void test_preemption(void **state)
 		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL", "",
 			"QOSName=a PreemptMode=off",
 			"QOS a: PreemptMode needs PreemptType=preempt/qos", "qos.conf:1"},
+		/* modes of their own without preemption */
+		{"", "PreemptMode=CANCEL", NULL,
+			"partition q: PreemptMode needs PreemptType=preempt/partition_prio, but it "
+			"is preempt/none",
+			"slurm.conf:4"},
+		{"PreemptMode=GANG", "PreemptMode=OFF", NULL,
+			"partition q: PreemptMode needs PreemptType=preempt/partition_prio, but it "
+			"is preempt/none",
+			"slurm.conf:4"},
+		{"", "", "QOSName=a PreemptMode=requeue",
+			"QOS a: PreemptMode needs PreemptType=preempt/qos, but it is preempt/none",
+			"qos.conf:1"},
+		{"", "", "QOSName=a PreemptMode=cluster", NULL, NULL},
+		{"PreemptType=preempt/mine\nPreemptMode=CANCEL", "PreemptMode=REQUEUE",
+			"QOSName=a PreemptMode=requeue", NULL, NULL},
+		/* GANG is the cluster's */
+		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL", "PreemptMode=GANG", NULL,
+			"partition q: GANG is an option of the whole cluster", OF_PART},
+		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL",
+			"PreemptMode=REQUEUE,GANG", NULL, "partition q: GANG is an option",
+			OF_PART},
+		{"PreemptType=preempt/qos\nPreemptMode=CANCEL", "", "QOSName=a PreemptMode=gang",
+			"QOS a: GANG is an option of the whole cluster", "qos.conf:1"},
+		{"", "PreemptMode=GANG", NULL, "partition q: GANG is an option", "slurm.conf:4"},
+		{"PreemptMode=GANG", "PreemptMode=GANG", NULL, NULL, NULL},
+		{"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL,GANG", "PreemptMode=GANG",
+			NULL, NULL, NULL},
+		{"PreemptType=preempt/qos\nPreemptMode=CANCEL,GANG", "PreemptMode=GANG",
+			"QOSName=a PreemptMode=GANG\nQOSName=b PreemptMode=SUSPEND,GANG", NULL,
+			NULL},
 		{"PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG", "", NULL, NULL, NULL},
 		{"PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG\nSelectType=select/cons_res",
 			"", NULL, NULL, NULL},
@@ -799,6 +829,103 @@ static void test_preemption(void **state)
 			refuses(text, rows[i].qos, wanted);
 		else
 			(void)conf_free(read_all(text, rows[i].qos));
+	}
+}
+
+/* GANG of a partition or QOS is no mode: its mode is the cluster's then. */
+static void test_own_modes(void **state)
+{
+	static const struct {
+		const char *text;
+		uint16_t mode;
+		bool gang;
+	} rows[] = {
+		{"GANG", NO_VAL16, true},
+		{"OFF,GANG", PREEMPT_MODE_OFF, true},
+		{"OFF", PREEMPT_MODE_OFF, false},
+		{"suspend,gang", PREEMPT_MODE_SUSPEND, true},
+		{"GANG,REQUEUE", PREEMPT_MODE_REQUEUE, true},
+	};
+	char text[512], qos[64];
+	struct conf *conf;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)snprintf(text, sizeof(text),
+			"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL,GANG\n" SMALL
+			"PartitionName=DEFAULT PreemptMode=REQUEUE,GANG\n"
+			"PartitionName=q\nPartitionName=r PreemptMode=%s\n",
+			rows[i].text);
+		conf = read_all(text, NULL);
+		assert_int_equal(conf->parts[1].preempt_mode, PREEMPT_MODE_REQUEUE);
+		assert_true(conf->parts[1].names_gang);
+		assert_int_equal(conf->parts[2].preempt_mode, rows[i].mode);
+		assert_int_equal(conf->parts[2].names_gang, rows[i].gang);
+		(void)conf_free(conf);
+		(void)snprintf(qos, sizeof(qos), "QOSName=a PreemptMode=%s\n", rows[i].text);
+		conf = read_all("PreemptType=preempt/qos\nPreemptMode=CANCEL,GANG\n" SMALL, qos);
+		assert_int_equal(conf->qos[0].preempt_mode, rows[i].mode);
+		(void)conf_free(conf);
+	}
+}
+
+/* ---- what is allowed, and reported -------------------------------------------------------------
+ */
+
+#define PRIO(mode) "PreemptType=preempt/partition_prio\nPreemptMode=" mode "\n"
+#define SWAPS      "PreemptMode=SUSPEND, but memory is not counted"
+
+static void test_warnings(void **state)
+{
+	static const struct {
+		const char *text, *qos;
+		const char *wanted[3]; /* how they go on behind "DIRECTORY/" */
+	} rows[] = {
+		{SMALL, NULL, {NULL}},
+		{PRIO("CANCEL") SMALL "PartitionName=q GraceTime=5\n", NULL, {NULL}},
+		{PRIO("SUSPEND,GANG") SMALL, NULL, {"slurm.conf:2: " SWAPS}},
+		{PRIO("SUSPEND,GANG") "SelectTypeParameters=CR_Core\n" SMALL, NULL,
+			{"slurm.conf:2: " SWAPS}},
+		{PRIO("SUSPEND,GANG") "SelectTypeParameters=CR_Core_Memory\n" SMALL, NULL, {NULL}},
+		{PRIO("SUSPEND,GANG") "SelectType=select/linear\nSelectTypeParameters=CR_Memory\n" SMALL,
+			NULL, {NULL}},
+		{PRIO("CANCEL,GANG") SMALL "PartitionName=q PreemptMode=SUSPEND GraceTime=5\n",
+			NULL,
+			{"slurm.conf:5: " SWAPS,
+				"slurm.conf:5: partition q: GraceTime has no effect with "
+				"PreemptMode=SUSPEND"}},
+		{PRIO("REQUEUE") SMALL "PartitionName=q GraceTime=5\n"
+				       "PartitionName=r GraceTime=5 PreemptMode=CANCEL\n"
+				       "PartitionName=s GraceTime=5 PreemptMode=OFF\n",
+			"QOSName=a GraceTime=1\n",
+			{"slurm.conf:5: partition q: GraceTime has no effect with "
+			 "PreemptMode=REQUEUE: it is only honoured with CANCEL"}},
+		{"PreemptType=preempt/qos\nPreemptMode=REQUEUE\n" SMALL
+		 "PartitionName=q GraceTime=5\n",
+			"QOSName=a GraceTime=1\nQOSName=b\n"
+			"QOSName=c GraceTime=2 PreemptMode=CANCEL\n",
+			{"qos.conf:1: QOS a: GraceTime has no effect with PreemptMode=REQUEUE"}},
+		{SMALL "PartitionName=q GraceTime=5\n", NULL, {NULL}},
+	};
+	size_t i, k, n, at = strlen(dir) + 1;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct conf *conf = read_all(rows[i].text, rows[i].qos);
+		_cleanup_strv_ struct strv warnings = {.v = NULL};
+
+		assert_int_equal(conf_list_warnings(conf, &warnings), 0);
+		for (n = 0; rows[i].wanted[n]; n++)
+			;
+		for (k = 0; k < warnings.n && k < n; k++) {
+			if (strncmp(warnings.v[k] + at, rows[i].wanted[k],
+				    strlen(rows[i].wanted[k])) != 0)
+				fail_msg("row %zu: %s", i, warnings.v[k]);
+		}
+		if (warnings.n != n)
+			fail_msg("row %zu: %zu warnings, not %zu", i, warnings.n, n);
+		(void)conf_free(conf);
 	}
 }
 
@@ -891,6 +1018,69 @@ static void test_keep(void **state)
 	}
 }
 
+#define AGAIN(cluster, part) cluster SMALL "PartitionName=q " part "\n"
+
+/* What is allowed in either file is not always so with what of the old one stays in force. */
+static void test_keep_forbidden(void **state)
+{
+	static const struct {
+		const char *old, *now, *qos;
+		const char *wanted;
+	} rows[] = {
+		{AGAIN(PRIO("CANCEL"), ""), AGAIN(PRIO("SUSPEND,GANG"), "PreemptMode=SUSPEND"),
+			NULL, "PreemptMode=SUSPEND needs GANG in the cluster's"},
+		{AGAIN(PRIO("CANCEL"), ""), AGAIN(PRIO("CANCEL,GANG"), "PreemptMode=REQUEUE,GANG"),
+			NULL, "partition q: GANG is an option of the whole cluster"},
+		{AGAIN("", ""), AGAIN(PRIO("CANCEL"), "PreemptMode=REQUEUE"), NULL,
+			"partition q: PreemptMode needs PreemptType=preempt/partition_prio, but it "
+			"is preempt/none"},
+		{AGAIN("PreemptType=preempt/qos\nPreemptMode=CANCEL\n", ""),
+			AGAIN(PRIO("CANCEL"), "PreemptMode=REQUEUE"), NULL,
+			"but it is preempt/qos"},
+		{AGAIN(PRIO("CANCEL"), ""),
+			AGAIN("PreemptType=preempt/qos\nPreemptMode=CANCEL\n", ""),
+			"QOSName=a PreemptMode=REQUEUE\n", "but it is preempt/partition_prio"},
+		{AGAIN("SelectType=select/linear\nPreemptType=preempt/qos\nPreemptMode=CANCEL,GANG\n",
+			 ""),
+			AGAIN("PreemptType=preempt/qos\nPreemptMode=CANCEL,GANG\n", ""),
+			"QOSName=a PreemptMode=SUSPEND\n", "not select/linear"},
+		{AGAIN("FirstJobId=100\n", ""), AGAIN("MaxJobId=50\n", ""), NULL,
+			"FirstJobId=100: must not be above MaxJobId=50"},
+		/* the mode is in force already */
+		{AGAIN(PRIO("CANCEL,GANG"), ""), AGAIN(PRIO("SUSPEND,GANG"), "PreemptMode=SUSPEND"),
+			NULL, NULL},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct conf *old = read_all(rows[i].old, NULL);
+		struct conf *now = read_all(rows[i].now, rows[i].qos);
+		struct conf *was = read_all(rows[i].old, NULL);
+		_cleanup_free_ char *restart = NULL;
+		struct err err = ERR_INIT;
+		int r = conf_keep(old, now, &restart, &err);
+
+		if ((r < 0) != (rows[i].wanted != NULL))
+			fail_msg("row %zu: %d: %s", i, r, err.text);
+		if (r < 0) {
+			assert_null(restart);
+			assert_int_equal(r, err.code);
+			if (!strstr(err.text, rows[i].wanted) ||
+				strncmp(err.text, "nothing was changed: ", 21) != 0)
+				fail_msg("row %zu: %s", i, err.text);
+			/* as it was */
+			assert_int_equal(old->preempt_mode, was->preempt_mode);
+			assert_string_equal(old->preempt_type, was->preempt_type);
+			assert_string_equal(old->select_type, was->select_type);
+			assert_int_equal(old->first_job_id, was->first_job_id);
+		}
+		(void)conf_free(old);
+		(void)conf_free(now);
+		(void)conf_free(was);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -916,7 +1106,10 @@ int main(void)
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_no_file),
 		cmocka_unit_test(test_preemption),
+		cmocka_unit_test(test_own_modes),
+		cmocka_unit_test(test_warnings),
 		cmocka_unit_test(test_keep),
+		cmocka_unit_test(test_keep_forbidden),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -594,18 +594,35 @@ static int set_cluster_preempt(struct reader *r, void *record, const char *value
 	return ret < 0 ? ret : note_preemption(r, record, err);
 }
 
+/* Of a partition or a QOS: GANG is the cluster's, and alone no mode of its own. */
+static int set_own_mode(uint16_t *mode, bool *names_gang, const char *value, struct err *err)
+{
+	uint16_t given = NO_VAL16;
+	int r = strcasecmp(value, "GANG") == 0 ? 0 : parse_preempt_mode(value, &given, err);
+
+	if (r < 0)
+		return r;
+	*names_gang = lists_name(value, "GANG");
+	*mode = given == NO_VAL16 ? given : given & (uint16_t)~PREEMPT_MODE_GANG;
+	return 0;
+}
+
 static int set_part_preempt(
 	_unused_ struct reader *r, void *record, const char *value, struct err *err)
 {
-	return parse_preempt_mode(value, &((struct conf_part *)record)->preempt_mode, err);
+	struct conf_part *part = record;
+
+	return set_own_mode(&part->preempt_mode, &part->names_gang, value, err);
 }
 
 static int set_qos_preempt_mode(
 	_unused_ struct reader *r, void *record, const char *value, struct err *err)
 {
+	struct conf_qos *qos = record;
+
 	if (strcasecmp(value, "cluster") == 0)
 		return 0;
-	return parse_preempt_mode(value, &((struct conf_qos *)record)->preempt_mode, err);
+	return set_own_mode(&qos->preempt_mode, &qos->names_gang, value, err);
 }
 
 static int leave_out(struct reader *r, const char *key);
@@ -1166,8 +1183,11 @@ static int note_place(struct reader *r, struct conf_place *ret_place)
 	return 0;
 }
 
+/* Line 0: a default, which stands nowhere. */
 static int prefix_place(const struct conf *conf, const struct conf_place *place, struct err *err)
 {
+	if (place->line == 0)
+		return err ? err->code : -EINVAL;
 	return err_prefix(err, "%s:%u", conf->files.v[place->file], place->line);
 }
 
@@ -1606,91 +1626,117 @@ static int find_part_nodes(const struct conf *conf, const struct name_table *tab
 	return r < 0 ? prefix_place(conf, &part->place, err) : 0;
 }
 
-static bool does_suspend(uint16_t mode)
+/* The PreemptMode of a line: the cluster's, a partition's or that of a QOS. */
+struct own_mode {
+	const char *kind, *name;
+	uint16_t mode; /* NO_VAL16: the cluster's */
+	bool names_gang;
+	uint32_t grace_time_s;
+	const struct conf_place *place;
+};
+
+/* First the cluster's, then the partitions', then the QOS. False: there are no more. */
+static bool get_own_mode(const struct conf *conf, size_t i, struct own_mode *ret)
 {
-	return mode != NO_VAL16 && mode & PREEMPT_MODE_SUSPEND;
+	if (i == 0) {
+		*ret = (struct own_mode){.mode = conf->preempt_mode, .place = &conf->preempt_place};
+		return true;
+	}
+	i--;
+	if (i < conf->parts_count) {
+		const struct conf_part *part = &conf->parts[i];
+
+		*ret = (struct own_mode){"partition", part->name, part->preempt_mode,
+			part->names_gang, part->grace_time_s, &part->place};
+		return true;
+	}
+	i -= conf->parts_count;
+	if (i < conf->qos_count) {
+		const struct conf_qos *qos = &conf->qos[i];
+
+		*ret = (struct own_mode){"QOS", qos->name, qos->preempt_mode, qos->names_gang,
+			qos->grace_time_s, &qos->place};
+		return true;
+	}
+	return false;
 }
 
-/* The first line by which jobs are suspended; NULL: none. */
-static const struct conf_place *find_suspension(const struct conf *conf)
+static bool does_suspend(const struct own_mode *m)
+{
+	return m->mode != NO_VAL16 && m->mode & PREEMPT_MODE_SUSPEND;
+}
+
+/* The first line by which jobs are suspended. */
+static bool find_suspension(const struct conf *conf, struct own_mode *ret)
 {
 	size_t i;
 
-	if (does_suspend(conf->preempt_mode))
-		return &conf->preempt_place;
-	for (i = 0; i < conf->parts_count; i++) {
-		if (does_suspend(conf->parts[i].preempt_mode))
-			return &conf->parts[i].place;
+	for (i = 0; get_own_mode(conf, i, ret); i++) {
+		if (does_suspend(ret))
+			return true;
 	}
-	for (i = 0; i < conf->qos_count; i++) {
-		if (does_suspend(conf->qos[i].preempt_mode))
-			return &conf->qos[i].place;
-	}
-	return NULL;
+	return false;
+}
+
+static bool has_type(const struct conf *conf, const char *name)
+{
+	return strcmp(conf->preempt_type, name) == 0;
 }
 
 /* Preemption by suspension: who resumes, and by which select plugin. */
 static int check_suspension(const struct conf *conf, struct err *err)
 {
-	const struct conf_place *place = find_suspension(conf);
+	struct own_mode m;
 
-	if (!place)
+	if (!find_suspension(conf, &m))
 		return 0;
 	if (!(conf->preempt_mode & PREEMPT_MODE_GANG)) {
 		(void)err_set_text(err, -EINVAL,
 			"PreemptMode=SUSPEND needs GANG in the cluster's PreemptMode: nobody would "
 			"resume what is suspended");
-		return prefix_place(conf, place, err);
+		return prefix_place(conf, m.place, err);
 	}
-	if (strcmp(conf->preempt_type, "qos") == 0 && strcmp(conf->select_type, "cons_res") != 0 &&
+	if (has_type(conf, "qos") && strcmp(conf->select_type, "cons_res") != 0 &&
 		strcmp(conf->select_type, "cons_tres") != 0) {
 		(void)err_set_text(err, -EINVAL,
 			"PreemptType=preempt/qos with PreemptMode=SUSPEND needs "
 			"SelectType=select/cons_res or select/cons_tres, not select/%s",
 			conf->select_type);
-		return prefix_place(conf, place, err);
+		return prefix_place(conf, m.place, err);
 	}
 	return 0;
 }
 
-static int check_part_modes(const struct conf *conf, struct err *err)
+/* Of a partition or a QOS. */
+static int check_own_mode(const struct conf *conf, const struct own_mode *m, struct err *err)
 {
-	size_t i;
+	bool of_qos = strcmp(m->kind, "QOS") == 0;
 
-	for (i = 0; strcmp(conf->preempt_type, "qos") == 0 && i < conf->parts_count; i++) {
-		if (conf->parts[i].preempt_mode == NO_VAL16)
-			continue;
+	/* a site's own plugin may use either */
+	if (m->mode != NO_VAL16 &&
+		(has_type(conf, "none") || has_type(conf, of_qos ? "partition_prio" : "qos")))
 		(void)err_set_text(err, -EINVAL,
-			"partition %s: PreemptMode needs PreemptType=preempt/partition_prio: with "
-			"preempt/qos set that of a QOS",
-			conf->parts[i].name);
-		return prefix_place(conf, &conf->parts[i].place, err);
-	}
-	return 0;
-}
-
-static int check_qos_modes(const struct conf *conf, struct err *err)
-{
-	size_t i;
-
-	for (i = 0; strcmp(conf->preempt_type, "partition_prio") == 0 && i < conf->qos_count; i++) {
-		if (conf->qos[i].preempt_mode == NO_VAL16)
-			continue;
+			"%s %s: PreemptMode needs PreemptType=preempt/%s, but it is preempt/%s: "
+			"remove this PreemptMode, or change PreemptType",
+			m->kind, m->name, of_qos ? "qos" : "partition_prio", conf->preempt_type);
+	else if (m->names_gang && !(conf->preempt_mode & PREEMPT_MODE_GANG))
 		(void)err_set_text(err, -EINVAL,
-			"QOS %s: PreemptMode needs PreemptType=preempt/qos: with "
-			"preempt/partition_prio set that of a partition",
-			conf->qos[i].name);
-		return prefix_place(conf, &conf->qos[i].place, err);
-	}
-	return 0;
+			"%s %s: GANG is an option of the whole cluster: add it to the cluster's "
+			"PreemptMode, or remove it here",
+			m->kind, m->name);
+	else
+		return 0;
+	return prefix_place(conf, m->place, err);
 }
 
 /* The combinations that the guide on preemption allows. */
 static int check_preemption(const struct conf *conf, struct err *err)
 {
-	bool none = strcmp(conf->preempt_type, "none") == 0;
+	bool none = has_type(conf, "none");
 	uint16_t how = conf->preempt_mode & (uint16_t)~PREEMPT_MODE_GANG;
-	int r;
+	struct own_mode m;
+	size_t i;
+	int r = 0;
 
 	if (none && how != PREEMPT_MODE_OFF)
 		(void)err_set_text(err, -EINVAL,
@@ -1703,11 +1749,86 @@ static int check_preemption(const struct conf *conf, struct err *err)
 			conf->preempt_type);
 	if (none != (how == PREEMPT_MODE_OFF))
 		return prefix_place(conf, &conf->preempt_place, err);
-	r = check_part_modes(conf, err);
-	if (r == 0)
-		r = check_qos_modes(conf, err);
+	for (i = 1; r == 0 && get_own_mode(conf, i, &m); i++)
+		r = check_own_mode(conf, &m, err);
 	return r == 0 ? check_suspension(conf, err) : r;
 }
+
+/* What depends on several lines. */
+static int check_combinations(const struct conf *conf, struct err *err)
+{
+	if (conf->first_job_id > conf->max_job_id) {
+		(void)err_set_text(err, -EINVAL, "FirstJobId=%u: must not be above MaxJobId=%u",
+			conf->first_job_id, conf->max_job_id);
+		return prefix_place(conf, &conf->ids_place, err);
+	}
+	return check_preemption(conf, err);
+}
+
+/* ---- what does not do what it seems to ----------------------------------------------------------
+ */
+
+static int add_warning(struct strv *warnings, const struct conf *conf,
+	const struct conf_place *place, const char *text)
+{
+	_cleanup_free_ char *line = NULL;
+
+	if (asprintf(&line, "%s:%u: %s", conf->files.v[place->file], place->line, text) < 0) {
+		line = NULL;
+		return -ENOMEM;
+	}
+	return strv_add(warnings, line);
+}
+
+/* The guide on preemption: "Slurm needs to be able to track memory resources to be able to suspend
+ * jobs". */
+static int warn_of_memory(const struct conf *conf, struct strv *warnings)
+{
+	struct own_mode m;
+
+	if (conf->select_type_param & CR_MEMORY || !find_suspension(conf, &m))
+		return 0;
+	return add_warning(warnings, conf, m.place,
+		"PreemptMode=SUSPEND, but memory is not counted: nodes may swap when suspended "
+		"jobs and those in their place need more than there is; add CR_Memory, or "
+		"CR_Core_Memory, to SelectTypeParameters");
+}
+
+/* "This option is only honored if PreemptMode=CANCEL." */
+static int warn_of_grace(const struct conf *conf, struct strv *warnings)
+{
+	const char *kind = has_type(conf, "qos")   ? "QOS"
+		: has_type(conf, "partition_prio") ? "partition"
+						   : "";
+	struct own_mode m;
+	size_t i;
+	int r = 0;
+
+	for (i = 1; r == 0 && get_own_mode(conf, i, &m); i++) {
+		uint16_t mode = m.mode == NO_VAL16 ? conf->preempt_mode : m.mode;
+		char text[256];
+
+		if (!m.grace_time_s || strcmp(m.kind, kind) != 0 ||
+			!(mode & (PREEMPT_MODE_SUSPEND | PREEMPT_MODE_REQUEUE)))
+			continue;
+		(void)snprintf(text, sizeof(text),
+			"%s %.100s: GraceTime has no effect with PreemptMode=%s: it is only "
+			"honoured with CANCEL",
+			m.kind, m.name, mode & PREEMPT_MODE_SUSPEND ? "SUSPEND" : "REQUEUE");
+		r = add_warning(warnings, conf, m.place, text);
+	}
+	return r;
+}
+
+int conf_list_warnings(const struct conf *conf, struct strv *warnings)
+{
+	int r = warn_of_memory(conf, warnings);
+
+	return r < 0 ? r : warn_of_grace(conf, warnings);
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------
+ */
 
 static int finish(struct conf *conf, const char *file, struct err *err)
 {
@@ -1726,12 +1847,7 @@ static int finish(struct conf *conf, const char *file, struct err *err)
 	if (r == 0)
 		r = check_qos_loops(conf, err);
 	free(table.v);
-	if (r == 0 && conf->first_job_id > conf->max_job_id) {
-		(void)err_set_text(err, -EINVAL, "FirstJobId=%u: must not be above MaxJobId=%u",
-			conf->first_job_id, conf->max_job_id);
-		return prefix_place(conf, &conf->ids_place, err);
-	}
-	return r < 0 ? r : check_preemption(conf, err);
+	return r < 0 ? r : check_combinations(conf, err);
 }
 
 static int set_defaults(struct conf *conf)
@@ -1971,6 +2087,27 @@ static int refuse_change(const struct strv *names, struct err *err)
 		text ? text : "list of nodes or partitions");
 }
 
+/* The values that have been swapped are in force with the others until a restart: that must be
+ * allowed, too. Else they are swapped back. */
+static int check_kept(struct conf *old, struct conf *now, struct strv *names, struct err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	char what[256];
+	int r = check_combinations(now, err);
+
+	if (r == 0)
+		return 0;
+	text = strv_join(names->v, ' ');
+	(void)snprintf(what, sizeof(what),
+		"nothing was changed: %.150s stays as it is until a restart, and does not go with "
+		"the rest",
+		text ? text : "a key");
+	(void)err_prefix(err, "%s", what);
+	if (keep_all(old, now, CHANGE_RESTART, names) < 0)
+		return err_set(err, -ENOMEM, "compare the configurations");
+	return r;
+}
+
 int conf_keep(struct conf *old, struct conf *now, char **ret_needs_restart, struct err *err)
 {
 	_cleanup_strv_ struct strv names = {.v = NULL};
@@ -1983,10 +2120,13 @@ int conf_keep(struct conf *old, struct conf *now, char **ret_needs_restart, stru
 		return refuse_change(&names, err);
 	if (r == 0)
 		r = keep_all(old, now, CHANGE_RESTART, &names);
-	if (r == 0 && names.n)
-		r = (text = strv_join(names.v, ' ')) ? 0 : -ENOMEM;
 	if (r < 0)
 		return err_set(err, r, "compare the configurations");
+	r = names.n ? check_kept(old, now, &names, err) : 0;
+	if (r < 0)
+		return r;
+	if (names.n && !(text = strv_join(names.v, ' ')))
+		return err_set(err, -ENOMEM, "compare the configurations");
 	*ret_needs_restart = text;
 	return 0;
 }

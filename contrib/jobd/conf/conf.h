@@ -50,7 +50,8 @@ struct conf_part {
 	uint64_t def_mem, max_mem;               /* or'ed with MEM_PER_CPU; 0: none */
 	uint16_t max_share;                      /* as part_record_t's */
 	uint16_t priority_tier, priority_job_factor;
-	uint16_t preempt_mode; /* NO_VAL16: the cluster's */
+	uint16_t preempt_mode; /* without GANG; NO_VAL16: the cluster's */
+	bool names_gang;       /* its PreemptMode has GANG */
 	uint32_t grace_time_s;
 	uint32_t exempt_time_s;   /* CONF_NONE: the cluster's */
 	struct strv allow_groups; /* empty: all */
@@ -61,7 +62,8 @@ struct conf_qos {
 	uint32_t priority;
 	char *preempts_text;   /* as written; NULL: none */
 	bitstr_t *preempts;    /* by the number of a QOS */
-	uint16_t preempt_mode; /* NO_VAL16: the cluster's */
+	uint16_t preempt_mode; /* as a partition's */
+	bool names_gang;
 	uint32_t grace_time_s;
 	uint32_t exempt_time_s; /* CONF_NONE: the cluster's */
 	uint32_t flags;         /* QOS_FLAG_... */
@@ -119,9 +121,13 @@ int conf_read(const char *file, const char *qos_file, struct conf **ret_conf,
 int conf_read_trusted(const char *file, const char *qos_file, struct conf **ret_conf,
 	struct err *err) _must_check_;
 
+/* Adds what is allowed but does not do what it seems to: a sentence each. */
+int conf_list_warnings(const struct conf *conf, struct strv *warnings) _must_check_;
+
 /* Swaps the values of `now` that can't change while jobd runs with those of `old`, and names them
- * in *ret_needs_restart (free(); NULL: none). An error means that nodes or partitions differ, and
- * nothing of `now` may be used; `old` is unchanged. */
+ * in *ret_needs_restart (free(); NULL: none). An error means that nodes or partitions differ, or
+ * that the rest of `now` is not allowed with these values, and nothing of `now` may be used; `old`
+ * is unchanged. */
 int conf_keep(
 	struct conf *old, struct conf *now, char **ret_needs_restart, struct err *err) _must_check_;
 

@@ -223,6 +223,17 @@ static void report_left_out(const struct log *log, const struct conf *conf)
 		log_info(log, "keys of the configuration that jobd ignores: %s", keys);
 }
 
+static void report_warnings(const struct log *log, const struct conf *conf)
+{
+	_cleanup_strv_ struct strv warnings = {.v = NULL};
+	size_t i;
+
+	if (conf_list_warnings(conf, &warnings) < 0)
+		log_warning(log, "not enough memory to check the configuration, ignoring");
+	for (i = 0; i < warnings.n; i++)
+		log_warning(log, "%s", warnings.v[i]);
+}
+
 /* As root: who else changes it gains no rights from us. */
 static int read_conf(const struct daemon_options *o, struct conf **ret_conf, struct err *err)
 {
@@ -246,6 +257,7 @@ static int reconfigure(char **ret_needs_restart, void *userdata, struct err *err
 	if (r < 0)
 		return r;
 	report_left_out(d->log, engine_get_conf(d->engine));
+	report_warnings(d->log, engine_get_conf(d->engine));
 	log_info(d->log, "the configuration was read again%s%s",
 		*ret_needs_restart ? "; a restart is needed for " : "",
 		*ret_needs_restart ? *ret_needs_restart : "");
@@ -255,8 +267,10 @@ static int reconfigure(char **ret_needs_restart, void *userdata, struct err *err
 int daemon_check_conf(const struct daemon_options *options, FILE *out, struct err *err)
 {
 	_cleanup_conf_ struct conf *conf = NULL;
+	_cleanup_strv_ struct strv warnings = {.v = NULL};
 	_cleanup_free_ char *keys = NULL;
 	int r = read_conf(options, &conf, err);
+	size_t i;
 
 	if (r < 0)
 		return r;
@@ -266,7 +280,10 @@ int daemon_check_conf(const struct daemon_options *options, FILE *out, struct er
 	keys = conf->left_out.n ? strv_join(conf->left_out.v, ' ') : NULL;
 	if (keys)
 		(void)fprintf(out, "left out: %s\n", keys);
-	return 0;
+	r = conf_list_warnings(conf, &warnings);
+	for (i = 0; i < warnings.n; i++)
+		(void)fprintf(out, "warning: %s\n", warnings.v[i]);
+	return r < 0 ? err_set(err, r, "check '%s'", options->conf_file) : 0;
 }
 
 /* ---- paths --------------------------------------------------------------------------------------
@@ -468,6 +485,7 @@ static int open_all(struct daemon *d, struct err *err)
 		return r;
 	d->store_data.store = d->store;
 	report_left_out(d->log, conf);
+	report_warnings(d->log, conf);
 	r = plugin_dir_find(d->options->plugin_dir, &d->plugin_dir, err);
 	if (r == 0)
 		r = open_run(d, conf, err);
