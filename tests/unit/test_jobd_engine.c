@@ -130,7 +130,8 @@ static void test_refusals(void **state)
 		{{.nodelist = "n9"}, "--nodelist=n9: no such nodes"},
 		{{.exclude = "x[1-2]"}, "--exclude=x[1-2]: no such nodes"},
 		{{.nodelist = "n1", .exclude = "n[1-2]"}, "name the same node"},
-		{{.memory_mb = 9000}, "Requested node configuration is not available"},
+		{{.partition = "short", .memory_mb = 9000},
+			"Requested node configuration is not available"},
 		{{.memory_mb = MEM_PER_CPU | 1001}, "more than the 1000 MB"},
 		{{.nodes = 3, .max_nodes = 2}, "--nodes=3-2"},
 		{{.array = "1-"}, "array"},
@@ -161,6 +162,72 @@ static void test_refusals(void **state)
 	/* the first that is accepted gets the first number all the same */
 	assert_int_equal(rig_submit(&rig, .uid = 1000)->record.job_id, 1);
 	rig_clear(&rig);
+}
+
+#define LIMITED(select, limit)                                                                     \
+	"ClusterName=test\nMinJobAge=1000000\nSelectType=select/" select                           \
+	"\nNodeName=n[1-4] CPUs=4 RealMemory=8000\nPartitionName=p Nodes=ALL Default=YES " limit   \
+	"\n"
+#define PER_CPU(mb) (MEM_PER_CPU | (mb))
+
+/* A limit of one kind holds for requests of the other, too: by the CPUs on a node. */
+static void test_memory_limits(void **state)
+{
+	static const struct {
+		const char *conf;
+		struct rig_job job;
+		const char *refused; /* NULL: it is not */
+	} rows[] = {
+		{LIMITED("cons_res", "MaxMemPerCPU=100"), {.memory_mb = PER_CPU(100)}, NULL},
+		{LIMITED("cons_res", "MaxMemPerCPU=100"), {.memory_mb = PER_CPU(101)},
+			"memory of 101 MB on each CPU is more than the 100 MB on each CPU"},
+		{LIMITED("cons_res", "MaxMemPerCPU=100"), {.memory_mb = 100}, NULL},
+		{LIMITED("cons_res", "MaxMemPerCPU=100"), {.memory_mb = 101},
+			"memory of 101 MB on each node is more than the 100 MB on each CPU of "
+			"partition p (the job has 1 CPUs on a node)"},
+		{LIMITED("cons_res", "MaxMemPerCPU=100"), {.tasks = 4, .memory_mb = 400}, NULL},
+		{LIMITED("cons_res", "MaxMemPerCPU=100"), {.tasks = 4, .memory_mb = 401}, "401 MB"},
+		{LIMITED("cons_res", "MaxMemPerCPU=100"),
+			{.tasks = 4, .nodes = 2, .memory_mb = 201}, "201 MB"},
+		{LIMITED("cons_res", "MaxMemPerCPU=100"),
+			{.nodes = 2, .ntasks_per_node = 3, .memory_mb = 300}, NULL},
+		{LIMITED("cons_res", "MaxMemPerCPU=100"), {.cpus_per_task = 2, .memory_mb = 200},
+			NULL},
+		{LIMITED("cons_res", "MaxMemPerCPU=100"), {.exclusive = true, .memory_mb = 400},
+			NULL},
+		{LIMITED("linear", "MaxMemPerCPU=100"), {.memory_mb = 400}, NULL},
+		{LIMITED("linear", "MaxMemPerCPU=100"), {.memory_mb = 401}, "has 4 CPUs on a node"},
+		{LIMITED("cons_res", "MaxMemPerNode=400"), {.tasks = 4, .memory_mb = PER_CPU(100)},
+			NULL},
+		{LIMITED("cons_res", "MaxMemPerNode=400"), {.tasks = 4, .memory_mb = PER_CPU(101)},
+			"101 MB on each CPU"},
+		{LIMITED("cons_res", "MaxMemPerNode=400"),
+			{.tasks = 4, .nodes = 4, .memory_mb = PER_CPU(400)}, NULL},
+		{LIMITED("cons_res", "MaxMemPerNode=400"), {.memory_mb = 401}, "401 MB"},
+		{LIMITED("linear", "MaxMemPerNode=400"), {.memory_mb = PER_CPU(101)}, "101 MB"},
+	};
+	struct rig rig, again;
+	uint32_t id;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct err err = ERR_INIT;
+		int r;
+
+		rig_make(&rig, rows[i].conf);
+		r = rig_try(&rig, &rows[i].job, &id, &err);
+		if ((r < 0) != (rows[i].refused != NULL) ||
+			(r < 0 && !strstr(err.text, rows[i].refused)))
+			fail_msg("row %zu: %s", i, r < 0 ? err.text : "accepted");
+		rig_clear(&rig);
+	}
+	/* who was accepted before remains so */
+	rig_make(&rig, LIMITED("cons_res", "MaxMemPerCPU=100"));
+	id = rig_submit(&rig, .tasks = 4, .memory_mb = 400)->record.job_id;
+	rig_restore(&rig, &again, LIMITED("cons_res", "MaxMemPerNode=300"));
+	assert_state(engine_find_job(again.e, id), "R");
+	rig_clear(&again);
 }
 
 /* With as many jobs as numbers there is no next one. */
@@ -2148,6 +2215,7 @@ int main(void)
 		cmocka_unit_test(test_life),
 		cmocka_unit_test(test_failed),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_memory_limits),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_reasons),

@@ -93,23 +93,64 @@ static int set_nodes(job_details_t *d, const struct job_request *q, struct err *
 	return 0;
 }
 
-/* Its own, else its partition's, else the cluster's. */
-static int set_memory(const struct engine *e, const part_record_t *part, job_details_t *d,
-	const struct job_request *q, struct err *err)
+/* CPUs that it has on each of its nodes, as far as its request says: all of the largest node if it
+ * gets whole ones. */
+static uint64_t count_node_cpus(const struct engine *e, const job_details_t *d)
 {
-	uint64_t wanted = q->memory_mb, top = part->max_mem_per_cpu;
+	uint64_t cpus = (uint64_t)d->ntasks_per_node * d->cpus_per_task;
 
-	if (wanted == NO_VAL64)
-		wanted = part->def_mem_per_cpu ? part->def_mem_per_cpu : e->conf->def_mem;
-	if (!top)
-		top = e->conf->max_mem;
-	d->pn_min_memory = wanted;
-	if (!top || !wanted || (wanted & MEM_PER_CPU) != (top & MEM_PER_CPU) || wanted <= top)
+	if (d->whole_node || !select_gives_parts(e->select))
+		return e->most_cpus;
+	if (!cpus)
+		cpus = (d->min_cpus + d->min_nodes - 1) / d->min_nodes;
+	return cpus > d->pn_min_cpus ? cpus : d->pn_min_cpus;
+}
+
+/* Whether the memory of a job is above a limit, each of them on a node or, with MEM_PER_CPU, of a
+ * CPU. */
+static bool is_above(uint64_t wanted, uint64_t limit, uint64_t node_cpus)
+{
+	uint64_t mb = wanted & ~MEM_PER_CPU, most = limit & ~MEM_PER_CPU;
+
+	if ((wanted & MEM_PER_CPU) == (limit & MEM_PER_CPU))
+		return mb > most;
+	if (wanted & MEM_PER_CPU)
+		return mb > most / node_cpus;
+	return mb / node_cpus + (mb % node_cpus > 0) > most;
+}
+
+static const char *unit_of(uint64_t memory)
+{
+	return memory & MEM_PER_CPU ? "CPU" : "node";
+}
+
+/* MaxMemPerCPU or MaxMemPerNode. A job that was accepted before is not checked again. */
+static int check_memory(const struct engine *e, const struct job *job, struct err *err)
+{
+	const part_record_t *part = job->record.part_ptr;
+	uint64_t limit = part->max_mem_per_cpu ? part->max_mem_per_cpu : e->conf->max_mem;
+	uint64_t wanted = job->details.pn_min_memory, cpus;
+
+	if (!limit || !wanted)
+		return 0;
+	cpus = count_node_cpus(e, &job->details);
+	if (!is_above(wanted, limit, cpus))
 		return 0;
 	return err_set_text(err, -EINVAL,
-		"memory of %llu MB is more than the %llu MB of partition %s",
-		(unsigned long long)(wanted & ~MEM_PER_CPU),
-		(unsigned long long)(top & ~MEM_PER_CPU), part->name);
+		"memory of %llu MB on each %s is more than the %llu MB on each %s of partition %s "
+		"(the job has %llu CPUs on a node)",
+		(unsigned long long)(wanted & ~MEM_PER_CPU), unit_of(wanted),
+		(unsigned long long)(limit & ~MEM_PER_CPU), unit_of(limit), part->name,
+		(unsigned long long)cpus);
+}
+
+/* Its own, else its partition's, else the cluster's. */
+static uint64_t choose_memory(
+	const struct engine *e, const part_record_t *part, const struct job_request *q)
+{
+	if (q->memory_mb != NO_VAL64)
+		return q->memory_mb;
+	return part->def_mem_per_cpu ? part->def_mem_per_cpu : e->conf->def_mem;
 }
 
 static int set_counts(job_details_t *d, const struct job_request *q, struct err *err)
@@ -162,13 +203,12 @@ static int fill_details(const struct engine *e, const part_record_t *part, job_d
 	d->whole_node = q->exclusive || part->max_share == 0;
 	d->share_res = q->exclusive ? JOB_SHARED_NONE : q->oversubscribe ? JOB_SHARED_OK : NO_VAL16;
 	d->features = q->features;
+	d->pn_min_memory = choose_memory(e, part, q);
 	if (r == 0 && q->features)
 		r = features_check(q->features, err);
 	if (r == 0 && q->distribution &&
 		request_parse_distribution(q->distribution, &d->task_dist, &d->plane_size, err) < 0)
 		r = err_prefix(err, "--distribution");
-	if (r == 0)
-		r = set_memory(e, part, d, q, err);
 	return r < 0 ? r : set_nodes(d, q, err);
 }
 
@@ -323,7 +363,8 @@ int job_apply_request(struct engine *e, struct job *job, bool by_admin, struct e
 		r = take_request(e, job, part, err);
 	if (r < 0)
 		return r;
-	if (job->reason != JOB_REASON_NONE && e->conf->enforce_part_limits && !by_admin)
+	r = check_memory(e, job, err);
+	if (r == 0 && job->reason != JOB_REASON_NONE && e->conf->enforce_part_limits && !by_admin)
 		r = refuse_limit(part, job->reason, err);
 	if (r == 0 && job->reason == JOB_REASON_NONE)
 		r = check_possible(e, job, err);
