@@ -814,6 +814,37 @@ static void test_components_cross(void **state)
 	rig_clear(&rig);
 }
 
+/* A component has its turns among its equals, whatever the tiers of the others are; and what one
+ * without a turn leaves is others' in the meantime. */
+static void test_components_turns(void **state)
+{
+	struct job *het[2], *equal, *waits = NULL;
+	uint32_t t, ran, turn;
+	struct rig rig;
+
+	(void)state;
+	for (turn = 0; turn < 2; turn++) {
+		rig_make(&rig, NODES LINEAR SUSPEND PARTS("FORCE:2"));
+		add_components(&rig,
+			(struct rig_job){.nodelist = "n1", .partition = "hi", .run_s = 1000},
+			(struct rig_job){.nodelist = "n2"}, het);
+		equal = rig_submit(&rig, .nodelist = "n2", .run_s = 1000);
+		if (turn)
+			waits = rig_submit(
+				&rig, .nodelist = "n1", .partition = "hi", .run_s = 1000);
+		for (t = 1, ran = 0; t <= 60; t++) {
+			rig_run(&rig, t);
+			assert_string_equal(state_of(het[0]), state_of(het[1]));
+			assert_string_not_equal(state_of(het[0]), state_of(equal));
+			if (waits)
+				assert_string_equal(state_of(waits), state_of(equal));
+			ran += strcmp(state_of(equal), "R") == 0;
+		}
+		assert_in_range(ran, 20, 40);
+		rig_clear(&rig);
+	}
+}
+
 /* Where one can't be suspended the others go on, too. */
 static void test_components_not_suspended(void **state)
 {
@@ -1597,6 +1628,7 @@ int main(void)
 		cmocka_unit_test(test_components_modes),
 		cmocka_unit_test(test_components_suspended),
 		cmocka_unit_test(test_components_cross),
+		cmocka_unit_test(test_components_turns),
 		cmocka_unit_test(test_components_not_suspended),
 		cmocka_unit_test(test_components_preempt),
 		cmocka_unit_test(test_components_killed),

@@ -110,6 +110,12 @@ struct job {
 	bool gang_refused; /* it could not be suspended or resumed in this time slice */
 	bool gang_ran;     /* it was stopped in this time slice */
 	bool gang_new;     /* it has just been given its cores */
+	/* Of a component, while the turns are decided: it keeps its cores, or is passed over */
+	enum {
+		GANG_OPEN,
+		GANG_RESERVED,
+		GANG_PASSED
+	} gang_place;
 	enum {
 		JOB_STEADY,
 		JOB_SUSPENDING,

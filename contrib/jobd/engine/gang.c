@@ -6,7 +6,8 @@
  * the bitmap first, and with preempt/qos those of other partitions that may preempt; then each job
  * of the list that still fits becomes active, and all others are suspended. A shadow lasts from the
  * job's start to its end. At the end of a time slice the jobs that ran go to the end of the list.
- * If one component of a heterogeneous job does not fit, none of them runs.
+ * If one component of a heterogeneous job does not fit, none of them runs; each has the place of
+ * its own partition's list.
  *
  * A job is only started or resumed when all jobs that have to stop for it are suspended: the runner
  * suspends a job on all of its nodes or on none, which takes time. A job without the turn when it
@@ -170,17 +171,21 @@ static bool is_shadowed(const struct choice *c, const struct job *job)
 	return bit_overlap_any(*shadow, parts_of(job));
 }
 
-/* All components that have turns have it now. */
 static bool fits(const struct choice *c, const struct job *job)
+{
+	return !job->gang_active && !is_shadowed(c, job) &&
+		!bit_overlap_any(part_of(c, job)->active, parts_of(job));
+}
+
+/* Of a heterogeneous job: all components that have turns. */
+static bool fits_whole(const struct choice *c, const struct job *job)
 {
 	uint32_t i;
 
 	for (i = 0; i < engine_count_components(job); i++) {
 		const struct job *one = engine_get_component(job, i);
 
-		if (one && has_turns(one) &&
-			(one->gang_active || is_shadowed(c, one) ||
-				bit_overlap_any(part_of(c, one)->active, parts_of(one))))
+		if (one && has_turns(one) && !fits(c, one))
 			return false;
 	}
 	return true;
@@ -204,13 +209,8 @@ static void choose(const struct choice *c, struct job *job)
 {
 	uint32_t i;
 
-	job->gang_shaded = false;
-	if (!has_turns(job))
+	if (!has_turns(job) || !fits_whole(c, job))
 		return;
-	if (!fits(c, job)) {
-		job->gang_shaded = !job->gang_active && is_any_shadowed(c, job);
-		return;
-	}
 	for (i = 0; i < engine_count_components(job); i++) {
 		struct job *one = engine_get_component(job, i);
 
@@ -218,6 +218,49 @@ static void choose(const struct choice *c, struct job *job)
 			continue;
 		one->gang_active = true;
 		bit_or(part_of(c, one)->active, parts_of(one));
+	}
+}
+
+/* A component that does not fit has no turn, and so the others have none. */
+static void pass_over(const struct choice *c, const struct job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine_count_components(job); i++) {
+		struct job *one = engine_get_component(job, i);
+
+		if (one && one->gang_place == GANG_RESERVED)
+			bit_and_not(part_of(c, one)->active, parts_of(one));
+		if (one)
+			one->gang_place = GANG_PASSED;
+	}
+}
+
+/* Each component keeps its cores when its turn comes in its own partition, so that it is not before
+ * its equals there; when all of them have theirs, they run. */
+static void choose_component(const struct choice *c, struct job *job)
+{
+	uint32_t i;
+
+	if (!has_turns(job) || job->gang_active || job->gang_place == GANG_PASSED)
+		return;
+	if (!fits(c, job)) {
+		pass_over(c, job);
+		return;
+	}
+	job->gang_place = GANG_RESERVED;
+	bit_or(part_of(c, job)->active, parts_of(job));
+	for (i = 0; i < engine_count_components(job); i++) {
+		const struct job *one = engine_get_component(job, i);
+
+		if (one && has_turns(one) && !one->gang_active && one->gang_place != GANG_RESERVED)
+			return;
+	}
+	for (i = 0; i < engine_count_components(job); i++) {
+		struct job *one = engine_get_component(job, i);
+
+		if (one && has_turns(one))
+			one->gang_active = true;
 	}
 }
 
@@ -234,21 +277,44 @@ static const struct job *any_job(const struct engine *e)
 	return NULL;
 }
 
-/* Each job as a whole, in the order of tiers and turns. */
+/* In the order of tiers and turns; then those that fit on what heterogeneous jobs have left that
+ * have no turn. */
 static void choose_all(const struct engine *e, const struct job *any)
 {
 	struct choice c = choice_make(e, bit_size(parts_of(any)));
+	bool passed = false;
 	size_t i, k;
 
 	for (i = 0; i < e->parts_count; i++) {
-		for (k = 0; k < e->gangs[i].count; k++)
+		for (k = 0; k < e->gangs[i].count; k++) {
 			e->gangs[i].jobs[k]->gang_active = has_no_turns(e->gangs[i].jobs[k]);
+			e->gangs[i].jobs[k]->gang_place = GANG_OPEN;
+		}
 	}
 	for (i = 0; i < e->parts_count; i++) {
 		const struct gang *g = &e->gangs[e->parts_by_tier[i]];
 
+		for (k = 0; k < g->count; k++) {
+			if (g->jobs[k]->het)
+				choose_component(&c, g->jobs[k]);
+			else
+				choose(&c, g->jobs[k]);
+			passed |= g->jobs[k]->gang_place == GANG_PASSED;
+		}
+	}
+	for (i = 0; passed && i < e->parts_count; i++) {
+		const struct gang *g = &e->gangs[e->parts_by_tier[i]];
+
 		for (k = 0; k < g->count; k++)
 			choose(&c, g->jobs[k]);
+	}
+	for (i = 0; i < e->parts_count; i++) {
+		for (k = 0; k < e->gangs[i].count; k++) {
+			struct job *job = e->gangs[i].jobs[k];
+
+			job->gang_shaded =
+				has_turns(job) && !job->gang_active && is_any_shadowed(&c, job);
+		}
 	}
 	choice_clear(&c);
 }
