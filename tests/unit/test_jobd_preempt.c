@@ -491,6 +491,75 @@ static void test_requeued_without_grace(void **state)
 	rig_clear(&rig);
 }
 
+/* ---- what is read again ------------------------------------------------------------------------
+ */
+
+#define SHARED(select, sharing)                                                                    \
+	"ClusterName=test\nMinJobAge=1000000\n" select                                             \
+	"NodeName=n1 CPUs=2\nPartitionName=a Nodes=n1 Default=YES OverSubscribe=" sharing "\n"
+
+/* The guide: OverSubscribe "can be updated with scontrol reconfig"; running jobs share then, too.
+ */
+static void test_other_sharing(void **state)
+{
+	static const struct {
+		const char *before, *after;
+		bool restarts;
+	} rows[] = {
+		{SHARED(LINEAR, "NO"), SHARED(LINEAR, "FORCE:2"), false},
+		{SHARED(LINEAR, "NO"), SHARED(LINEAR, "FORCE:2"), true},
+		{SHARED(LINEAR, "EXCLUSIVE"), SHARED(LINEAR, "FORCE:2"), false},
+		{SHARED(CORES, "NO"), SHARED(CORES, "FORCE:2"), false},
+		{SHARED(CORES, "NO"), SHARED(CORES, "FORCE:2"), true},
+		{SHARED(CORES, "EXCLUSIVE"), SHARED(CORES, "FORCE:2"), false},
+		{SHARED(CORES, "EXCLUSIVE"), SHARED(CORES, "FORCE:2"), true},
+	};
+	uint32_t first_id, next_id;
+	struct err err = ERR_INIT;
+	struct job *first, *next;
+	char *restart = NULL;
+	struct rig was, rig;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_make(&rig, rows[i].before);
+		first_id = id_of(rig_submit(&rig, .tasks = 2, .run_s = 100));
+		next_id = id_of(rig_submit(&rig, .tasks = 2, .run_s = 100));
+		rig_run(&rig, 5);
+		assert_state(job_again(&rig, next_id), "PD");
+		if (rows[i].restarts) {
+			was = rig;
+			rig_restore(&was, &rig, rows[i].after);
+		} else {
+			assert_int_equal(
+				engine_reconfigure(rig.e, rig_conf(rows[i].after), &restart, &err),
+				0);
+			assert_null(restart);
+		}
+		rig_run(&rig, 10);
+		first = job_again(&rig, first_id);
+		next = job_again(&rig, next_id);
+		assert_state(first, "R");
+		assert_state(next, "R");
+		assert_int_equal(first->record.job_resrcs->node_req, NODE_CR_AVAILABLE);
+		/* and back again: no third one, and nobody is put out */
+		assert_int_equal(
+			engine_reconfigure(rig.e, rig_conf(rows[i].before), &restart, &err), 0);
+		next = rig_submit(&rig, .tasks = 2, .run_s = 100);
+		rig_run(&rig, 50);
+		assert_state(next, "PD");
+		assert_state(first, "R");
+		rig_run(&rig, 200);
+		assert_state(next, "R");
+		rig_run(&rig, 400);
+		assert_int_equal(node_record_table_ptr[0].no_share_job_cnt, 0);
+		assert_int_equal(
+			node_record_table_ptr[0].node_state & NODE_STATE_BASE, NODE_STATE_IDLE);
+		rig_clear(&rig);
+	}
+}
+
 /* ---- heterogeneous jobs ------------------------------------------------------------------------
  */
 
@@ -1620,6 +1689,7 @@ int main(void)
 		cmocka_unit_test(test_no_more_than_needed),
 		cmocka_unit_test(test_requeued),
 		cmocka_unit_test(test_requeued_without_grace),
+		cmocka_unit_test(test_other_sharing),
 		cmocka_unit_test(test_components),
 		cmocka_unit_test(test_components_cancelled),
 		cmocka_unit_test(test_components_refused),

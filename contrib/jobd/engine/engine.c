@@ -266,7 +266,7 @@ int engine_begin(struct engine *e, char *state_dir, struct err *err)
 	if (r < 0)
 		return r;
 	nodes_compare(e);
-	nodes_set_states(e);
+	nodes_count_alone(e);
 	for (i = 0; i < e->jobs_count; i++) {
 		struct job *job = e->jobs[i];
 

@@ -377,6 +377,7 @@ void nodes_compare(struct engine *e);
 void nodes_confirm_memory(struct engine *e); /* of running jobs */
 void nodes_add_job(struct engine *e, const struct job *job);
 void nodes_remove_job(struct engine *e, const struct job *job);
+void nodes_count_alone(struct engine *e); /* once the plugin may have changed how jobs share */
 /* A job's processes on these nodes begin to end, and have ended. */
 void nodes_begin_completing(struct engine *e, const bitstr_t *nodes);
 void nodes_end_completing(struct engine *e, const bitstr_t *nodes);

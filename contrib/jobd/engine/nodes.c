@@ -298,6 +298,24 @@ void nodes_remove_job(struct engine *e, const struct job *job)
 	count_job(e, job, -1);
 }
 
+void nodes_count_alone(struct engine *e)
+{
+	bitoff_t i;
+	size_t k;
+
+	for (i = 0; i < node_record_count; i++)
+		node_record_table_ptr[i].no_share_job_cnt = 0;
+	for (k = 0; k < e->jobs_count; k++) {
+		const struct job *job = e->jobs[k];
+
+		if (!job || !job_has_nodes(job) || !is_alone(job))
+			continue;
+		for (i = 0; (i = bit_ffs_from_bit(job->record.node_bitmap, i)) >= 0; i++)
+			node_record_table_ptr[i].no_share_job_cnt++;
+	}
+	nodes_set_states(e);
+}
+
 void nodes_begin_completing(struct engine *e, const bitstr_t *nodes)
 {
 	bitoff_t i = 0;

@@ -333,8 +333,9 @@ static void apply_node_states(struct engine *e, const struct conf *now)
 	}
 }
 
-/* Jobs and records point to names of the old configuration. */
-static void move_names(struct engine *e)
+/* Jobs and records point to names of the old configuration; and a partition may have become
+ * EXCLUSIVE, or is it no more. */
+static void move_records(struct engine *e)
 {
 	size_t i;
 
@@ -350,6 +351,8 @@ static void move_names(struct engine *e)
 			continue;
 		job->partition = job->part_ptr->name;
 		job->qos_ptr = engine_find_qos(e, job->qos); /* NULL: there is none any more */
+		job->details->whole_node =
+			e->jobs[i]->request.exclusive || job->part_ptr->max_share == 0;
 	}
 }
 
@@ -378,11 +381,12 @@ int engine_reconfigure(
 	free(e->qos);
 	e->qos = qos;
 	engine_fill_parts(e);
-	move_names(e);
+	move_records(e);
 	(void)conf_free(old);
 	/* conf is the engine's already: a plugin's failure changes nothing of that */
 	if (select_reconfigure(e->select, &plugin_err) < 0)
 		log_error(e->log, "%s", plugin_err.text);
+	nodes_count_alone(e);
 	e->gang_changed = true; /* a tier may be another one */
 	engine_want_pass(e);
 	*ret_needs_restart = restarts;

@@ -390,7 +390,6 @@ int select_begin(struct select *s, char *state_dir, const char *const *kept, str
 
 	if (r < 0)
 		return failed(s, r, "node_init", err);
-	holdings_make(&s->held);
 	r = make_nodeinfos(s, kept);
 	if (r < 0)
 		return failed(s, r, "select_nodeinfo_alloc", err);
@@ -400,6 +399,7 @@ int select_begin(struct select *s, char *state_dir, const char *const *kept, str
 	r = CALL(s, job_init, job_list);
 	if (r < 0)
 		return failed(s, r, "job_init", err);
+	holdings_make(&s->held); /* as the plugin has found that they share */
 	r = CALL(s, select_nodeinfo_set_all);
 	if (r < 0)
 		return failed(s, r, "select_nodeinfo_set_all", err);
@@ -432,6 +432,7 @@ int select_reconfigure(struct select *s, struct err *err)
 {
 	int r = CALL(s, reconfigure);
 
+	holdings_make(&s->held); /* jobs may share otherwise now */
 	return r < 0 ? failed(s, r, "reconfigure", err) : 0;
 }
 

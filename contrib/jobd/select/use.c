@@ -379,6 +379,27 @@ uint32_t use_max_share(const job_record_t *job)
 	return job->details->share_res == JOB_SHARED_OK ? max_share : 1;
 }
 
+void use_note_sharing(struct use *use)
+{
+	struct use_job *one;
+	size_t i, k;
+
+	for (i = 0; i < use->held_count; i++) {
+		job_resources_t *r = use->held[i].job->job_resrcs;
+
+		if (use_max_share(use->held[i].job) > 1)
+			r->node_req = NODE_CR_AVAILABLE;
+		else
+			r->node_req = r->whole_node ? NODE_CR_RESERVED : NODE_CR_ONE_ROW;
+	}
+	for (i = 0; i < use->nodes_count; i++) {
+		for (k = 0; k < use->nodes[i].count; k++) {
+			one = &use->nodes[i].jobs[k];
+			one->alone = one->job->job_resrcs->node_req == NODE_CR_RESERVED;
+		}
+	}
+}
+
 /* Jobs without an end are the last. */
 static int by_end(const void *a, const void *b)
 {

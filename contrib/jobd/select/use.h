@@ -64,6 +64,9 @@ void use_clear(struct use *use);
 /* The nodes' weights, CPUs or memory may have changed. */
 void use_note_nodes(struct use *use);
 
+/* OverSubscribe of partitions may have changed: sets node_req of all jobs. */
+void use_note_sharing(struct use *use);
+
 /* Adds or removes all of a job's job_resrcs, or its part on one node. A job that was added before
  * is removed first. */
 void use_add_job(struct use *use, const job_record_t *job, bool suspended);

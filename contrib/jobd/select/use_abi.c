@@ -71,13 +71,15 @@ static int add_found_job(void *item, void *unused)
 int select_p_job_init(List jobs)
 {
 	(void)list_for_each(jobs, add_found_job, NULL); /* none stops it */
+	use_note_sharing(&use_now);
 	return SLURM_SUCCESS;
 }
 
-/* Sharing and memory are read when a job is tested. */
+/* Memory is read when a job is tested. */
 int select_p_reconfigure(void)
 {
 	use_note_nodes(&use_now);
+	use_note_sharing(&use_now);
 	return SLURM_SUCCESS;
 }
 
@@ -360,6 +362,7 @@ int select_p_update_node_config(int index)
 		return SLURM_ERROR;
 	}
 	use_note_nodes(&use_now);
+	use_note_sharing(&use_now);
 	return SLURM_SUCCESS;
 }
 
