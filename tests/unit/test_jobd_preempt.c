@@ -81,6 +81,67 @@ static void test_suspension(void **state)
 	check_suspension(NODES CORES SUSPEND PARTS("FORCE:1"));
 }
 
+#define LINEAR_MEMORY LINEAR "SelectTypeParameters=CR_Memory\n"
+
+/* The guide: "suspended jobs remain in memory", which is counted "to ensure that memory page
+ * swapping does not occur". */
+static void test_memory_of_suspended(void **state)
+{
+	static const struct {
+		const char *conf;
+		const char *first, *second; /* those that have n1 and n2, when they are preempted */
+		const char *high;
+	} rows[] = {
+		{NODES LINEAR_MEMORY SUSPEND PARTS("FORCE:1"), "R", "S", "n[2-3]"},
+		{NODES CORES_MEMORY SUSPEND PARTS("FORCE:1"), "R", "S", "n[2-3]"},
+		/* of a job that ends it is free */
+		{NODES LINEAR_MEMORY "PreemptMode=CANCEL\n" PARTS("NO"), "PR", "R", "n[1,3]"},
+	};
+	struct job *low[4], *high, *waits;
+	struct err err = ERR_INIT;
+	struct rig rig;
+	size_t i, k;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_make(&rig, rows[i].conf);
+		/* n3 is free; n4 is full of memory, too */
+		low[0] = rig_submit(
+			&rig, .nodelist = "n1", .exclusive = true, .run_s = 300, .memory_mb = 3000);
+		low[1] = rig_submit(&rig, .nodelist = "n2", .exclusive = true, .run_s = 1000,
+			.memory_mb = 2000);
+		low[2] = rig_submit(&rig, .nodelist = "n4", .exclusive = true, .run_s = 1000,
+			.memory_mb = 4000);
+		rig_run(&rig, 20);
+		high = rig_submit(&rig, .nodes = 2, .exclusive = true, .partition = "hi",
+			.run_s = 50, .memory_mb = 2000);
+		rig_run(&rig, 21);
+		if (strcmp(state_of(low[0]), rows[i].first) != 0 ||
+			strcmp(state_of(low[1]), rows[i].second) != 0 ||
+			strcmp(high->record.nodes ? high->record.nodes : "", rows[i].high) != 0)
+			fail_msg("row %zu: %s %s, %s on %s", i, state_of(low[0]), state_of(low[1]),
+				state_of(high), high->record.nodes);
+		rig_clear(&rig);
+	}
+	/* it waits for memory, though jobs could stand still for it; by hand, too */
+	rig_make(&rig, rows[0].conf);
+	for (k = 0; k < 4; k++)
+		low[k] =
+			rig_submit(&rig, .nodes = 1, .run_s = 100 + (uint32_t)k, .memory_mb = 3000);
+	rig_run(&rig, 20);
+	waits = rig_submit(&rig, .nodes = 1, .partition = "hi", .run_s = 50, .memory_mb = 1500);
+	assert_int_equal(engine_suspend(rig.e, low[0], &err), 0);
+	rig_run(&rig, 50);
+	assert_state(waits, "PD");
+	assert_state(low[0], "S");
+	assert_state(low[1], "R");
+	rig_run(&rig, 101);
+	assert_state(low[1], "CD");
+	assert_state(waits, "R");
+	assert_nodes(waits, "n2");
+	rig_clear(&rig);
+}
+
 /* Nothing is given to the other while the one still runs. */
 static void test_refused(void **state)
 {
@@ -1673,6 +1734,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_suspension),
+		cmocka_unit_test(test_memory_of_suspended),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_not_resumed),
 		cmocka_unit_test(test_by_hand),

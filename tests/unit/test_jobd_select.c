@@ -100,7 +100,8 @@ static bool is_there(const struct trial *t, uint32_t k, time_t when)
 	return when == 0 || end == 0 || end > when;
 }
 
-static uint64_t memory_used(const struct trial *t, uint32_t node, time_t when, bool of_suspended)
+/* That of suspended jobs, too. */
+static uint64_t memory_used(const struct trial *t, uint32_t node, time_t when)
 {
 	uint64_t used = 0;
 	uint32_t k;
@@ -108,8 +109,7 @@ static uint64_t memory_used(const struct trial *t, uint32_t node, time_t when, b
 	for (k = 0; k < t->jobs_count; k++) {
 		const job_record_t *job = t->jobs[k];
 
-		if (is_there(t, k, when) && is_on(job, node) &&
-			(of_suspended || job->job_state != JOB_SUSPENDED))
+		if (is_there(t, k, when) && is_on(job, node))
 			used += job->job_resrcs->memory_allocated[place_on(job, node)];
 	}
 	return used;
@@ -250,7 +250,7 @@ static uint32_t offer(
 	uint32_t cpus = n->cpus, tasks, most;
 
 	if (!empty && has_param(CR_MEMORY))
-		memory -= memory_used(t, node, when, t->kind.parts);
+		memory -= memory_used(t, node, when);
 	if (wanted & MEM_PER_CPU)
 		per_cpu = wanted & ~MEM_PER_CPU;
 	if (!t->kind.parts) {
@@ -376,7 +376,7 @@ static void check_memory(const struct trial *t)
 	uint32_t node;
 
 	for (node = 0; has_param(CR_MEMORY) && node < t->c.conf->nodes_count; node++)
-		SHOULD(memory_used(t, node, 0, t->kind.parts) <= t->c.nodes[node].real_memory);
+		SHOULD(memory_used(t, node, 0) <= t->c.nodes[node].real_memory);
 }
 
 static void check_nodes_use(const struct trial *t)
@@ -396,7 +396,7 @@ static void check_nodes_use(const struct trial *t)
 			cpus = t->c.nodes[node].cpus;
 		select_node_use(t->c.select, &t->c.nodes[node], &told_cpus, &told_memory);
 		SHOULD(told_cpus == cpus);
-		SHOULD(told_memory == memory_used(t, node, 0, true));
+		SHOULD(told_memory == memory_used(t, node, 0));
 	}
 }
 
@@ -597,7 +597,7 @@ static void check_plan(const struct trial *t, const struct select_request *q,
 			continue;
 		SHOULD(cores > 0 && r->cpus[k] == cores * node->threads);
 		SHOULD(!has_param(CR_MEMORY) ||
-			r->memory_allocated[k] + (empty ? 0 : memory_used(t, i, when, true)) <=
+			r->memory_allocated[k] + (empty ? 0 : memory_used(t, i, when)) <=
 				node->real_memory);
 		cpus += r->cpus[k++];
 	}
@@ -1331,10 +1331,57 @@ static void test_fewest_nodes(void **state)
 		{NULL, "-N1-4 -n12 --use-min-nodes", "n1:0-7 n2:0-1,4-5 "});
 }
 
+/* The guide: where "sharing has been configured" the selector "does some load-balancing": jobs come
+ * one after the other, and take the nodes with the fewest. */
+static void test_balance(void **state)
+{
+	static const struct {
+		const char *select;
+		struct {
+			const char *request, *wanted;
+		} jobs[9];
+	} rows[] = {
+		{"SelectType=select/linear\n",
+			{{"-N1", "n1: "}, {"-N1", "n2: "}, {"-N2", "n1: n3: "}, {"-N1", "n2: "},
+				{"-N2", "n1: n3: "}, {"-N2 --contiguous", "n2: n3: "},
+				{"-N1", "pending"}}},
+		{"SelectType=select/linear\n",
+			{{"-N1 -w n2", "n2: "}, {"-N2 --contiguous", "n1: n2: "}, {"-N1", "n3: "},
+				{"-N1-3", "n1: n3: "}, {"-N1 -w n1", "n1: "}, {"-n6", "pending"},
+				{"-n4", "n2: n3: "}}},
+		{"SelectType=select/cons_res\nSelectTypeParameters=CR_Core\n",
+			{{"-n2", "n1:0-1 "}, {"-n2", "n2:0-1 "}, {"-n2", "n3:0-1 "},
+				{"-n2 -w n1", "n1:0-1 "}, {"-n2", "n2:0-1 "}}},
+	};
+	struct replay r = {.file = "balance"};
+	char conf[512], got[256];
+	size_t i, k;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)snprintf(conf, sizeof(conf),
+			"%sNodeName=n[1-3] CPUs=2\nPartitionName=p Nodes=ALL "
+			"OverSubscribe=FORCE:3\n",
+			rows[i].select);
+		cluster_make(&r.c, conf, NULL, NULL);
+		for (k = 0; rows[i].jobs[k].request; k++) {
+			got[0] = '\0';
+			try_job(&r, parse_request(&r.c, rows[i].jobs[k].request), true, got,
+				sizeof(got));
+			if (strcmp(got, rows[i].jobs[k].wanted) != 0)
+				fail_msg("row %zu, job %zu: %s: got %s, not %s", i, k,
+					rows[i].jobs[k].request, got, rows[i].jobs[k].wanted);
+		}
+		clear_jobs(&r);
+		cluster_clear(&r.c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recorded),
+		cmocka_unit_test(test_balance),
 		cmocka_unit_test(test_distribution),
 		cmocka_unit_test(test_tasks_per_socket),
 		cmocka_unit_test(test_tasks_per_core),

@@ -184,8 +184,6 @@ static void add_to(struct use *use, uint32_t index, const struct use_job *job)
 		use->shared_count++;
 	}
 	node->memory += job->memory;
-	if (!job->suspended)
-		node->running_memory += job->memory;
 	bit_clear(use->idle, index);
 	count_cores_of(use, job->job, index, true);
 }
@@ -199,8 +197,6 @@ void use_remove_job_from(struct use *use, const job_record_t *job, uint32_t inde
 		if (node->jobs[i].job != job)
 			continue;
 		node->memory -= node->jobs[i].memory;
-		if (!node->jobs[i].suspended)
-			node->running_memory -= node->jobs[i].memory;
 		node->jobs[i] = node->jobs[--node->count];
 		if (node->count == 1) {
 			bit_clear(use->shared, index);
@@ -213,12 +209,10 @@ void use_remove_job_from(struct use *use, const job_record_t *job, uint32_t inde
 	}
 }
 
-static void put_on_nodes(struct use *use, const job_record_t *job, bool suspended)
+static void put_on_nodes(struct use *use, const job_record_t *job)
 {
 	const job_resources_t *resources = job->job_resrcs;
-	struct use_job one = {.job = job,
-		.suspended = suspended,
-		.alone = resources->node_req == NODE_CR_RESERVED};
+	struct use_job one = {.job = job, .alone = resources->node_req == NODE_CR_RESERVED};
 	bitoff_t i = 0;
 	uint32_t k = 0;
 
@@ -237,20 +231,18 @@ static void take_from_nodes(struct use *use, const job_record_t *job)
 		use_remove_job_from(use, job, (uint32_t)i);
 }
 
-static struct use_held *find_held(const struct use *use, const job_record_t *job)
+static size_t find_held(const struct use *use, const job_record_t *job)
 {
 	size_t i;
 
-	for (i = 0; i < use->held_count; i++) {
-		if (use->held[i].job == job)
-			return &use->held[i];
-	}
-	return NULL;
+	for (i = 0; i < use->held_count && use->held[i] != job; i++)
+		;
+	return i;
 }
 
-void use_add_job(struct use *use, const job_record_t *job, bool suspended)
+void use_add_job(struct use *use, const job_record_t *job)
 {
-	struct use_held *grown;
+	const job_record_t **grown;
 
 	use_remove_job(use, job);
 	if (use->held_count == use->held_capacity) {
@@ -261,31 +253,20 @@ void use_add_job(struct use *use, const job_record_t *job, bool suspended)
 		free(use->held);
 		use->held = grown;
 	}
-	use->held[use->held_count++] = (struct use_held){.job = job, .suspended = suspended};
-	put_on_nodes(use, job, suspended);
+	use->held[use->held_count++] = job;
+	put_on_nodes(use, job);
 }
 
 void use_remove_job(struct use *use, const job_record_t *job)
 {
-	struct use_held *held = find_held(use, job);
+	size_t i = find_held(use, job);
 
-	if (!held)
+	if (i == use->held_count)
 		return;
 	if (job->job_resrcs)
 		take_from_nodes(use, job);
-	memmove(held, held + 1, (use->held_count - (size_t)(held + 1 - use->held)) * sizeof(*held));
 	use->held_count--;
-}
-
-void use_set_suspended(struct use *use, const job_record_t *job, bool suspended)
-{
-	struct use_held *held = find_held(use, job);
-
-	if (!held || held->suspended == suspended)
-		return;
-	take_from_nodes(use, job);
-	held->suspended = suspended;
-	put_on_nodes(use, job, suspended);
+	memmove(&use->held[i], &use->held[i + 1], (use->held_count - i) * sizeof(*use->held));
 }
 
 /* ---- hidden jobs -------------------------------------------------------------------------------
@@ -303,8 +284,6 @@ static void set_hidden(struct use *use, uint32_t index, const job_record_t *job,
 	one->hidden = hidden;
 	node->hidden += hidden ? 1u : -1u;
 	node->memory += memory;
-	if (!one->suspended)
-		node->running_memory += memory;
 	if (node->hidden == 0)
 		bit_clear(use->opened, index);
 	else
@@ -342,11 +321,10 @@ void use_show(struct use *use, const job_record_t *job)
 /* ---- memory ------------------------------------------------------------------------------------
  */
 
-uint64_t use_memory(const struct use *use, bitoff_t node, bool of_suspended)
+uint64_t use_memory(const struct use *use, bitoff_t node)
 {
-	if (bit_test(use->idle, node))
-		return 0; /* of hidden ones at most */
-	return of_suspended ? use->nodes[node].memory : use->nodes[node].running_memory;
+	/* of an idle node it is that of hidden jobs at most */
+	return bit_test(use->idle, node) ? 0 : use->nodes[node].memory;
 }
 
 uint64_t use_memory_limit(const node_record_t *node)
@@ -385,9 +363,9 @@ void use_note_sharing(struct use *use)
 	size_t i, k;
 
 	for (i = 0; i < use->held_count; i++) {
-		job_resources_t *r = use->held[i].job->job_resrcs;
+		job_resources_t *r = use->held[i]->job_resrcs;
 
-		if (use_max_share(use->held[i].job) > 1)
+		if (use_max_share(use->held[i]) > 1)
 			r->node_req = NODE_CR_AVAILABLE;
 		else
 			r->node_req = r->whole_node ? NODE_CR_RESERVED : NODE_CR_ONE_ROW;
@@ -400,11 +378,49 @@ void use_note_sharing(struct use *use)
 	}
 }
 
+/* ---- jobs that are suspended for others --------------------------------------------------------
+ */
+
+static int by_address(const void *a, const void *b)
+{
+	const job_record_t *x = *(const job_record_t *const *)a;
+	const job_record_t *y = *(const job_record_t *const *)b;
+
+	return (x > y) - (x < y);
+}
+
+void use_list_suspendable(struct use_suspendable *s, List candidates)
+{
+	ListIterator i;
+	const job_record_t *job;
+
+	*s = (struct use_suspendable){.jobs = NULL};
+	if (!candidates)
+		return;
+	s->jobs = xmalloc((size_t)(list_count(candidates) + 1) * sizeof(*s->jobs));
+	i = list_iterator_create(candidates);
+	while ((job = list_next(i))) {
+		if (slurm_job_preempt_mode(job) & PREEMPT_MODE_SUSPEND)
+			s->jobs[s->count++] = job;
+	}
+	list_iterator_destroy(i);
+	if (s->count > 0)
+		qsort(s->jobs, s->count, sizeof(*s->jobs), by_address);
+}
+
+bool use_is_suspendable(const struct use_suspendable *s, const job_record_t *job)
+{
+	return s->count > 0 && bsearch(&job, s->jobs, s->count, sizeof(job), by_address);
+}
+
+/* ---- the order of ends -------------------------------------------------------------------------
+ */
+
 /* Jobs without an end are the last. */
 static int by_end(const void *a, const void *b)
 {
-	time_t x = ((const struct use_held *)a)->job->end_time;
-	time_t y = ((const struct use_held *)b)->job->end_time;
+	time_t x = (*(const job_record_t *const *)a)->end_time;
+	time_t y = (*(const job_record_t *const *)b)->end_time;
 
 	if (x == 0 || y == 0)
 		return (x == 0) - (y == 0);
@@ -423,7 +439,7 @@ static size_t sort_by_end(struct use *use)
 	}
 	if (i < use->held_count)
 		qsort(use->held, use->held_count, sizeof(*use->held), by_end);
-	for (i = use->held_count; i > 0 && use->held[i - 1].job->end_time == 0; i--)
+	for (i = use->held_count; i > 0 && use->held[i - 1]->end_time == 0; i--)
 		;
 	return i;
 }
@@ -522,7 +538,7 @@ bool use_find_start(struct use_row *row, bitstr_t *nodes, const struct use_need 
 
 	*row = (struct use_row){.jobs = xmalloc((most + 1) * sizeof(*row->jobs)), .count = most};
 	for (i = 0; i < most; i++)
-		row->jobs[i] = use_now.held[i].job;
+		row->jobs[i] = use_now.held[i];
 	n = list_ends(row, not_before, &ended);
 	k = find_step(row, ended, n, need, nodes, found);
 	if (k < n) {

@@ -14,7 +14,6 @@ struct use_job {
 	const job_record_t *job;
 	uint64_t memory; /* MB */
 	uint16_t cpus;
-	bool suspended;
 	bool alone;  /* it does not share the node */
 	bool hidden; /* by use_hide(); not set on a node that it has alone */
 };
@@ -22,11 +21,10 @@ struct use_job {
 struct use_node {
 	struct use_job *jobs;
 	uint32_t count, capacity;
-	uint32_t hidden;         /* hidden jobs */
-	uint32_t busy_cores;     /* cores of any job; those of whole_jobs are not counted */
-	uint32_t whole_jobs;     /* jobs without a bitmap of cores */
-	uint64_t memory;         /* MB of jobs that are not hidden */
-	uint64_t running_memory; /* the same without suspended jobs */
+	uint32_t hidden;     /* hidden jobs */
+	uint32_t busy_cores; /* cores of any job; those of whole_jobs are not counted */
+	uint32_t whole_jobs; /* jobs without a bitmap of cores */
+	uint64_t memory;     /* MB of jobs that are not hidden, suspended ones included */
 };
 
 #define USE_SHAPES_MAX 64u
@@ -47,14 +45,9 @@ struct use {
 	uint32_t most_cores, most_cpus; /* of a node */
 	bool same_cpus;                 /* all nodes have the same number */
 	bitstr_t *idle;                 /* nodes whose jobs, if any, are all hidden */
-	uint32_t *order;       /* nodes by weight, then by number; NULL: all have the same weight */
-	struct use_held *held; /* each job that is on a node */
+	uint32_t *order; /* nodes by weight, then by number; NULL: all have the same weight */
+	const job_record_t **held; /* each job that is on a node */
 	size_t held_count, held_capacity;
-};
-
-struct use_held {
-	const job_record_t *job;
-	bool suspended;
 };
 
 /* Of node_record_table_ptr. */
@@ -69,10 +62,9 @@ void use_note_sharing(struct use *use);
 
 /* Adds or removes all of a job's job_resrcs, or its part on one node. A job that was added before
  * is removed first. */
-void use_add_job(struct use *use, const job_record_t *job, bool suspended);
+void use_add_job(struct use *use, const job_record_t *job);
 void use_remove_job(struct use *use, const job_record_t *job);
 void use_remove_job_from(struct use *use, const job_record_t *job, uint32_t node);
-void use_set_suspended(struct use *use, const job_record_t *job, bool suspended);
 
 /* Treats a job as if it had ended, and undoes that. It is called for many jobs, to see whether
  * another one would fit then, so that it does as little as possible: on nodes that a job has alone
@@ -80,8 +72,8 @@ void use_set_suspended(struct use *use, const job_record_t *job, bool suspended)
 void use_hide(struct use *use, const job_record_t *job);
 void use_show(struct use *use, const job_record_t *job);
 
-/* MB of jobs on a node, with or without suspended ones. */
-uint64_t use_memory(const struct use *use, bitoff_t node, bool of_suspended);
+/* MB of jobs on a node. */
+uint64_t use_memory(const struct use *use, bitoff_t node);
 
 /* MB of a node that are for jobs. */
 uint64_t use_memory_limit(const node_record_t *node);
@@ -91,6 +83,16 @@ uint64_t use_memory_wanted(const job_record_t *job, const node_record_t *node, u
 
 /* The number of jobs that the job's partition lets share a resource; 1: it does not share. */
 uint32_t use_max_share(const job_record_t *job);
+
+/* Candidates that are preempted by suspension, by their addresses. */
+struct use_suspendable {
+	const job_record_t **jobs;
+	size_t count;
+};
+
+/* candidates NULL: there are none. The caller frees s->jobs. */
+void use_list_suspendable(struct use_suspendable *s, List candidates);
+bool use_is_suspendable(const struct use_suspendable *s, const job_record_t *job);
 
 /* An array of zeroes from xmalloc(). */
 job_resources_t *use_resources_new(const bitstr_t *nodes);

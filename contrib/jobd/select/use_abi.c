@@ -64,7 +64,7 @@ static int add_found_job(void *item, void *unused)
 
 	(void)unused;
 	if (job->job_resrcs && (state == JOB_RUNNING || state == JOB_SUSPENDED))
-		use_add_job(&use_now, job, state == JOB_SUSPENDED);
+		use_add_job(&use_now, job);
 	return 0;
 }
 
@@ -98,7 +98,7 @@ int use_begin_job(job_record_t *job)
 {
 	if (!job->job_resrcs)
 		return without_resources();
-	use_add_job(&use_now, job, false);
+	use_add_job(&use_now, job);
 	return SLURM_SUCCESS;
 }
 
@@ -110,22 +110,17 @@ int use_end_job(job_record_t *job)
 	return SLURM_SUCCESS;
 }
 
+/* A suspended job has all that it had, its memory included. */
 int select_p_job_suspend(job_record_t *job, bool indf_susp)
 {
 	(void)indf_susp;
-	if (!job->job_resrcs)
-		return without_resources();
-	use_set_suspended(&use_now, job, true);
-	return SLURM_SUCCESS;
+	return job->job_resrcs ? SLURM_SUCCESS : without_resources();
 }
 
 int select_p_job_resume(job_record_t *job, bool indf_susp)
 {
 	(void)indf_susp;
-	if (!job->job_resrcs)
-		return without_resources();
-	use_set_suspended(&use_now, job, false);
-	return SLURM_SUCCESS;
+	return job->job_resrcs ? SLURM_SUCCESS : without_resources();
 }
 
 /* jobd signals by the agents. */
@@ -206,7 +201,7 @@ int select_p_job_expand(job_record_t *from, job_record_t *to)
 	use_resources_free(to->job_resrcs);
 	from->job_resrcs = NULL;
 	to->job_resrcs = sum;
-	use_add_job(&use_now, to, (to->job_state & JOB_STATE_BASE) == JOB_SUSPENDED);
+	use_add_job(&use_now, to);
 	return SLURM_SUCCESS;
 }
 
@@ -309,7 +304,7 @@ static void set_info(node_record_t *node)
 	for (i = 0; i < use->count; i++)
 		cpus += use->jobs[i].cpus;
 	node->select_nodeinfo->alloc_cpus = (uint16_t)(cpus < node->cpus ? cpus : node->cpus);
-	node->select_nodeinfo->alloc_memory = use_memory(&use_now, node->index, true);
+	node->select_nodeinfo->alloc_memory = use_memory(&use_now, node->index);
 }
 
 int select_p_select_nodeinfo_set(job_record_t *job)
@@ -362,7 +357,6 @@ int select_p_update_node_config(int index)
 		return SLURM_ERROR;
 	}
 	use_note_nodes(&use_now);
-	use_note_sharing(&use_now);
 	return SLURM_SUCCESS;
 }
 

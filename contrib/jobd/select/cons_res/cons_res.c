@@ -36,12 +36,6 @@ void fini(void)
 	use_clear(&use_now);
 }
 
-/* Candidates that the gang scheduler suspends, by their addresses. */
-struct suspendable {
-	const job_record_t **jobs;
-	size_t count;
-};
-
 /* One attempt to find a place for a job. */
 struct attempt {
 	const job_record_t *job;
@@ -49,17 +43,17 @@ struct attempt {
 	const bitstr_t *exc_cores; /* NULL: none */
 	bitstr_t *exc_nodes;       /* that have some of these */
 	uint32_t min_nodes, max_nodes, req_nodes;
-	uint32_t most;                  /* that it may ever share a core with, and itself */
-	uint32_t share;                 /* jobs of the partition on a core, with this one */
-	uint32_t most_met;              /* of those that it could share a core with */
-	struct suspendable suspendable; /* jobs that give way by being suspended */
-	bool suspends;                  /* they do */
-	bool in_gang;                   /* it shares cores for having preempted */
-	bool least;                     /* and with none but those that are suspendable */
-	bool whole;                     /* it shares its nodes with nobody */
-	bool limited;                   /* tasks on a socket or core are */
-	bool spreads;                   /* --spread-job */
-	bool plans;                     /* it does not start now */
+	uint32_t most;                      /* that it may ever share a core with, and itself */
+	uint32_t share;                     /* jobs of the partition on a core, with this one */
+	uint32_t most_met;                  /* of those that it could share a core with */
+	struct use_suspendable suspendable; /* jobs that give way by being suspended */
+	bool suspends;                      /* they do */
+	bool in_gang;                       /* it shares cores for having preempted */
+	bool least;                         /* and with none but those that are suspendable */
+	bool whole;                         /* it shares its nodes with nobody */
+	bool limited;                       /* tasks on a socket or core are */
+	bool spreads;                       /* --spread-job */
+	bool plans;                         /* it does not start now */
 };
 
 enum offer_state {
@@ -83,18 +77,9 @@ static bool has_param(uint32_t param)
 /* ---- what is free on a node --------------------------------------------------------------------
  */
 
-static int by_address(const void *a, const void *b)
-{
-	const job_record_t *x = *(const job_record_t *const *)a;
-	const job_record_t *y = *(const job_record_t *const *)b;
-
-	return (x > y) - (x < y);
-}
-
 static bool gives_way(const struct attempt *a, const job_record_t *other)
 {
-	return bsearch(
-		&other, a->suspendable.jobs, a->suspendable.count, sizeof(other), by_address);
+	return use_is_suspendable(&a->suspendable, other);
 }
 
 /* Whether the other job leaves its cores to this one, or gives way to it. With preempt/qos jobs of
@@ -226,7 +211,7 @@ static uint64_t free_memory(const struct attempt *a, const node_record_t *node)
 	uint64_t limit = use_memory_limit(node), used = 0;
 
 	if (a->use)
-		used = use_memory(a->use, node->index, true);
+		used = use_memory(a->use, node->index);
 	return used < limit ? limit - used : 0;
 }
 
@@ -1358,13 +1343,13 @@ static bool find_by_ends(struct attempt *a, bitstr_t *nodes, List candidates, Li
 static bool fits_with(const bool *gone, const bitstr_t *nodes, void *userdata)
 {
 	struct attempt a = *(const struct attempt *)userdata;
-	const struct suspendable all = a.suspendable;
+	const struct use_suspendable all = a.suspendable;
 	bitstr_t *tried = bit_copy(nodes);
 	struct offer *offers = NULL;
 	bool found;
 	size_t i;
 
-	a.suspendable = (struct suspendable){
+	a.suspendable = (struct use_suspendable){
 		.jobs = xmalloc((all.count + 1) * sizeof(*all.jobs)), .count = 0};
 	for (i = 0; i < all.count; i++) {
 		if (gone[i])
@@ -1465,21 +1450,6 @@ static bool find_by_suspension(struct attempt *a, bitstr_t *nodes, struct offer 
 	return found;
 }
 
-static void list_suspendable(struct suspendable *s, List candidates)
-{
-	ListIterator i = list_iterator_create(candidates);
-	const job_record_t *job;
-
-	s->jobs = xmalloc((size_t)(list_count(candidates) + 1) * sizeof(*s->jobs));
-	while ((job = list_next(i))) {
-		if (slurm_job_preempt_mode(job) & PREEMPT_MODE_SUSPEND)
-			s->jobs[s->count++] = job;
-	}
-	list_iterator_destroy(i);
-	if (s->count > 0)
-		qsort(s->jobs, s->count, sizeof(*s->jobs), by_address);
-}
-
 /* *ret_offers: NULL where jobs must end for it first. */
 static bool find_place(struct attempt *a, bitstr_t *nodes, List candidates, List *preempted,
 	struct offer **ret_offers)
@@ -1561,8 +1531,7 @@ int select_p_job_test(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, u
 
 	if (preempted)
 		*preempted = NULL;
-	if (candidates && a.use)
-		list_suspendable(&a.suspendable, candidates);
+	use_list_suspendable(&a.suspendable, a.use ? candidates : NULL);
 	if (mode == SELECT_MODE_WILL_RUN)
 		found = find_start(&a, job, bitmap, candidates, preempted);
 	else

@@ -2,7 +2,8 @@
  *
  * select/linear: whole nodes, those with the lowest numbers, or with --contiguous the first
  * consecutive ones that suffice, as was observed with Slurm 22.05 (select(7)). Partitions with
- * OverSubscribe let several jobs share a node; memory is counted with CR_Memory.
+ * OverSubscribe let several jobs share a node: those with the fewest jobs are taken first. Memory
+ * is counted with CR_Memory, that of suspended jobs included.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,8 +32,11 @@ struct wish {
 	const job_record_t *job;
 	const struct use *use; /* NULL: of nodes without jobs */
 	uint32_t min_nodes, max_nodes, req_nodes;
-	bool shares;              /* a node may have jobs already */
-	bool can[USE_SHAPES_MAX]; /* by shape: node_can() */
+	uint32_t most;                      /* jobs that may ever share a node, with this one */
+	uint32_t share;                     /* that may now */
+	uint32_t most_met;                  /* of the nodes that it could share */
+	struct use_suspendable suspendable; /* those that retain their memory if they are hidden */
+	bool can[USE_SHAPES_MAX];           /* by shape: node_can() */
 };
 
 static uint32_t cpus_of(bitoff_t node)
@@ -43,6 +47,11 @@ static uint32_t cpus_of(bitoff_t node)
 /* ---- which nodes it may have -------------------------------------------------------------------
  */
 
+static bool counts_memory(void)
+{
+	return slurm_conf.select_type_param & CR_MEMORY;
+}
+
 /* Whether the node, free of jobs, has what the job needs of each. */
 static bool node_can(const job_record_t *job, const node_record_t *node)
 {
@@ -51,37 +60,61 @@ static bool node_can(const job_record_t *job, const node_record_t *node)
 
 	if (d->pn_min_cpus > node->cpus || d->cpus_per_task > node->cpus)
 		return false;
-	if (!(slurm_conf.select_type_param & CR_MEMORY))
+	if (!counts_memory())
 		return true;
 	wanted = use_memory_wanted(job, node, node->cpus);
 	return wanted <= use_memory_limit(node);
 }
 
-static bool can_share(const job_record_t *job, const struct use_node *node)
+static bool can_share(struct wish *w, const struct use_node *node)
 {
-	uint32_t most = use_max_share(job), same = 0, i;
+	uint32_t same = 0, i;
 
 	for (i = 0; i < node->count; i++) {
 		const struct use_job *other = &node->jobs[i];
 
 		if (other->hidden)
 			continue;
-		if (other->alone || most <= 1 || other->job->part_ptr != job->part_ptr)
+		if (other->alone || w->most <= 1 || other->job->part_ptr != w->job->part_ptr)
 			return false;
 		same++;
 	}
-	return same < most;
+	if (same > w->most_met)
+		w->most_met = same;
+	return same < w->share;
 }
 
-/* Memory of suspended jobs does not count, as Slurm's select/linear has it. */
+/* Jobs that are hidden leave the node, but those that are suspended retain their memory. */
+static bool retains_memory(const struct wish *w)
+{
+	return w->suspendable.count > 0 && counts_memory();
+}
+
+static uint64_t retained_memory(const struct wish *w, bitoff_t i)
+{
+	const struct use_node *node = &w->use->nodes[i];
+	bool all = bit_test(w->use->idle, i);
+	uint64_t memory = 0;
+	uint32_t k;
+
+	for (k = 0; k < node->count; k++) {
+		const struct use_job *one = &node->jobs[k];
+
+		if ((all || one->hidden) && use_is_suspendable(&w->suspendable, one->job))
+			memory += one->memory;
+	}
+	return memory;
+}
+
 static bool has_memory(const struct wish *w, bitoff_t i)
 {
 	const node_record_t *node = &node_record_table_ptr[i];
+	uint64_t used;
 
-	if (!(slurm_conf.select_type_param & CR_MEMORY))
+	if (!counts_memory())
 		return true;
-	return use_memory(w->use, i, false) + use_memory_wanted(w->job, node, node->cpus) <=
-		use_memory_limit(node);
+	used = use_memory(w->use, i) + (retains_memory(w) ? retained_memory(w, i) : 0);
+	return used + use_memory_wanted(w->job, node, node->cpus) <= use_memory_limit(node);
 }
 
 /* Properties that all nodes of a shape share are computed once. */
@@ -101,12 +134,15 @@ static bool shape_can(const struct wish *w, bitoff_t i)
 }
 
 /* Whether the job can have the node, with the jobs that are on it. */
-static bool is_possible(const struct wish *w, bitoff_t i)
+static bool is_possible(struct wish *w, bitoff_t i)
 {
 	if (!shape_can(w, i))
 		return false;
-	return !w->use || bit_test(w->use->idle, i) ||
-		(w->shares && can_share(w->job, &w->use->nodes[i]) && has_memory(w, i));
+	if (!w->use)
+		return true;
+	if (bit_test(w->use->idle, i))
+		return !retains_memory(w) || has_memory(w, i);
+	return w->most > 1 && can_share(w, &w->use->nodes[i]) && has_memory(w, i);
 }
 
 /* Takes out of nodes those that are seen at once not to be possible. True: the others are. */
@@ -114,15 +150,16 @@ static bool drop_busy(const struct wish *w, bitstr_t *nodes)
 {
 	uint32_t i;
 
-	if (w->use && !w->shares)
+	if (w->use && w->most <= 1)
 		bit_and(nodes, w->use->idle);
 	for (i = 0; i < use_now.shapes_count && w->can[i]; i++)
 		;
-	return i == use_now.shapes_count && !use_now.has_shapeless && (!w->use || !w->shares);
+	return i == use_now.shapes_count && !use_now.has_shapeless &&
+		(!w->use || (w->most <= 1 && !retains_memory(w)));
 }
 
 /* Takes out all that are not. */
-static void keep_possible(const struct wish *w, bitstr_t *nodes)
+static void keep_possible(struct wish *w, bitstr_t *nodes)
 {
 	bitoff_t i = 0;
 
@@ -170,7 +207,7 @@ static bool is_enough(const struct wish *w, const struct choice *c)
 }
 
 /* False: one of them is not possible. */
-static bool choose_required(const struct wish *w, const bitstr_t *nodes, struct choice *c)
+static bool choose_required(struct wish *w, const bitstr_t *nodes, struct choice *c)
 {
 	const bitstr_t *required = w->job->details->req_node_bitmap;
 	bitoff_t i = 0;
@@ -184,7 +221,7 @@ static bool choose_required(const struct wish *w, const bitstr_t *nodes, struct 
 }
 
 /* Nodes of less weight first, then by number. */
-static void choose_lowest(const struct wish *w, const bitstr_t *nodes, struct choice *c)
+static void choose_lowest(struct wish *w, const bitstr_t *nodes, struct choice *c)
 {
 	uint32_t k;
 	bitoff_t i;
@@ -212,7 +249,7 @@ static int by_cpus(const void *a, const void *b)
 }
 
 /* Those with the most CPUs, where as many of the lowest as it may have do not have enough. */
-static void choose_largest(const struct wish *w, const bitstr_t *nodes, struct choice *c)
+static void choose_largest(struct wish *w, const bitstr_t *nodes, struct choice *c)
 {
 	uint32_t *order = xmalloc((size_t)bit_size(nodes) * sizeof(*order)), n = 0, k;
 	bitoff_t i = 0;
@@ -227,10 +264,15 @@ static void choose_largest(const struct wish *w, const bitstr_t *nodes, struct c
 	free(order);
 }
 
-static void choose_anywhere(const struct wish *w, const bitstr_t *nodes, struct choice *c)
+static void choose_anywhere(struct wish *w, const bitstr_t *nodes, struct choice *c)
 {
 	if (!choose_required(w, nodes, c))
 		return;
+	if (w->share > 1) { /* all that have fewer jobs: they do not suffice by themselves */
+		w->share--;
+		choose_lowest(w, nodes, c);
+		w->share++;
+	}
 	choose_lowest(w, nodes, c);
 	if (is_enough(w, c) || c->count < w->max_nodes)
 		return;
@@ -312,7 +354,7 @@ static void choose_window(const struct wish *w, const bitstr_t *nodes, struct ch
 	}
 }
 
-static void choose_contiguous(const struct wish *w, bitstr_t *nodes, struct choice *c)
+static void choose_contiguous(struct wish *w, bitstr_t *nodes, struct choice *c)
 {
 	const bitstr_t *required = w->job->details->req_node_bitmap;
 
@@ -364,8 +406,8 @@ static bool pick_equals(const struct wish *w, bitstr_t *nodes)
 	return true;
 }
 
-/* Nodes becomes what the job gets: true if that is enough. */
-static bool pick(const struct wish *w, bitstr_t *nodes)
+/* Nodes becomes what the job gets, none with more jobs than w->share: true if that is enough. */
+static bool pick_shared(struct wish *w, bitstr_t *nodes)
 {
 	bool all_possible = drop_busy(w, nodes), found;
 	struct choice c = {.nodes = NULL};
@@ -387,6 +429,25 @@ static bool pick(const struct wish *w, bitstr_t *nodes)
 	return found;
 }
 
+/* Of nodes with one job more at a time, as far as there are nodes with so many. */
+static bool pick(struct wish *w, bitstr_t *nodes)
+{
+	bitstr_t *given;
+	bool found = false;
+
+	w->share = 1;
+	w->most_met = 0;
+	if (w->most <= 1)
+		return pick_shared(w, nodes);
+	given = bit_copy(nodes);
+	for (; !found && w->share <= w->most && w->share <= w->most_met + 1; w->share++) {
+		bit_copybits(nodes, given);
+		found = pick_shared(w, nodes);
+	}
+	bit_free(given);
+	return found;
+}
+
 static void give(job_record_t *job, const bitstr_t *nodes)
 {
 	job_resources_t *r = use_resources_new(nodes);
@@ -398,7 +459,7 @@ static void give(job_record_t *job, const bitstr_t *nodes)
 
 		r->cpus[k] = node->cpus;
 		r->ncpus += node->cpus;
-		if (slurm_conf.select_type_param & CR_MEMORY)
+		if (counts_memory())
 			r->memory_allocated[k] = use_memory_wanted(job, node, node->cpus);
 	}
 	r->whole_node = 1;
@@ -422,8 +483,8 @@ static struct use_need count_need(struct wish *w, const bitstr_t *nodes)
 	uint32_t by_cpus = (w->job->details->min_cpus + use_now.most_cpus - 1) / use_now.most_cpus;
 
 	return (struct use_need){.nodes = by_cpus > w->min_nodes ? by_cpus : w->min_nodes,
-		.have = (uint32_t)(w->shares ? bit_set_count(nodes)
-					     : bit_overlap(nodes, use_now.idle)),
+		.have = (uint32_t)(w->most > 1 ? bit_set_count(nodes)
+					       : bit_overlap(nodes, use_now.idle)),
 		.fits = fits,
 		.userdata = w};
 }
@@ -456,6 +517,7 @@ static bool find_start(
 	job->start_time = not_before;
 	if (candidates && find_place(w, nodes, candidates, preempted))
 		return true;
+	w->suspendable.count = 0; /* those that are hidden have ended */
 	found = use_find_start(&row, nodes, &need, not_before, &job->start_time);
 	use_row_clear(&row);
 	return found;
@@ -469,15 +531,17 @@ int select_p_job_test(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, u
 		.min_nodes = min_nodes,
 		.max_nodes = max_nodes,
 		.req_nodes = req_nodes,
-		.shares = use_max_share(job) > 1};
+		.most = use_max_share(job)};
 	bool found;
 
 	(void)exc_cores; /* of whole nodes there is nothing to except */
 	if (preempted)
 		*preempted = NULL;
 	note_shapes(&w);
+	use_list_suspendable(&w.suspendable, w.use ? candidates : NULL);
 	found = mode == SELECT_MODE_WILL_RUN ? find_start(&w, job, bitmap, candidates, preempted)
 					     : find_place(&w, bitmap, candidates, preempted);
+	xfree(w.suspendable.jobs);
 	if (!found) {
 		errno = mode == SELECT_MODE_TEST_ONLY ? EINVAL : EBUSY;
 		return SLURM_ERROR;
