@@ -371,6 +371,108 @@ static void test_qos_has_one_more(void **state)
 	rig_clear(&rig);
 }
 
+/* The guide: "the preempted job(s) and the preemptor job" take turns: nobody else has to, who is
+ * there. The first job is on the lower core. */
+static void test_qos_shares_with_preempted(void **state)
+{
+	static const char *const rows[] = {"QOSName=other\n", "QOSName=other PreemptMode=OFF\n",
+		"QOSName=other PreemptExemptTime=1:00\n"};
+	struct job *other, *low, *high;
+	struct rig rig;
+	char conf[1024];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)snprintf(conf, sizeof(conf),
+			"ClusterName=test\nSchedulerTimeSlice=10\nPreemptType=preempt/qos\n"
+			"PreemptMode=SUSPEND,GANG\nNodeName=n1 CPUs=2\n" CORES
+			"PartitionName=a Nodes=n1 OverSubscribe=FORCE:1 Default=YES\n"
+			"QOSName=low\n%sQOSName=high Priority=2 Preempt=low%s\n",
+			rows[i], i ? ",other" : "");
+		rig_make(&rig, conf);
+		other = rig_submit(&rig, .tasks = 1, .run_s = 50, .qos = "other");
+		low = rig_submit(&rig, .tasks = 1, .run_s = 40, .qos = "low");
+		rig_run(&rig, 1);
+		high = rig_submit(&rig, .tasks = 1, .run_s = 40, .qos = "high");
+		assert_state(high, "S");
+		assert_true(bit_equal(
+			high->record.job_resrcs->core_bitmap, low->record.job_resrcs->core_bitmap));
+		rig_run(&rig, 49);
+		assert_true(low->record.tot_sus_time + high->record.tot_sus_time > 0);
+		assert_state(other, "R");
+		assert_int_equal(other->record.tot_sus_time, 0);
+		rig_run(&rig, 100);
+		assert_state(high, "CD");
+		rig_clear(&rig);
+	}
+}
+
+/* Of two rows one may be that of a job that is not preempted, but not both. */
+static void test_qos_shares_one_row_more(void **state)
+{
+	struct job *high, *next;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		"ClusterName=test\nSchedulerTimeSlice=10\nPreemptType=preempt/qos\n"
+		"PreemptMode=SUSPEND,GANG\nNodeName=n1 CPUs=2\n" CORES
+		"PartitionName=a Nodes=n1 OverSubscribe=FORCE:2 Default=YES\n"
+		"QOSName=low\nQOSName=other\nQOSName=high Priority=2 Preempt=low\n");
+	(void)rig_submit(&rig, .tasks = 2, .run_s = 1000, .qos = "other");
+	(void)rig_submit(&rig, .tasks = 1, .run_s = 1000, .qos = "other");
+	(void)rig_submit(&rig, .tasks = 1, .run_s = 1000, .qos = "low");
+	high = rig_submit(&rig, .tasks = 1, .run_s = 1000, .qos = "high");
+	assert_true(bit_test(high->record.job_resrcs->core_bitmap, 1)); /* low's */
+	next = rig_submit(&rig, .tasks = 1, .run_s = 1000, .qos = "high");
+	assert_state(next, "PD");
+	rig_clear(&rig);
+}
+
+/* A job that shares its nodes with nobody takes no turns with those that it preempts, nor does it
+ * where it is preempted: it is as between partitions. */
+static void test_qos_alone(void **state)
+{
+	static const struct {
+		const char *sharing;
+		bool low, high;
+	} rows[] = {
+		{"FORCE:1", false, true}, {"FORCE:1", true, false}, {"EXCLUSIVE", false, false}};
+	struct job *low, *high;
+	struct rig rig;
+	char conf[1024];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)snprintf(conf, sizeof(conf),
+			"ClusterName=test\nSchedulerTimeSlice=10\nPreemptType=preempt/qos\n"
+			"PreemptMode=SUSPEND,GANG\nNodeName=n1 CPUs=2\n" CORES
+			"PartitionName=a Nodes=n1 OverSubscribe=%s Default=YES\n"
+			"QOSName=low\nQOSName=high Priority=2 Preempt=low\n",
+			rows[i].sharing);
+		rig_make(&rig, conf);
+		low = rig_submit(
+			&rig, .tasks = 1, .exclusive = rows[i].low, .run_s = 100, .qos = "low");
+		rig_run(&rig, 5);
+		high = rig_submit(
+			&rig, .tasks = 1, .exclusive = rows[i].high, .run_s = 50, .qos = "high");
+		if (rows[i].high || !rows[i].low) {
+			assert_state(high, "R");
+			assert_state(low, "S");
+			rig_run(&rig, 54);
+			assert_state(low, "S");
+		}
+		assert_time(high->record.start_time, 5);
+		rig_run(&rig, 55);
+		assert_state(high, "CD");
+		assert_state(low, "R");
+		assert_int_equal(low->record.tot_sus_time, 50);
+		rig_clear(&rig);
+	}
+}
+
 #define TURNS(sharing) NODES LINEAR "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS(sharing)
 
 /* The tick at 10 s is less than a slice after the second job came. Who comes while others take
@@ -549,6 +651,102 @@ static void test_requeued_without_grace(void **state)
 	assert_state(low, "PD");
 	assert_state(kept, "PR");
 	assert_state(high, "R");
+	rig_clear(&rig);
+}
+
+/* ---- several modes at once ---------------------------------------------------------------------
+ */
+
+#define BOTH(select, mode)                                                                         \
+	"ClusterName=test\nKillWait=2\nMinJobAge=1000000\nSchedulerTimeSlice=10\n"                 \
+	"PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\n" select                    \
+	"PartitionName=lo Nodes=ALL Default=YES OverSubscribe=FORCE:1\n"                           \
+	"PartitionName=lo2 Nodes=ALL OverSubscribe=FORCE:1 " mode                                  \
+	"\nPartitionName=hi Nodes=ALL PriorityTier=2 OverSubscribe=FORCE:1\n"
+
+/* The guide: "jobs in a low priority queue may get requeued, while jobs in a medium priority queue
+ * may get suspended", also for one job. */
+static void test_both_modes(void **state)
+{
+	static const struct {
+		const char *conf, *code;
+		uint32_t end_s; /* of the one that ends */
+	} rows[] = {
+		{BOTH(LINEAR "NodeName=n[1-2] CPUs=1\n", "PreemptMode=CANCEL"), "PR", 10},
+		{BOTH(LINEAR "NodeName=n[1-2] CPUs=1\n", "PreemptMode=REQUEUE"), "PD", 10},
+		{BOTH(CORES "NodeName=n[1-2] CPUs=1\n", "PreemptMode=CANCEL"), "PR", 10},
+		{BOTH(CORES "NodeName=n[1-2] CPUs=1\n", "PreemptMode=REQUEUE"), "PD", 10},
+		{BOTH(CORES "NodeName=n1 CPUs=2\n", "PreemptMode=REQUEUE"), "PD", 10},
+		{BOTH(CORES "NodeName=n1 CPUs=2\n", "PreemptMode=CANCEL GraceTime=20"), "PR", 30},
+		{BOTH("SelectType=select/cons_res\nSelectTypeParameters=CR_Core,CR_Least_Preempt\n"
+		      "NodeName=n1 CPUs=2\n",
+			 "PreemptMode=CANCEL GraceTime=20"),
+			"PR", 30},
+	};
+	struct job *stands, *ends, *high;
+	struct rig rig;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_make(&rig, rows[i].conf);
+		stands = rig_submit(&rig, .tasks = 1, .run_s = 1000);
+		ends = rig_submit(&rig, .tasks = 1, .partition = "lo2", .run_s = 1000);
+		rig_run(&rig, 10);
+		high = rig_submit(&rig, .tasks = 2, .partition = "hi", .run_s = 50);
+		rig_run(&rig, rows[i].end_s - 1);
+		if (rows[i].end_s > 10) {
+			assert_state(ends, "R");
+			assert_state(stands, "R"); /* not before it helps */
+			assert_state(high, "PD");
+		}
+		rig_run(&rig, rows[i].end_s);
+		assert_state(ends, rows[i].code);
+		assert_state(stands, "S");
+		assert_state(high, "R");
+		assert_time(high->record.start_time, rows[i].end_s);
+		rig_run(&rig, rows[i].end_s + 50);
+		assert_state(high, "CD");
+		assert_state(stands, "R");
+		rig_clear(&rig);
+	}
+}
+
+/* By QOS: it takes turns with one of its own partition, has one of another suspended, and one
+ * cancelled. */
+static void test_all_ways_by_qos(void **state)
+{
+	struct job *turns, *stands, *ends, *high;
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig,
+		"ClusterName=test\nSchedulerTimeSlice=10\nPreemptType=preempt/qos\n"
+		"PreemptMode=SUSPEND,GANG\nNodeName=n1 CPUs=3\n" CORES
+		"PartitionName=a Nodes=n1 OverSubscribe=FORCE:1 Default=YES\n"
+		"PartitionName=b Nodes=n1 OverSubscribe=FORCE:1\n"
+		"QOSName=low\nQOSName=out PreemptMode=CANCEL\n"
+		"QOSName=high Priority=2 Preempt=low,out\n");
+	turns = rig_submit(&rig, .tasks = 1, .run_s = 1000, .qos = "low");
+	stands = rig_submit(&rig, .tasks = 1, .partition = "b", .run_s = 1000, .qos = "low");
+	ends = rig_submit(&rig, .tasks = 1, .partition = "b", .run_s = 1000, .qos = "out");
+	rig_run(&rig, 5);
+	high = rig_submit(&rig, .tasks = 3, .run_s = 40, .qos = "high");
+	rig_run(&rig, 6);
+	assert_state(ends, "PR");
+	assert_state(high, "S"); /* its turn comes */
+	rig_run(&rig, 25);
+	assert_state(high, "R");
+	assert_state(turns, "S");
+	assert_state(stands, "S");
+	rig_run(&rig, 35);
+	assert_state(high, "S");
+	assert_state(turns, "R");
+	assert_state(stands, "S");
+	rig_run(&rig, 200);
+	assert_state(high, "CD");
+	assert_state(turns, "R");
+	assert_state(stands, "R");
 	rig_clear(&rig);
 }
 
@@ -1744,6 +1942,9 @@ int main(void)
 		cmocka_unit_test(test_other_tiers),
 		cmocka_unit_test(test_qos_in_two_partitions),
 		cmocka_unit_test(test_qos_has_one_more),
+		cmocka_unit_test(test_qos_shares_with_preempted),
+		cmocka_unit_test(test_qos_shares_one_row_more),
+		cmocka_unit_test(test_qos_alone),
 		cmocka_unit_test(test_first_turn),
 		cmocka_unit_test(test_turn_of_an_ending_job),
 		cmocka_unit_test(test_turn_that_was_stopped),
@@ -1751,6 +1952,8 @@ int main(void)
 		cmocka_unit_test(test_no_more_than_needed),
 		cmocka_unit_test(test_requeued),
 		cmocka_unit_test(test_requeued_without_grace),
+		cmocka_unit_test(test_both_modes),
+		cmocka_unit_test(test_all_ways_by_qos),
 		cmocka_unit_test(test_other_sharing),
 		cmocka_unit_test(test_components),
 		cmocka_unit_test(test_components_cancelled),

@@ -303,8 +303,8 @@ void preempt_set(struct engine *e); /* makes slurm_job_preempt_mode() use e->pre
 List preempt_candidates(const struct engine *e, const struct job *job);
 /* Whether the job could preempt this other one of its partition, if that ran. */
 bool preempt_is_possible(const struct engine *e, const struct job *other, const struct job *job);
-/* With preempt/qos: whether the other one, in another partition, is suspended while the job has its
- * cores. */
+/* With preempt/qos: whether the other one, if they take no turns, is suspended while the job has
+ * its cores. */
 bool preempt_casts_shadow(const struct engine *e, const struct job *job, const struct job *other);
 /* The next end of a candidate's exempt time; 0: none. */
 time_t preempt_get_next_eligible(const struct engine *e, const struct job *job);

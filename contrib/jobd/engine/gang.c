@@ -3,8 +3,9 @@
  * The gang scheduler, with PreemptMode=GANG: chooses which of the jobs with the same cores runs.
  * For each partition it has a list of jobs, and an active bitmap of the cores (or nodes, if the
  * select plugin gives whole ones) of the jobs that run. Jobs of higher tiers cast their shadows on
- * the bitmap first, and with preempt/qos those of other partitions that may preempt; then each job
- * of the list that still fits becomes active, and all others are suspended. A shadow lasts from the
+ * the bitmap first, and with preempt/qos those that may preempt, of other partitions or where one
+ * of the two has its nodes alone; then each job of the list that still fits becomes active, and all
+ * others are suspended. A shadow lasts from the
  * job's start to its end. At the end of a time slice the jobs that ran go to the end of the list.
  * If one component of a heterogeneous job does not fit, none of them runs; each has the place of
  * its own partition's list.
@@ -73,7 +74,8 @@ static bool holds_cores(const struct job *job)
 struct part_choice {
 	bitstr_t *active;
 	bitstr_t *shadow;  /* of jobs of higher tiers */
-	bitstr_t **of_qos; /* with preempt/qos in its place, by QOS; NULL: not made yet */
+	bitstr_t **of_qos; /* with preempt/qos in its place, for jobs of a QOS that share their
+			    * nodes, and for those that don't; NULL: not made yet */
 };
 
 struct choice {
@@ -114,7 +116,8 @@ static struct choice choice_make(const struct engine *e, bitoff_t size)
 
 			c.parts[i] = (struct part_choice){.active = bit_alloc(size),
 				.shadow = bit_copy(shadow),
-				.of_qos = xmalloc((e->conf->qos_count + 1) * sizeof(bitstr_t *))};
+				.of_qos =
+					xmalloc(2 * (e->conf->qos_count + 1) * sizeof(bitstr_t *))};
 			add_parts(&e->gangs[i], has_no_turns, c.parts[i].active);
 		}
 		for (; from < to; from++)
@@ -131,26 +134,37 @@ static void choice_clear(struct choice *c)
 	for (i = 0; i < c->e->parts_count; i++) {
 		bit_free(c->parts[i].active);
 		bit_free(c->parts[i].shadow);
-		for (k = 0; k < c->e->conf->qos_count; k++)
+		for (k = 0; k < 2 * c->e->conf->qos_count; k++)
 			bit_free(c->parts[i].of_qos[k]);
 		xfree(c->parts[i].of_qos);
 	}
 	xfree(c->parts);
 }
 
-/* On jobs with the QOS of this one, of those of other partitions that may preempt it. */
+static bool is_alone(const struct job *job)
+{
+	return job->record.job_resrcs->node_req == NODE_CR_RESERVED;
+}
+
+/* Jobs of one partition take turns, if they share their nodes. */
+static bool take_turns(const struct job *a, const struct job *b)
+{
+	return a->record.part_ptr == b->record.part_ptr && !is_alone(a) && !is_alone(b);
+}
+
+/* On jobs with the QOS of this one, of those that may preempt it and take no turns with it. */
 static bitstr_t *make_qos_shadow(const struct engine *e, const struct job *job)
 {
 	bitstr_t *shadow = bit_alloc(bit_size(parts_of(job)));
 	size_t i, k;
 
 	for (i = 0; i < e->parts_count; i++) {
-		const struct gang *other = &e->gangs[i];
+		for (k = 0; k < e->gangs[i].count; k++) {
+			const struct job *other = e->gangs[i].jobs[k];
 
-		for (k = 0; other != gang_of(e, job) && k < other->count; k++) {
-			if (holds_cores(other->jobs[k]) &&
-				preempt_casts_shadow(e, other->jobs[k], job))
-				bit_or(shadow, parts_of(other->jobs[k]));
+			if (holds_cores(other) && !take_turns(other, job) &&
+				preempt_casts_shadow(e, other, job))
+				bit_or(shadow, parts_of(other));
 		}
 	}
 	return shadow;
@@ -165,7 +179,7 @@ static bool is_shadowed(const struct choice *c, const struct job *job)
 		return bit_overlap_any(part_of(c, job)->shadow, parts_of(job));
 	if (!qos)
 		return false;
-	shadow = &part_of(c, job)->of_qos[qos->id];
+	shadow = &part_of(c, job)->of_qos[2 * qos->id + is_alone(job)];
 	if (!*shadow)
 		*shadow = make_qos_shadow(c->e, job);
 	return bit_overlap_any(*shadow, parts_of(job));

@@ -647,11 +647,6 @@ static List list_preempted(const struct preemption *p, const bool *gone, const b
 /* ---- as few as possible ------------------------------------------------------------------------
  */
 
-struct loss {
-	size_t jobs;
-	uint64_t node_s; /* that they have run */
-};
-
 static uint64_t run_node_s(const job_record_t *job)
 {
 	time_t until = (job->job_state & JOB_STATE_BASE) == JOB_SUSPENDED ? job->suspend_time
@@ -675,9 +670,9 @@ static bool goes(const job_record_t *const *jobs, size_t n, const bool *gone, si
 	return false;
 }
 
-static struct loss loss_of(const job_record_t *const *jobs, size_t n, const bool *gone)
+struct use_loss use_loss_of(const job_record_t *const *jobs, size_t n, const bool *gone)
 {
-	struct loss loss = {.jobs = 0};
+	struct use_loss loss = {.jobs = 0};
 	size_t i;
 
 	for (i = 0; i < n; i++) {
@@ -689,7 +684,7 @@ static struct loss loss_of(const job_record_t *const *jobs, size_t n, const bool
 	return loss;
 }
 
-static bool is_less(const struct loss *a, const struct loss *b)
+static bool is_less(const struct use_loss *a, const struct use_loss *b)
 {
 	return a->jobs <= b->jobs && a->node_s <= b->node_s &&
 		(a->jobs < b->jobs || a->node_s < b->node_s);
@@ -711,61 +706,72 @@ static int by_worth(const void *a, const void *b)
 }
 
 /* The order in which jobs are left out: those first that have run most, or else the smallest. */
-static struct spared *list_spared(const job_record_t *const *jobs, size_t n, bool smallest)
+static struct spared *list_spared(const struct use_least *l, bool smallest)
 {
-	struct spared *list = xmalloc((n + 1) * sizeof(*list));
+	struct spared *list = xmalloc((l->count + 1) * sizeof(*list));
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		list[i] = (struct spared){
-			.worth = smallest ? UINT32_MAX - jobs[i]->node_cnt : run_node_s(jobs[i]),
-			.job_id = jobs[i]->job_id,
+	for (i = 0; i < l->count; i++)
+		list[i] = (struct spared){.worth = smallest ? UINT32_MAX - l->jobs[i]->node_cnt
+							    : run_node_s(l->jobs[i]),
+			.job_id = l->jobs[i]->job_id,
 			.index = i};
-	if (n > 0)
-		qsort(list, n, sizeof(*list), by_worth);
+	if (l->count > 0)
+		qsort(list, l->count, sizeof(*list), by_worth);
 	return list;
 }
 
 /* One after the other stays if it fits all the same. False: it does not even fit without all. */
-static bool spare(const struct spared *list, size_t n, bool *gone, const bitstr_t *nodes,
-	use_least_fn fits, void *userdata)
+static bool spare(const struct use_least *l, const struct spared *list, bool *gone)
 {
 	size_t i;
 
-	if (!fits(gone, nodes, userdata))
+	if (!l->fits(gone, l->nodes, l->userdata))
 		return false;
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < l->count; i++) {
 		bool *its = &gone[list[i].index];
 
 		if (!*its)
 			continue;
 		*its = false;
-		if (!fits(gone, nodes, userdata))
+		if (!l->fits(gone, l->nodes, l->userdata))
 			*its = true;
 	}
 	return true;
 }
 
-bool use_least(const job_record_t *const *jobs, size_t n, bool *gone, const bitstr_t *nodes,
-	use_least_fn fits, void *userdata)
+/* Of all jobs that lose something. */
+static struct use_loss add_losses(const struct use_least *l, const bool *gone)
 {
-	struct spared *by_time = list_spared(jobs, n, false), *by_size = list_spared(jobs, n, true);
-	struct loss least = loss_of(jobs, n, gone), loss;
-	bool *tried = xmalloc(n + 1), better = false;
+	struct use_loss loss = use_loss_of(l->jobs, l->count, gone), more;
+
+	if (l->more) {
+		more = l->more(gone, l->nodes, l->userdata);
+		loss.jobs += more.jobs;
+		loss.node_s += more.node_s;
+	}
+	return loss;
+}
+
+bool use_least(const struct use_least *l, bool *gone)
+{
+	struct spared *by_time = list_spared(l, false), *by_size = list_spared(l, true);
+	struct use_loss least = add_losses(l, gone), loss;
+	bool *tried = xmalloc(l->count + 1), better = false;
 	int turn;
 
 	/* of those that were chosen, then of all */
 	for (turn = 0; turn < 3; turn++) {
-		memcpy(tried, gone, n);
+		memcpy(tried, gone, l->count);
 		if (turn > 0)
-			memset(tried, true, n);
-		if (!spare(turn == 2 ? by_size : by_time, n, tried, nodes, fits, userdata))
+			memset(tried, true, l->count);
+		if (!spare(l, turn == 2 ? by_size : by_time, tried))
 			continue;
-		loss = loss_of(jobs, n, tried);
+		loss = add_losses(l, tried);
 		if (!is_less(&loss, &least))
 			continue;
 		least = loss;
-		memcpy(gone, tried, n);
+		memcpy(gone, tried, l->count);
 		better = true;
 	}
 	xfree(tried);
@@ -804,6 +810,14 @@ static bool fits_without(const bool *gone, const bitstr_t *nodes, void *userdata
 	return l->p->need->fits(l->tried, l->p->need->userdata);
 }
 
+static struct use_loss lose_more(const bool *gone, const bitstr_t *nodes, void *userdata)
+{
+	struct least_preemption *l = userdata;
+
+	set_gone(l, gone);
+	return l->p->need->more(nodes, l->p->need->userdata);
+}
+
 /* found becomes what it takes then. */
 static void preempt_least(
 	const struct preemption *p, bool *gone, const bitstr_t *nodes, bitstr_t *found)
@@ -811,12 +825,17 @@ static void preempt_least(
 	struct least_preemption l = {
 		.p = p, .hidden = xmalloc(p->count + 1), .tried = bit_copy(nodes)};
 	const job_record_t **jobs = xmalloc((p->count + 1) * sizeof(*jobs));
+	const struct use_least least = {.jobs = jobs,
+		.count = p->count,
+		.nodes = nodes,
+		.fits = fits_without,
+		.more = p->need->more ? lose_more : NULL,
+		.userdata = &l};
 	size_t i;
 
 	for (i = 0; i < p->count; i++)
 		jobs[i] = p->candidates[i].job;
-	if (use_least(jobs, p->count, gone, nodes, fits_without, &l) &&
-		fits_without(gone, nodes, &l))
+	if (use_least(&least, gone) && fits_without(gone, nodes, &l))
 		bit_copybits(found, l.tried);
 	set_gone(&l, NULL);
 	bit_free(l.tried);

@@ -103,11 +103,24 @@ void use_resources_free(job_resources_t *resources);
  * takes. What fits must also fit with fewer jobs. */
 typedef bool (*use_fits_fn)(bitstr_t *nodes, void *userdata);
 
+/* What jobs lose that are preempted. */
+struct use_loss {
+	size_t jobs;
+	uint64_t node_s; /* the time that they have run, on all of their nodes */
+};
+
+/* gone: by job. Components of a heterogeneous job go with each other. */
+struct use_loss use_loss_of(const job_record_t *const *jobs, size_t n, const bool *gone);
+
+/* What other jobs lose than those that are hidden. */
+typedef struct use_loss (*use_more_fn)(const bitstr_t *nodes, void *userdata);
+
 /* Counts that are checked before fits() is called. */
 struct use_need {
 	uint32_t nodes; /* fewer are never enough */
 	uint32_t have;  /* nodes that it could take now, at most */
 	use_fits_fn fits;
+	use_more_fn more; /* NULL: nothing */
 	void *userdata;
 };
 
@@ -139,11 +152,18 @@ bool use_preempt(bitstr_t *nodes, List candidates, uint16_t modes, const struct 
 
 /* CR_Least_Preempt: searches for a better set of jobs to preempt. gone: by job, on entry the usual
  * choice, and if this returns true, a better one: neither its number of jobs nor the time that they
- * have run on their nodes is higher, and one of them is lower. fits() returns whether the job fits
- * on some of these nodes without the jobs in gone. */
-typedef bool (*use_least_fn)(const bool *gone, const bitstr_t *nodes, void *userdata);
-bool use_least(const job_record_t *const *jobs, size_t n, bool *gone, const bitstr_t *nodes,
-	use_least_fn fits, void *userdata);
+ * have run on their nodes is higher, and one of them is lower. */
+struct use_least {
+	const job_record_t *const *jobs;
+	size_t count;
+	const bitstr_t *nodes; /* to choose from */
+	/* Whether the job fits on some of these nodes without the jobs in gone. */
+	bool (*fits)(const bool *gone, const bitstr_t *nodes, void *userdata);
+	/* What others lose then; NULL: nothing. */
+	struct use_loss (*more)(const bool *gone, const bitstr_t *nodes, void *userdata);
+	void *userdata;
+};
+bool use_least(const struct use_least *l, bool *gone);
 
 /* The parts of select_p_job_begin() and _fini() that concern use_now. */
 int use_begin_job(job_record_t *job);

@@ -46,10 +46,9 @@ struct attempt {
 	uint32_t most;                      /* that it may ever share a core with, and itself */
 	uint32_t share;                     /* jobs of the partition on a core, with this one */
 	uint32_t most_met;                  /* of those that it could share a core with */
-	struct use_suspendable suspendable; /* jobs that give way by being suspended */
-	bool suspends;                      /* they do */
-	bool in_gang;                       /* it shares cores for having preempted */
-	bool least;                         /* and with none but those that are suspendable */
+	struct use_suspendable suspendable; /* jobs that it may preempt by suspension */
+	bool suspends;                      /* they leave their cores to it */
+	bool in_gang;                       /* or it shares their cores, one job more than else */
 	bool whole;                         /* it shares its nodes with nobody */
 	bool limited;                       /* tasks on a socket or core are */
 	bool spreads;                       /* --spread-job */
@@ -77,18 +76,24 @@ static bool has_param(uint32_t param)
 /* ---- what is free on a node --------------------------------------------------------------------
  */
 
-static bool gives_way(const struct attempt *a, const job_record_t *other)
+/* With preempt/qos jobs of one partition take turns, if none of them has its nodes alone. */
+static bool takes_turns(const struct attempt *a, const struct use_job *other)
 {
-	return use_is_suspendable(&a->suspendable, other);
+	return slurm_conf.preempt_by_qos && !a->whole && !other->alone &&
+		other->job->part_ptr == a->job->part_ptr;
 }
 
-/* Whether the other job leaves its cores to this one, or gives way to it. With preempt/qos jobs of
- * one partition take turns instead, for which there is one more place on a core. */
-static bool is_in_the_way(const struct attempt *a, const job_record_t *other)
+/* Whether the other job does not leave its cores to this one. */
+static bool is_in_the_way(const struct attempt *a, const struct use_job *other)
 {
-	if (slurm_conf.preempt_by_qos && other->part_ptr == a->job->part_ptr)
-		return true;
-	return !a->suspends || !gives_way(a, other);
+	return takes_turns(a, other) || !a->suspends ||
+		!use_is_suspendable(&a->suspendable, other->job);
+}
+
+/* It preempts this one by sharing its cores, in the additional row. */
+static bool gives_turns(const struct attempt *a, const job_record_t *other)
+{
+	return a->in_gang && use_is_suspendable(&a->suspendable, other);
 }
 
 #define NEVER UINT16_MAX /* jobs on a core that this one can't share */
@@ -96,22 +101,23 @@ static bool is_in_the_way(const struct attempt *a, const job_record_t *other)
 static bool can_share_with(const struct attempt *a, const struct use_job *other)
 {
 	return !other->alone && other->job->part_ptr == a->job->part_ptr &&
-		((a->in_gang && (!a->least || gives_way(a, other->job))) ||
+		(gives_turns(a, other->job) ||
 			other->job->job_resrcs->node_req == NODE_CR_AVAILABLE);
 }
 
-/* How many jobs have each core of a node, one job after the other. */
-static void count_by_job(const struct attempt *a, const node_record_t *node, uint16_t *count)
+/* How many jobs more have each core of a node: those that give turns to this one, or the others. */
+static void count_jobs(
+	const struct attempt *a, const node_record_t *node, bool giving, uint16_t *count)
 {
 	const struct use_node *use = &a->use->nodes[node->index];
 	uint32_t i, core;
 
-	memset(count, 0, node->tot_cores * sizeof(*count));
 	for (i = 0; i < use->count; i++) {
 		const bitstr_t *cores = use->jobs[i].job->job_resrcs->core_bitmap;
 		bool shares = can_share_with(a, &use->jobs[i]);
 
-		if (use->jobs[i].hidden || !is_in_the_way(a, use->jobs[i].job))
+		if (use->jobs[i].hidden || !is_in_the_way(a, &use->jobs[i]) ||
+			gives_turns(a, use->jobs[i].job) != giving)
 			continue;
 		for (core = 0; core < node->tot_cores; core++) {
 			if (cores && !bit_test(cores, (bitoff_t)node->core_offset + core))
@@ -122,6 +128,24 @@ static void count_by_job(const struct attempt *a, const node_record_t *node, uin
 				count[core]++;
 		}
 	}
+}
+
+/* How many jobs have each core of a node, one job after the other. The additional row is only where
+ * the others leave one of the partition's rows: so it is one that is preempted that has a partner
+ * more. */
+static void count_by_job(const struct attempt *a, const node_record_t *node, uint16_t *count)
+{
+	uint32_t core;
+
+	memset(count, 0, node->tot_cores * sizeof(*count));
+	count_jobs(a, node, false, count);
+	if (!a->in_gang)
+		return;
+	for (core = 0; core < node->tot_cores; core++) {
+		if (count[core] + 1u >= a->most)
+			count[core] = NEVER;
+	}
+	count_jobs(a, node, true, count);
 }
 
 /* What the jobs on a node are to this one. */
@@ -137,7 +161,7 @@ static struct others survey_jobs(const struct attempt *a, const struct use_node 
 	for (i = 0; i < use->count; i++) {
 		if (use->jobs[i].hidden)
 			continue;
-		if (!is_in_the_way(a, use->jobs[i].job)) {
+		if (!is_in_the_way(a, &use->jobs[i])) {
 			o.giving_way = true;
 			continue;
 		}
@@ -158,7 +182,8 @@ static void find_between(
 	const struct use_node *use = &a->use->nodes[node->index];
 	uint32_t core;
 
-	if (o->giving_way || use->whole_jobs || use->hidden || (o->sharing && o->not_sharing)) {
+	if (o->giving_way || use->whole_jobs || use->hidden || a->in_gang ||
+		(o->sharing && o->not_sharing)) {
 		count_by_job(a, node, count);
 	} else {
 		memcpy(count, &a->use->core_jobs[node->core_offset],
@@ -1325,18 +1350,6 @@ static struct use_need count_need(const struct attempt *a, const bitstr_t *nodes
 	return need;
 }
 
-/* In place of jobs that must end for it. */
-static bool find_by_ends(struct attempt *a, bitstr_t *nodes, List candidates, List *preempted)
-{
-	struct later later = {.a = a};
-	const struct use_need need = count_need(a, nodes, &later);
-	bool found = use_preempt(
-		nodes, candidates, PREEMPT_MODE_CANCEL | PREEMPT_MODE_REQUEUE, &need, preempted);
-
-	xfree(later.offers);
-	return found;
-}
-
 /* ---- as few as possible ------------------------------------------------------------------------
  */
 
@@ -1364,7 +1377,7 @@ static bool fits_with(const bool *gone, const bitstr_t *nodes, void *userdata)
 
 /* Those whose cores it would get. */
 static void list_stopped(
-	struct attempt *a, const bitstr_t *nodes, const struct offer *offers, bool *gone)
+	const struct attempt *a, const bitstr_t *nodes, const struct offer *offers, bool *gone)
 {
 	struct attempt now = *a;
 	job_record_t trial = *a->job;
@@ -1389,6 +1402,11 @@ static void list_stopped(
 static bool put_least_aside(
 	struct attempt *a, const bitstr_t *given, bitstr_t *nodes, struct offer **offers)
 {
+	const struct use_least least = {.jobs = a->suspendable.jobs,
+		.count = a->suspendable.count,
+		.nodes = given,
+		.fits = fits_with,
+		.userdata = a};
 	bool *gone, found = true;
 	size_t i, n = 0;
 
@@ -1396,8 +1414,7 @@ static bool put_least_aside(
 		return true;
 	gone = xmalloc(a->suspendable.count + 1);
 	list_stopped(a, nodes, *offers, gone);
-	a->least = true;
-	if (use_least(a->suspendable.jobs, a->suspendable.count, gone, given, fits_with, a)) {
+	if (use_least(&least, gone)) {
 		for (i = 0; i < a->suspendable.count; i++) {
 			if (gone[i])
 				a->suspendable.jobs[n++] = a->suspendable.jobs[i];
@@ -1406,57 +1423,116 @@ static bool put_least_aside(
 		xfree(*offers);
 		bit_copybits(nodes, given);
 		found = find_beside(a, nodes, offers);
-	} else {
-		a->least = false;
 	}
 	xfree(gone);
 	return found;
 }
 
+/* ---- in place of others ------------------------------------------------------------------------
+ */
+
 /* With preempt/qos the gang scheduler lets a preemptor share cores with those that it preempts: one
- * job more than the partition has otherwise. */
-static bool find_in_gang(struct attempt *a, bitstr_t *nodes, struct offer **ret_offers)
+ * job more than the partition has otherwise. A job that has its nodes alone shares none. */
+static bool can_join_gang(const struct attempt *a)
 {
-	bitstr_t *given;
+	return slurm_conf.preempt_by_qos && !a->whole;
+}
+
+static void set_way(struct attempt *a, bool in_gang, bool suspends)
+{
+	a->most -= a->in_gang;
+	a->in_gang = in_gang;
+	a->most += a->in_gang;
+	a->suspends = suspends;
+}
+
+static bool find_by_way(
+	struct attempt *a, bool in_gang, bool suspends, bitstr_t *nodes, struct offer **ret_offers)
+{
+	bitstr_t *given = bit_copy(nodes);
 	bool found;
 
-	if (!slurm_conf.preempt_by_qos || a->suspendable.count == 0 || a->whole)
-		return false;
-	a->most++;
-	a->in_gang = true;
-	given = bit_copy(nodes);
+	set_way(a, in_gang, suspends);
 	found = find_beside(a, nodes, ret_offers) && put_least_aside(a, given, nodes, ret_offers);
-	bit_free(given);
-	a->in_gang = found;
 	if (!found)
-		a->most--;
+		set_way(a, false, false);
+	bit_free(given);
 	return found;
 }
 
 /* In place of all jobs that can be suspended, as Slurm's cons_res has it: none of them is in the
- * way, and those whose cores it gets stand still. */
+ * way, and those whose cores it gets stand still. Taking turns with jobs of the own partition comes
+ * first, then suspending others, then both. */
 static bool find_by_suspension(struct attempt *a, bitstr_t *nodes, struct offer **ret_offers)
 {
-	bitstr_t *given;
+	if (a->suspendable.count == 0)
+		return false;
+	if (!can_join_gang(a))
+		return find_by_way(a, false, true, nodes, ret_offers);
+	return find_by_way(a, true, false, nodes, ret_offers) ||
+		find_by_way(a, false, true, nodes, ret_offers) ||
+		find_by_way(a, true, true, nodes, ret_offers);
+}
+
+/* What jobs lose that it suspends when those that are hidden have ended. */
+static struct use_loss lose_by_suspension(const bitstr_t *nodes, void *userdata)
+{
+	const struct later *l = userdata;
+	struct attempt a = *l->a;
+	const struct use_suspendable all = a.suspendable;
+	struct use_loss loss = {.jobs = 0};
+	bitstr_t *tried = bit_copy(nodes);
+	struct offer *offers = NULL;
+	bool *gone = xmalloc(all.count + 1);
+
+	a.suspendable.jobs = xmalloc((all.count + 1) * sizeof(*all.jobs));
+	memcpy(a.suspendable.jobs, all.jobs, all.count * sizeof(*all.jobs));
+	set_way(&a, false, false);
+	if (find_by_suspension(&a, tried, &offers)) {
+		list_stopped(&a, tried, offers, gone);
+		loss = use_loss_of(a.suspendable.jobs, a.suspendable.count, gone);
+	}
+	xfree(offers);
+	xfree(gone);
+	xfree(a.suspendable.jobs);
+	bit_free(tried);
+	return loss;
+}
+
+/* In place of jobs that must end for it; of those that can be suspended as a says. */
+static bool find_by_ends(const struct attempt *a, bitstr_t *nodes, List candidates, List *preempted)
+{
+	struct later later = {.a = a};
+	struct use_need need = count_need(a, nodes, &later);
 	bool found;
+
+	if (a->suspends)
+		need.more = lose_by_suspension;
+	found = use_preempt(
+		nodes, candidates, PREEMPT_MODE_CANCEL | PREEMPT_MODE_REQUEUE, &need, preempted);
+	xfree(later.offers);
+	return found;
+}
+
+/* It is tried again when they have ended, and suspends the others then. */
+static bool find_by_both(const struct attempt *a, bitstr_t *nodes, List candidates, List *preempted)
+{
+	struct attempt both = *a;
 
 	if (a->suspendable.count == 0)
 		return false;
-	a->suspends = true;
-	given = bit_copy(nodes);
-	found = find_beside(a, nodes, ret_offers) && put_least_aside(a, given, nodes, ret_offers);
-	bit_free(given);
-	a->suspends = found;
-	return found;
+	set_way(&both, can_join_gang(a), true);
+	return find_by_ends(&both, nodes, candidates, preempted);
 }
 
 /* *ret_offers: NULL where jobs must end for it first. */
 static bool find_place(struct attempt *a, bitstr_t *nodes, List candidates, List *preempted,
 	struct offer **ret_offers)
 {
-	return find_beside(a, nodes, ret_offers) || find_in_gang(a, nodes, ret_offers) ||
-		find_by_suspension(a, nodes, ret_offers) ||
-		(candidates && find_by_ends(a, nodes, candidates, preempted));
+	return find_beside(a, nodes, ret_offers) || find_by_suspension(a, nodes, ret_offers) ||
+		(candidates &&
+			(find_by_ends(a, nodes, candidates, preempted) ||
+				find_by_both(a, nodes, candidates, preempted)));
 }
 
 /* SELECT_MODE_WILL_RUN: in place of others now, or beside them when some have ended. */
