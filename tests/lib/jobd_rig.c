@@ -349,7 +349,7 @@ static void fill(const struct rig *rig, const struct rig_job *job, struct job_re
 	q->oversubscribe = job->oversubscribe;
 	q->contiguous = job->contiguous;
 	q->singleton = job->singleton;
-	q->requeue = job->no_requeue ? 0 : -1;
+	q->requeue = job->requeue ? 1 : job->no_requeue ? 0 : -1;
 	if (job->after) {
 		q->dependencies = have(calloc(1, sizeof(*q->dependencies)));
 		q->dependencies_count = 1;

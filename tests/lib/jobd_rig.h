@@ -44,7 +44,7 @@ struct rig_job {
 	uint32_t term_s;          /* to its end after SIGTERM; NO_VAL: it ignores it */
 	int exit_status, begin_s; /* begin_s: from now on */
 	uint64_t memory_mb;
-	bool hold, exclusive, oversubscribe, contiguous, singleton, no_requeue;
+	bool hold, exclusive, oversubscribe, contiguous, singleton, requeue, no_requeue;
 	bool spread_job, use_min_nodes;
 	enum job_dependency_kind kind;
 	uint32_t after; /* a job; 0: none */

@@ -473,6 +473,80 @@ static void test_qos_alone(void **state)
 	}
 }
 
+#define BY_QOS(mode, lines)                                                                        \
+	"ClusterName=test\nKillWait=2\nMinJobAge=1000000\nPreemptType=preempt/qos\n"               \
+	"PreemptMode=" mode "\nNodeName=n[1-3] CPUs=1\n" CORES                                     \
+	"PartitionName=a Nodes=ALL OverSubscribe=FORCE:1 Default=YES\n"                            \
+	"PartitionName=b Nodes=ALL OverSubscribe=FORCE:1\n" lines
+
+/* What a QOS has of its own is in effect for its jobs, in place of the cluster's. */
+static void test_qos_of_preempted(void **state)
+{
+	static const struct {
+		const char *conf;
+		const char *at_once, *then; /* its state when it is preempted, and at 25 s */
+		const char *high;           /* at 25 s */
+	} rows[] = {
+		{BY_QOS("CANCEL", "QOSName=low PreemptMode=REQUEUE\n"), "PD", "PD", "R"},
+		{BY_QOS("CANCEL,GANG", "QOSName=low PreemptMode=SUSPEND\n"), "S", "S", "R"},
+		{BY_QOS("REQUEUE", "QOSName=low PreemptMode=CANCEL GraceTime=8\n"), "R", "PR", "R"},
+		{BY_QOS("REQUEUE", "QOSName=low PreemptMode=CANCEL GraceTime=20\n"), "R", "R",
+			"PD"},
+		{BY_QOS("CANCEL", "QOSName=low PreemptMode=OFF\n"), "R", "R", "PD"},
+		{BY_QOS("CANCEL", "QOSName=low PreemptExemptTime=0:20\n"), "R", "PR", "R"},
+		{BY_QOS("CANCEL", "PreemptExemptTime=10:00\nQOSName=low PreemptExemptTime=0\n"),
+			"PR", "PR", "R"},
+		{BY_QOS("CANCEL", "PreemptExemptTime=10:00\nQOSName=low\n"), "R", "R", "PD"},
+	};
+	struct job *low, *high;
+	struct rig rig;
+	char conf[1024];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)snprintf(conf, sizeof(conf), "%sQOSName=high Priority=2 Preempt=low\n",
+			rows[i].conf);
+		rig_make(&rig, conf);
+		low = rig_submit(&rig, .nodes = 3, .partition = "a", .run_s = 1000, .qos = "low");
+		rig_run(&rig, 10);
+		high = rig_submit(&rig, .nodes = 3, .partition = "b", .run_s = 1000, .qos = "high");
+		if (strcmp(state_of(low), rows[i].at_once) != 0)
+			fail_msg("row %zu: %s at once", i, state_of(low));
+		rig_run(&rig, 25);
+		if (strcmp(state_of(low), rows[i].then) != 0 ||
+			strcmp(state_of(high), rows[i].high) != 0)
+			fail_msg("row %zu: %s, %s", i, state_of(low), state_of(high));
+		rig_clear(&rig);
+	}
+}
+
+/* The lowest QOS first, whoever came first. */
+static void test_qos_order(void **state)
+{
+	static const char *const qos[] = {"second", "last", "first"};
+	static const int order[] = {2, 0, 1};
+	struct job *low[3];
+	struct rig rig;
+	size_t i, k;
+
+	(void)state;
+	rig_make(&rig,
+		BY_QOS("CANCEL",
+			"QOSName=first Priority=1\nQOSName=second Priority=2\nQOSName=last "
+			"Priority=3\nQOSName=high Priority=9 Preempt=first,second,last\n"));
+	for (i = 0; i < 3; i++) {
+		low[i] = rig_submit(&rig, .nodes = 1, .run_s = 1000, .qos = qos[i]);
+		rig_run(&rig, rig_now(&rig) + 1);
+	}
+	for (i = 0; i < 3; i++) {
+		(void)rig_submit(&rig, .nodes = 1, .run_s = 1000, .qos = "high");
+		for (k = 0; k < 3; k++)
+			assert_state(low[order[k]], k <= i ? "PR" : "R");
+	}
+	rig_clear(&rig);
+}
+
 #define TURNS(sharing) NODES LINEAR "PreemptMode=GANG\nPreemptType=preempt/none\n" PARTS(sharing)
 
 /* The tick at 10 s is less than a slice after the second job came. Who comes while others take
@@ -652,6 +726,147 @@ static void test_requeued_without_grace(void **state)
 	assert_state(kept, "PR");
 	assert_state(high, "R");
 	rig_clear(&rig);
+}
+
+/* The guide: "they must have the "--requeue" sbatch option set or the cluster wide JobRequeue". */
+static void test_requeue_option(void **state)
+{
+	static const struct {
+		const char *conf;
+		bool requeue, no_requeue;
+		const char *code;
+	} rows[] = {
+		{"JobRequeue=0\n", false, false, "PR"},
+		{"JobRequeue=0\n", true, false, "PD"},
+		{"JobRequeue=1\n", false, false, "PD"},
+		{"JobRequeue=1\n", false, true, "PR"},
+	};
+	struct job *low, *high;
+	struct rig rig;
+	char conf[1024];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)snprintf(conf, sizeof(conf), "%s%s", rows[i].conf,
+			NODES LINEAR "PreemptMode=REQUEUE\n" PARTS("NO"));
+		rig_make(&rig, conf);
+		low = rig_submit(&rig, .nodes = 4, .run_s = 100, .requeue = rows[i].requeue,
+			.no_requeue = rows[i].no_requeue);
+		high = rig_submit(&rig, .nodes = 4, .partition = "hi", .run_s = 10);
+		assert_state(low, rows[i].code);
+		assert_state(high, "R");
+		rig_clear(&rig);
+	}
+}
+
+/* The guide: the exempt time "is honored for all values of PreemptMode". */
+static void test_exempt_time(void **state)
+{
+	static const struct {
+		const char *conf, *code;
+	} rows[] = {
+		{NODES LINEAR "PreemptMode=CANCEL\nPreemptExemptTime=0:30\n" PARTS("NO"), "PR"},
+		{NODES LINEAR "PreemptMode=REQUEUE\nPreemptExemptTime=0:30\n" PARTS("NO"), "PD"},
+		{NODES LINEAR SUSPEND "PreemptExemptTime=0:30\n" PARTS("FORCE:1"), "S"},
+		{NODES CORES "PreemptMode=CANCEL\nPreemptExemptTime=0:30\n" PARTS("NO"), "PR"},
+		{NODES CORES "PreemptMode=REQUEUE\nPreemptExemptTime=0:30\n" PARTS("NO"), "PD"},
+		{NODES CORES SUSPEND "PreemptExemptTime=0:30\n" PARTS("FORCE:1"), "S"},
+	};
+	struct job *low, *high;
+	struct rig rig;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_make(&rig, rows[i].conf);
+		rig_run(&rig, 5);
+		low = rig_submit(&rig, .nodes = 4, .tasks = 8, .run_s = 1000);
+		rig_run(&rig, 10);
+		high = rig_submit(&rig, .nodes = 1, .partition = "hi", .run_s = 1000);
+		rig_run(&rig, 34);
+		assert_state(low, "R");
+		assert_state(high, "PD");
+		rig_run(&rig, 36);
+		assert_state(low, rows[i].code);
+		assert_state(high, "R");
+		assert_time(high->record.start_time, 35);
+		rig_clear(&rig);
+	}
+}
+
+#define SIZES(lines)                                                                               \
+	"ClusterName=test\nMinJobAge=1000000\nPreemptMode=CANCEL\n"                                \
+	"PreemptType=preempt/partition_prio\n" LINEAR lines "PartitionName=lo Nodes=ALL "          \
+	"Default=YES\nPartitionName=mid Nodes=ALL PriorityTier=2\n"                                \
+	"PartitionName=hi Nodes=ALL PriorityTier=3\n"
+
+/* The guide: the list is sorted by "partition priority and job size", or by "job start time (with
+ * SchedulerParameters=preempt_youngest_first)". */
+static void test_youngest_first(void **state)
+{
+	static const struct {
+		const char *conf;
+		int order[3];
+	} rows[] = {
+		{SIZES("NodeName=n[1-4] CPUs=1\n"), {1, 0, 2}},
+		{SIZES("NodeName=n[1-4] CPUs=1\nSchedulerParameters=preempt_youngest_first\n"),
+			{2, 1, 0}},
+	};
+	struct job *low[3];
+	struct rig rig;
+	size_t i, k, m;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_make(&rig, rows[i].conf);
+		low[0] = rig_submit(&rig, .nodes = 2, .run_s = 1000);
+		rig_run(&rig, 1);
+		low[1] = rig_submit(&rig, .nodes = 1, .run_s = 1000);
+		rig_run(&rig, 2);
+		low[2] = rig_submit(&rig, .nodes = 1, .partition = "mid", .run_s = 1000);
+		rig_run(&rig, 3);
+		for (k = 0; k < 3; k++) {
+			(void)rig_submit(&rig, .nodes = low[rows[i].order[k]]->record.node_cnt,
+				.partition = "hi", .run_s = 1000);
+			for (m = 0; m < 3; m++)
+				assert_state(low[rows[i].order[m]], m <= k ? "PR" : "R");
+		}
+		rig_clear(&rig);
+	}
+}
+
+/* The guide's example of 2, 4 and 8 nodes for 8; and one that takes two turns: 1 and 2 nodes are
+ * preempted before 3, for 5; with 3 first and 1, of the same overlap, 2 is the last one. */
+static void test_reorder_count(void **state)
+{
+	static const struct {
+		const char *conf;
+		uint32_t sizes[3], wanted;
+		const char *codes[3];
+	} rows[] = {
+		{SIZES("NodeName=n[1-14] CPUs=1\n"
+		       "SchedulerParameters=preempt_reorder_count=0\n"),
+			{2, 4, 8}, 8, {"PR", "PR", "PR"}},
+		{SIZES("NodeName=n[1-14] CPUs=1\n"), {2, 4, 8}, 8, {"R", "R", "PR"}},
+		{SIZES("NodeName=n[1-6] CPUs=1\n"), {3, 1, 2}, 5, {"PR", "PR", "PR"}},
+		{SIZES("NodeName=n[1-6] CPUs=1\nSchedulerParameters=preempt_reorder_count=2\n"),
+			{3, 1, 2}, 5, {"PR", "R", "PR"}},
+	};
+	struct job *low[3];
+	struct rig rig;
+	size_t i, k;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		rig_make(&rig, rows[i].conf);
+		for (k = 0; k < 3; k++)
+			low[k] = rig_submit(&rig, .nodes = rows[i].sizes[k], .run_s = 1000);
+		(void)rig_submit(&rig, .nodes = rows[i].wanted, .partition = "hi", .run_s = 1000);
+		for (k = 0; k < 3; k++)
+			assert_state(low[k], rows[i].codes[k]);
+		rig_clear(&rig);
+	}
 }
 
 /* ---- several modes at once ---------------------------------------------------------------------
@@ -1945,6 +2160,8 @@ int main(void)
 		cmocka_unit_test(test_qos_shares_with_preempted),
 		cmocka_unit_test(test_qos_shares_one_row_more),
 		cmocka_unit_test(test_qos_alone),
+		cmocka_unit_test(test_qos_of_preempted),
+		cmocka_unit_test(test_qos_order),
 		cmocka_unit_test(test_first_turn),
 		cmocka_unit_test(test_turn_of_an_ending_job),
 		cmocka_unit_test(test_turn_that_was_stopped),
@@ -1952,6 +2169,10 @@ int main(void)
 		cmocka_unit_test(test_no_more_than_needed),
 		cmocka_unit_test(test_requeued),
 		cmocka_unit_test(test_requeued_without_grace),
+		cmocka_unit_test(test_requeue_option),
+		cmocka_unit_test(test_exempt_time),
+		cmocka_unit_test(test_youngest_first),
+		cmocka_unit_test(test_reorder_count),
 		cmocka_unit_test(test_both_modes),
 		cmocka_unit_test(test_all_ways_by_qos),
 		cmocka_unit_test(test_other_sharing),
