@@ -6,8 +6,10 @@
  *
  *	cores     no two jobs run on one at a time, and no more have it than may share it
  *	memory    that jobs have, those that stand still too, is never more than a node has
- *	equals    of two jobs of one partition on the same cores none runs for two time slices
- *	          while the other stands still: the first turn is longer than a slice
+ *	equals    a job stands still for no more time slices than there are jobs of its partition
+ *	          with some of its cores, and one: the first turn is longer than a slice
+ *	order     of two pending jobs with the same request the one that came first starts first
+ *	nodes     documents of nodes have what jobs have of them
  *	grace     a job that is cancelled for another ends when its grace time is over
  *	account   what is kept of a job is what was seen: its seconds on its cores, and no others
  *	ends      all jobs come to an end, and nothing of a node is in use then
@@ -30,14 +32,15 @@
 #define FOUR                                                                                       \
 	"ClusterName=test\nKillWait=10\nMinJobAge=1000000\nSchedulerTimeSlice=10\n"                \
 	"NodeName=n[1-4] CPUs=2 RealMemory=4000\n"
-#define BY_TIER      "PreemptType=preempt/partition_prio\n"
-#define BY_QOS       "PreemptType=preempt/qos\n"
-#define LINEAR       "SelectType=select/linear\n"
-#define LINEAR_LEAST LINEAR "SelectTypeParameters=CR_Least_Preempt\n"
-#define CORES        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n"
-#define CORES_MEMORY "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\n"
-#define CORES_LEAST  "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core,CR_Least_Preempt\n"
-#define MODE(mode)   "PreemptMode=" mode "\n"
+#define BY_TIER       "PreemptType=preempt/partition_prio\n"
+#define BY_QOS        "PreemptType=preempt/qos\n"
+#define LINEAR        "SelectType=select/linear\n"
+#define LINEAR_MEMORY LINEAR "SelectTypeParameters=CR_Memory\n"
+#define LINEAR_LEAST  LINEAR "SelectTypeParameters=CR_Least_Preempt\n"
+#define CORES         "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n"
+#define CORES_MEMORY  "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\n"
+#define CORES_LEAST   "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core,CR_Least_Preempt\n"
+#define MODE(mode)    "PreemptMode=" mode "\n"
 #define PART(name, tier, sharing, more)                                                            \
 	"PartitionName=" name " Nodes=ALL PriorityTier=" tier " OverSubscribe=" sharing " " more   \
 	"\n"
@@ -166,12 +169,63 @@ static void check_components(const struct engine *e)
 	}
 }
 
+/* What documents of nodes say of the jobs on them. */
+struct node_sum {
+	uint64_t cpus, memory, running, suspended;
+};
+
+static void check_node(
+	const struct engine *e, const node_record_t *node, const struct node_sum *sum)
+{
+	json_t *json = node_to_json(e, node);
+	uint64_t cpus = sum->cpus < node->cpus ? sum->cpus : node->cpus;
+
+	assert_int_equal(json_integer_value(json_object_get(json, "alloc_cpus")), cpus);
+	assert_int_equal(json_integer_value(json_object_get(json, "alloc_memory_mb")), sum->memory);
+	assert_int_equal(json_integer_value(json_object_get(json, "running_jobs")), sum->running);
+	assert_int_equal(
+		json_integer_value(json_object_get(json, "suspended_jobs")), sum->suspended);
+	if (strcmp(json_string_value(json_object_get(json, "state")),
+		    sum->running + sum->suspended == 0 ? "IDLE"
+			    : cpus == node->cpus       ? "ALLOCATED"
+						       : "MIXED") != 0)
+		fail_msg("%s with %llu CPUs is %s", node->name, (unsigned long long)cpus,
+			json_string_value(json_object_get(json, "state")));
+	json_decref(json);
+}
+
+static void check_nodes(const struct engine *e)
+{
+	struct node_sum sums[8] = {{0}};
+	bitoff_t node;
+	uint32_t k;
+	size_t i;
+
+	for (i = 0; i < engine_count_jobs(e); i++) {
+		const struct job *job = engine_get_job(e, i);
+		const job_resources_t *r = has_nodes(job) ? job->record.job_resrcs : NULL;
+
+		for (node = 0, k = 0; r && (node = bit_ffs_from_bit(r->node_bitmap, node)) >= 0;
+			node++, k++) {
+			sums[node].cpus += r->cpus[k];
+			sums[node].memory += r->memory_allocated[k];
+			if ((job->record.job_state & JOB_STATE_BASE) == JOB_SUSPENDED)
+				sums[node].suspended++;
+			else
+				sums[node].running++;
+		}
+	}
+	for (node = 0; node < node_record_count; node++)
+		check_node(e, &node_record_table_ptr[node], &sums[node]);
+}
+
 static void check_now(const struct engine *e)
 {
 	check_cores(e);
 	check_shares(e);
 	check_memory(e);
 	check_components(e);
+	check_nodes(e);
 }
 
 /* Seconds that a job wants to run. */
@@ -228,45 +282,121 @@ static uint32_t from_environment(const char *name, uint32_t otherwise)
 struct workload {
 	const char *conf;
 	const char *parts[3];
-	bool by_qos;
+	const char *qos[3]; /* NULL: without */
 	bool with_components;
 };
 
 /* What was seen of the jobs, by their numbers: the first one is 1. */
 struct seen {
 	time_t start[JOBS_MAX];
-	uint32_t ran_s[JOBS_MAX];              /* since then */
-	uint32_t beside_s[JOBS_MAX][JOBS_MAX]; /* an equal has run, while it stands still */
+	uint32_t ran_s[JOBS_MAX];    /* since then */
+	uint32_t beside_s[JOBS_MAX]; /* it has stood still, while equals have run */
+	uint32_t equals[JOBS_MAX];   /* that can be before it, having some of its cores */
+	uint32_t ordered;            /* pairs of equal requests */
 };
+
+static bool is_alone(const struct job *job)
+{
+	return job->record.job_resrcs->node_req == NODE_CR_RESERVED;
+}
 
 static bool are_equals(const struct job *a, const struct job *b)
 {
-	return a != b && !a->het && !b->het && a->record.part_ptr == b->record.part_ptr &&
-		bit_equal(parts_of(a), parts_of(b));
+	if (a == b || !has_nodes(b) || a->record.part_ptr != b->record.part_ptr)
+		return false;
+	return bit_overlap_any(parts_of(a), parts_of(b)) &&
+		!(slurm_conf.preempt_by_qos && (is_alone(a) || is_alone(b)));
+}
+
+/* Others than equals keep it from its cores: of another tier, or with preempt/qos. */
+static bool is_in_shadow(const struct engine *e, const struct job *job)
+{
+	size_t i;
+
+	for (i = 0; i < engine_count_jobs(e); i++) {
+		const struct job *other = engine_get_job(e, i);
+
+		if (other != job && has_nodes(other) && !are_equals(job, other) &&
+			bit_overlap_any(parts_of(job), parts_of(other)))
+			return true;
+	}
+	return false;
+}
+
+/* The second from now on: whether an equal has the cores for which it waits. */
+static void see_turn(struct seen *seen, const struct engine *e, const struct job *job)
+{
+	uint32_t id = job->record.job_id, equals = 0;
+	bool any_runs = false;
+	size_t i;
+
+	if (!has_nodes(job) || !job->gang_stopped || job->het) {
+		seen->beside_s[id] = 0;
+		return;
+	}
+	for (i = 0; i < engine_count_jobs(e); i++) {
+		const struct job *other = engine_get_job(e, i);
+
+		if (!are_equals(job, other))
+			continue;
+		equals++;
+		any_runs |= runs(other);
+	}
+	/* it goes behind those that have come in the slice in which it ran */
+	if (seen->beside_s[id] == 0)
+		seen->equals[id] = 0;
+	if (seen->beside_s[id] <= SLICE_S && equals > seen->equals[id])
+		seen->equals[id] = equals;
+	seen->beside_s[id] += any_runs && !is_in_shadow(e, job);
+	if (seen->beside_s[id] >= (seen->equals[id] + 1) * SLICE_S)
+		fail_msg("job %u stands still for %u s beside %u equals", id, seen->beside_s[id],
+			seen->equals[id]);
+}
+
+static bool have_same_request(const struct job *a, const struct job *b)
+{
+	const job_details_t *x = &a->details, *y = &b->details;
+
+	return !a->het && !b->het && a->record.part_ptr == b->record.part_ptr &&
+		a->record.qos_ptr == b->record.qos_ptr && x->min_nodes == y->min_nodes &&
+		x->min_cpus == y->min_cpus &&
+		(x->pn_min_memory == y->pn_min_memory ||
+			!(slurm_conf.select_type_param & CR_MEMORY));
+}
+
+/* It has just started: all that came before it, and could start as well, have. One for which others
+ * end preempts no more until they have. */
+static void see_start(struct seen *seen, const struct engine *e, const struct job *job)
+{
+	size_t i;
+
+	for (i = 0; i < engine_count_jobs(e); i++) {
+		const struct job *other = engine_get_job(e, i);
+
+		if (other->record.job_id >= job->record.job_id || !have_same_request(job, other))
+			continue;
+		seen->ordered++;
+		if (other->record.job_state == JOB_PENDING && other->victims == 0 &&
+			other->begin_time <= job->record.start_time &&
+			other->record.submit_time < job->record.start_time)
+			fail_msg("job %u starts before job %u, which came first",
+				job->record.job_id, other->record.job_id);
+	}
 }
 
 /* The second from now on. */
 static void see_job(struct seen *seen, const struct engine *e, const struct job *job)
 {
-	uint32_t id = job->record.job_id, k;
-	bool stands = has_nodes(job) && job->gang_stopped;
-	size_t i;
+	uint32_t id = job->record.job_id;
 
 	assert_true(id < JOBS_MAX);
-	if (seen->start[id] != job->record.start_time) {
+	if (seen->start[id] != job->record.start_time && has_nodes(job)) {
 		seen->start[id] = job->record.start_time;
 		seen->ran_s[id] = 0;
+		see_start(seen, e, job);
 	}
 	seen->ran_s[id] += runs(job);
-	for (k = 0; k < JOBS_MAX && !stands; k++)
-		seen->beside_s[id][k] = 0;
-	for (i = 0; stands && i < engine_count_jobs(e); i++) {
-		const struct job *other = engine_get_job(e, i);
-
-		k = other->record.job_id;
-		seen->beside_s[id][k] += runs(other) && are_equals(job, other);
-		assert_true(seen->beside_s[id][k] < 2 * SLICE_S);
-	}
+	see_turn(seen, e, job);
 }
 
 static void run_to(struct rig *rig, struct seen *seen, uint32_t until_s)
@@ -285,7 +415,6 @@ static void run_to(struct rig *rig, struct seen *seen, uint32_t until_s)
 
 static struct rig_job draw_job(const struct workload *w, uint64_t *seed)
 {
-	static const char *const qos[] = {"low", "low", "high"};
 	struct rig_job job = {.partition = w->parts[draw(seed, 3)],
 		.nodes = 1 + draw(seed, 4),
 		.run_s = 1 + draw(seed, 60),
@@ -294,8 +423,8 @@ static struct rig_job draw_job(const struct workload *w, uint64_t *seed)
 		.memory_mb = 500 + 500 * draw(seed, 6)};
 
 	job.tasks = job.nodes * (1 + draw(seed, 2));
-	if (w->by_qos)
-		job.qos = qos[draw(seed, 3)];
+	if (w->qos[0])
+		job.qos = w->qos[draw(seed, 3)];
 	return job;
 }
 
@@ -385,7 +514,8 @@ static void check_ends(struct rig *rig, const struct seen *seen)
 	check_nodes_idle(rig->e);
 }
 
-static void run_workload(const struct workload *w, uint64_t seed)
+/* Returns how many pairs of equal requests there were. */
+static uint32_t run_workload(const struct workload *w, uint64_t seed)
 {
 	struct seen seen = {.start = {0}};
 	uint32_t jobs = 5 + draw(&seed, 20), i;
@@ -407,12 +537,18 @@ static void run_workload(const struct workload *w, uint64_t seed)
 	}
 	check_ends(&rig, &seen);
 	rig_clear(&rig);
+	return seen.ordered;
 }
 
 #define THREE_MODES                                                                                \
 	PART("lo", "1", "NO", "PreemptMode=REQUEUE")                                               \
 	PART("med", "2", "FORCE:1", "PreemptMode=SUSPEND")                                         \
 	PART("hi", "3", "FORCE:1", "PreemptMode=OFF")
+
+#define MIXED                                                                                      \
+	PART("lo", "1", "FORCE:1", "Default=YES")                                                  \
+	PART("back", "1", "FORCE:1", "PreemptMode=CANCEL")                                         \
+	PART("hi", "2", "FORCE:1", "")
 
 static const struct workload workloads[] = {
 	{.conf = FOUR BY_TIER LINEAR MODE("SUSPEND,GANG") TWO("FORCE:1", ""),
@@ -450,17 +586,34 @@ static const struct workload workloads[] = {
 		.parts = {"lo", "lo", "hi"}},
 	{.conf = FOUR BY_TIER LINEAR MODE("SUSPEND,GANG") THREE_MODES,
 		.parts = {"lo", "med", "hi"}},
+	{.conf = FOUR BY_TIER CORES MODE("SUSPEND,GANG") THREE_MODES, .parts = {"lo", "med", "hi"}},
+	{.conf = FOUR BY_TIER CORES_MEMORY MODE("SUSPEND,GANG") MIXED,
+		.parts = {"lo", "back", "hi"}},
+	{.conf = FOUR BY_TIER LINEAR_MEMORY MODE("SUSPEND,GANG") TWO("FORCE:2", ""),
+		.parts = {"lo", "lo", "hi"},
+		.with_components = true},
+	{.conf = FOUR BY_TIER LINEAR_MEMORY MODE("SUSPEND,GANG") MIXED,
+		.parts = {"lo", "back", "hi"}},
 	{.conf = FOUR BY_QOS CORES MODE("SUSPEND,GANG") PART("p", "1", "FORCE:1", "") QOS_LINES,
 		.parts = {"p", "p", "p"},
-		.by_qos = true},
+		.qos = {"low", "low", "high"}},
+	{.conf = FOUR BY_QOS CORES MODE("SUSPEND,GANG") PART("p", "1", "FORCE:1", "")
+			PART("x", "1", "EXCLUSIVE", "") QOS_LINES,
+		.parts = {"p", "x", "x"},
+		.qos = {"low", "low", "high"}},
+	{.conf = FOUR BY_QOS CORES MODE("SUSPEND,GANG") PART("a", "1", "FORCE:2", "") PART(
+		 "b", "1", "FORCE:1", "") "QOSName=low\nQOSName=high Priority=2 PreemptMode=CANCEL "
+					  "Preempt=low\nQOSName=top Priority=3 Preempt=low,high\n",
+		.parts = {"a", "a", "b"},
+		.qos = {"low", "high", "top"}},
 	{.conf = FOUR BY_QOS CORES_MEMORY MODE("SUSPEND,GANG") PART("a", "1", "FORCE:1", "")
 			PART("b", "1", "FORCE:2", "") QOS_LINES,
 		.parts = {"a", "a", "b"},
-		.by_qos = true},
+		.qos = {"low", "low", "high"}},
 	{.conf = FOUR BY_QOS CORES MODE("SUSPEND,GANG") PART("a", "2", "FORCE:1", "")
 			PART("b", "1", "FORCE:1", "") QOS_LINES,
 		.parts = {"a", "a", "b"},
-		.by_qos = true},
+		.qos = {"low", "low", "high"}},
 };
 
 static struct {
@@ -480,7 +633,7 @@ static void test_workloads(void **state)
 {
 	uint32_t first = from_environment("JOBD_WORKLOADS_SEED", 1);
 	uint32_t count = from_environment("JOBD_WORKLOADS", 10080), i;
-	uint32_t each = (count + ARRAY_SIZE(workloads) - 1) / ARRAY_SIZE(workloads);
+	uint32_t each = (count + ARRAY_SIZE(workloads) - 1) / ARRAY_SIZE(workloads), ordered = 0;
 	size_t k;
 
 	(void)state;
@@ -488,9 +641,11 @@ static void test_workloads(void **state)
 		for (i = 0; i < each; i++) {
 			last.row = k;
 			last.seed = first + i;
-			run_workload(&workloads[k], (uint64_t)last.seed * 1000 + k);
+			ordered += run_workload(&workloads[k], (uint64_t)last.seed * 1000 + k);
 		}
 	}
+	print_message("# %u pairs of equal requests\n", ordered);
+	assert_true(ordered > 0);
 }
 
 /* ---- as few as possible ------------------------------------------------------------------------
@@ -599,6 +754,12 @@ static void test_never_more(void **state)
 			"CR_Core_Memory," LEAST},
 		{BY_TIER CONS_RES MODE("SUSPEND,GANG") THREE("FORCE:1", ""), "CR_Core_Memory",
 			"CR_Core_Memory," LEAST},
+		{BY_TIER CONS_RES MODE("SUSPEND,GANG") THREE("FORCE:1", "PreemptMode=REQUEUE"),
+			"CR_Core", "CR_Core," LEAST},
+		{BY_TIER CONS_RES MODE("SUSPEND,GANG") THREE("FORCE:1", "PreemptMode=CANCEL"),
+			"CR_Core_Memory", "CR_Core_Memory," LEAST},
+		{BY_TIER LINEAR MODE("SUSPEND,GANG") THREE("FORCE:1", ""), "CR_Memory",
+			"CR_Memory," LEAST},
 		{BY_QOS CONS_RES MODE("SUSPEND,GANG") THREE("FORCE:1", ""), "CR_Core",
 			"CR_Core," LEAST},
 	};
