@@ -128,8 +128,7 @@ hold() { # PID
 }
 let_go() {
 	[ -n "$jobd_held" ] || return 0
-	echo 0 >"$groups/stepd-hold-$jobd_held/cgroup.freeze"
-	echo "$jobd_held" >"$jobd_held_home/cgroup.procs"
+	echo "$jobd_held" >"$jobd_held_home/cgroup.procs" # which thaws it; its next child is there, too
 	rmdir "$groups/stepd-hold-$jobd_held"
 	jobd_held=
 }

@@ -308,7 +308,8 @@ static bool are_equals(const struct job *a, const struct job *b)
 		!(slurm_conf.preempt_by_qos && (is_alone(a) || is_alone(b)));
 }
 
-/* Others than equals keep it from its cores: of another tier, or with preempt/qos. */
+/* Others than equals keep it from its cores: of another tier, with preempt/qos, or equals that use
+ * their grace time. */
 static bool is_in_shadow(const struct engine *e, const struct job *job)
 {
 	size_t i;
@@ -316,7 +317,8 @@ static bool is_in_shadow(const struct engine *e, const struct job *job)
 	for (i = 0; i < engine_count_jobs(e); i++) {
 		const struct job *other = engine_get_job(e, i);
 
-		if (other != job && has_nodes(other) && !are_equals(job, other) &&
+		if (other != job && has_nodes(other) &&
+			(!are_equals(job, other) || other->preempted) &&
 			bit_overlap_any(parts_of(job), parts_of(other)))
 			return true;
 	}
