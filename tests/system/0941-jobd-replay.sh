@@ -63,16 +63,16 @@ T
 differs "B1 differs in the end of a grace time, which is the guide's" \
 	B1-cancel-grace10-exits-on-term <<'T'
 29.3 s, job 2: expected 'R n1', got 'gone , runs for 0 s'
-17.0 s, job 1: expected 'R n1', got 'gone , runs for 0 s'
-17.0 s, job 2: expected 'PD (Resources)', got 'R n1, runs for 0 s'
+18.0 s, job 1: expected 'R n1', got 'gone , runs for 0 s'
+18.0 s, job 2: expected 'PD (Resources)', got 'R n1, runs for 0 s'
 24.9 s, job 1: expected 'CG n1', got 'gone , runs for 0 s'
 T
 differs "B1 differs in it also where the job ignores SIGTERM" \
 	B1-cancel-grace10-ignores-term <<'T'
 32.0 s, job 2: expected 'R n1', got 'gone , runs for 0 s'
 32.0 s, sinfo: expected 'hi|allocated|1|n1 lo*|allocated|1|n1', got 'hi|idle|1|n1 lo*|idle|1|n1'
-17.0 s, job 1: expected 'R n1', got 'gone , runs for 0 s'
-17.0 s, job 2: expected 'PD (Resources)', got 'R n1, runs for 0 s'
+18.0 s, job 1: expected 'R n1', got 'gone , runs for 0 s'
+18.0 s, job 2: expected 'PD (Resources)', got 'R n1, runs for 0 s'
 24.3 s, job 1: expected 'CG n1', got 'gone , runs for 0 s'
 T
 differs "B2 differs in that reason, and in a start that is sooner" \
