@@ -385,8 +385,8 @@ begin_jobd --stepd "$tmpdir/bin/stepd"
 touch "$tmpdir/hold"
 id=$(submit -N 2 -w 'n[1-2]' sleeps)
 eventually test -s "$tmpdir/held"
-eventually pgrep -f "/${id}[.]0[.]n1[.]result"
-script_agent=$(pgrep -f "/${id}[.]0[.]n1[.]result")
+eventually pgrep -f "$tmpdir.*/${id}[.]0[.]n1[.]result"
+script_agent=$(pgrep -f "$tmpdir.*/${id}[.]0[.]n1[.]result")
 "$jobctl" cancel "$id"
 kill_jobd
 eventually process_ended "$script_agent"
