@@ -660,6 +660,7 @@ tests_lib_stepd_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_FAILPOINTS
 tests_lib_stepd_failpoints_LDADD = libagent.la
 # stepd doctor.
 TESTS += tests/system/0480-doctor.sh
+EXTRA_DIST += tests/lib/talk.py tests/lib/terminal.sh
 EXTRA_DIST += tests/system/0480-doctor.sh tests/lib/doctor.sh tests/testbed/guest-doctor.sh
 TESTS += tests/system/0890-doctor-mpi.sh
 EXTRA_DIST += tests/system/0890-doctor-mpi.sh tests/lib/ailing_plugin.c

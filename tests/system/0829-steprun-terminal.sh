@@ -6,76 +6,9 @@
 # shellcheck source=tests/lib/steprun.sh
 . "${top_srcdir:?}/tests/lib/steprun.sh"
 
-command -v python3 >/dev/null || skip_all "needs python3"
+# shellcheck source=tests/lib/terminal.sh
+. "$top_srcdir/tests/lib/terminal.sh"
 
-# talk STEPS... -- COMMAND...: on a terminal of its own, with a shell's job control. Steps are
-# "see TEXT" (waits for it), "type TEXT", "stopped", "still FILE" (which does not grow), "fg".
-cat >"$tmpdir/talk.py" <<'P'
-import os, pty, re, select, signal, sys, time, termios
-at = sys.argv.index("--")
-steps, command = sys.argv[1:at], sys.argv[at + 1:]
-pid, fd = pty.fork()
-if pid == 0:
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    job = os.fork()
-    if job == 0:
-        os.setpgid(0, 0)
-        os.tcsetpgrp(0, os.getpid())
-        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
-        os.execv(command[0], command)
-    while True:
-        _, status = os.waitpid(job, os.WUNTRACED)
-        if os.WIFSTOPPED(status):
-            os.tcsetpgrp(0, os.getpid())
-            print("shell: stopped", flush=True)
-            attributes = termios.tcgetattr(0)
-            os.read(0, 100)  # a line is fg
-            os.tcsetpgrp(0, job)
-            os.killpg(job, signal.SIGCONT)
-            continue
-        print("shell: status", os.waitstatus_to_exitcode(status), flush=True)
-        os._exit(0)
-seen = b""
-def see(text, seconds=300):
-    global seen
-    end = time.monotonic() + seconds
-    while text not in seen:
-        left = end - time.monotonic()
-        if left <= 0 or not select.select([fd], [], [], left)[0]:
-            print("not seen:", text, "in", seen)
-            os.kill(pid, signal.SIGHUP)
-            sys.exit(1)
-        try:
-            seen += os.read(fd, 65536)
-        except OSError:
-            seen += b"<end>"
-            if text not in seen:
-                print("ended before", text, "in", seen)
-                sys.exit(1)
-    seen = seen[seen.index(text) + len(text):]
-for step in steps:
-    verb, _, rest = step.partition(" ")
-    if verb == "see":
-        see(rest.encode())
-    elif verb == "type":
-        os.write(fd, rest.encode().decode("unicode_escape").encode("latin1"))
-    elif verb == "fg":
-        os.write(fd, b"fg\n")
-    elif verb == "still":
-        size = -1
-        for _ in range(200):  # what was on its way when it was stopped
-            before, size = size, os.path.getsize(rest)
-            time.sleep(0.3)
-            if before == size:
-                break
-        else:
-            print("it still writes")
-            sys.exit(1)
-print("ok")
-P
-talk() {
-	timeout -k 5 900 python3 "$tmpdir/talk.py" "$@"
-}
 for n in 1 2; do
 	program="$steprun --job $job --proctrack $tracker -N $n -n $n --"
 	# shellcheck disable=SC2086 # words
