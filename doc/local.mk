@@ -10,7 +10,7 @@ dist_simulation_DATA = doc/examples/simulation/jobs doc/examples/simulation/requ
 dist_man_MANS += doc/stepctl.1 doc/steprun.1 doc/stepd.8 doc/stepd-spec.5 doc/stepd.conf.5 doc/mpi.7 doc/mpi_pmi2.7 doc/mpi_pmix.7 doc/proctrack.7 \
 	doc/stepd-binding.7 \
 	doc/stepd-control.7 \
-	doc/stepd-limits.7 doc/stepd-systemd.7
+	doc/stepd-limits.7 doc/stepd-stdio.7 doc/stepd-systemd.7
 
 # The schema, and in two manual pages what stands between marks, are made from the tables of the
 # program, and checked in; tests/system/0031-generated-docs.sh fails where they differ.

@@ -664,7 +664,7 @@ static const struct spec_field stream_fields[] = {
 		.most = PATH_MAX - 1,
 		.form = "text",
 		.doc = "With mode `file`, and required there: its name, with the patterns that "
-		       "stepd(8) describes. It is opened as the tasks' user. A relative name is "
+		       "stepd-stdio(7) describes. It is opened as the tasks' user. A relative name is "
 		       "below the task's directory, or below the step's directory for an output "
 		       "file that all tasks share, which is one without `%t`. A stream's own name, "
 		       "such as `/dev/stdout` for `stdout`, means the agent's own as `inherit` "
