@@ -125,6 +125,7 @@ libagent_la_SOURCES = \
 	stepd/stdio/pump.c stepd/stdio/pump.h \
 	stepd/stdio/output.c stepd/stdio/output.h \
 	stepd/stdio/input.c stepd/stdio/input.h \
+	stepd/stdio/pty.c stepd/stdio/pty.h \
 	stepd/stdio/stdio.c stepd/stdio/stdio.h \
 	stepd/stdio/stdio_impl.h \
 	stepd/stdio/streams.c \

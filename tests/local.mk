@@ -498,7 +498,7 @@ tests_fuzz_fuzz_slurm_LDADD = libslurmwire.la
 
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
-	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_transfer
+	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_pty tests/unit/test_transfer
 STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h
 check_PROGRAMS += $(STDIO_UNIT_TESTS)
 TESTS += $(STDIO_UNIT_TESTS)
@@ -514,6 +514,9 @@ tests_unit_test_pump_LDADD = $(UNIT_LDADD)
 tests_unit_test_stdin_writer_SOURCES = tests/unit/test_stdin_writer.c $(STDIO_RIG)
 tests_unit_test_stdin_writer_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_stdin_writer_LDADD = $(UNIT_LDADD)
+tests_unit_test_pty_SOURCES = tests/unit/test_pty.c $(STDIO_RIG)
+tests_unit_test_pty_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pty_LDADD = $(UNIT_LDADD)
 tests_unit_test_copy_SOURCES = tests/unit/test_copy.c $(STDIO_RIG)
 tests_unit_test_copy_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_copy_LDADD = $(UNIT_LDADD)
@@ -660,7 +663,9 @@ tests_lib_stepd_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_FAILPOINTS
 tests_lib_stepd_failpoints_LDADD = libagent.la
 # stepd doctor.
 TESTS += tests/system/0480-doctor.sh
-EXTRA_DIST += tests/lib/talk.py tests/lib/terminal.sh
+TERMINAL_TESTS = tests/system/0482-pty.sh tests/system/0483-pty-places.sh tests/system/0484-unbuffered.sh
+TESTS += $(TERMINAL_TESTS)
+EXTRA_DIST += $(TERMINAL_TESTS) tests/lib/talk.py tests/lib/terminal.sh
 EXTRA_DIST += tests/system/0480-doctor.sh tests/lib/doctor.sh tests/testbed/guest-doctor.sh
 TESTS += tests/system/0890-doctor-mpi.sh
 EXTRA_DIST += tests/system/0890-doctor-mpi.sh tests/lib/ailing_plugin.c

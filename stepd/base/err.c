@@ -190,15 +190,17 @@ void log_line(const struct log *log, enum log_level level, const char *fmt, ...)
 	if (!log || level > log->most)
 		return;
 	p.fd = log->fd;
-	n = snprintf(line, sizeof(line) - 1, "%s: %s", log->ident, level_names[level]);
-	at = (size_t)n < sizeof(line) - 1 ? (size_t)n : sizeof(line) - 2;
+	n = snprintf(line, sizeof(line) - 2, "%s: %s", log->ident, level_names[level]);
+	at = (size_t)n < sizeof(line) - 2 ? (size_t)n : sizeof(line) - 3;
 	va_start(ap, fmt);
-	(void)vsnprintf(line + at, sizeof(line) - 1 - at, fmt, ap);
+	(void)vsnprintf(line + at, sizeof(line) - 2 - at, fmt, ap);
 	va_end(ap);
 	log_make_printable(line);
 	if (log->send && log->send(log, level, line + at) == 0)
 		return;
 	at = strlen(line);
+	if (log->crlf)
+		line[at++] = '\r';
 	line[at++] = '\n';
 	/* So short a line is written whole to a pipe that polls writable. */
 	if (poll(&p, 1, LOG_PATIENCE_MS) > 0)

@@ -78,6 +78,7 @@ struct log {
 	int (*send)(const struct log *log, enum log_level level, const char *text);
 	int fd;              /* borrowed */
 	enum log_level most; /* what is less urgent is not written */
+	bool crlf;           /* fd is a terminal that may be raw */
 	char ident[96];      /* "stepd" or "stepd 7.0" */
 };
 

@@ -340,7 +340,9 @@ static int do_stdio(struct child *c)
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	c->detail = STDIN_FILENO;
+	/* As the user, like a login: it leads a session that has none yet. */
+	return c->context->io.terminal ? (int)rawcall(SYS_ioctl, STDIN_FILENO, TIOCSCTTY, 0) : 0;
 }
 
 /* All descriptors above 2 are closed by the exec, except those that the MPI hook opens after
@@ -702,6 +704,10 @@ static void name_subject(
 		(void)snprintf(text, size, " '%." SUBJECT_MAX "s'", p->cwd);
 		break;
 	case CHILD_STAGE_STDIO:
+		if (spec_has_pty(plan->spec, plan->job.task[report->local_id].gtid)) {
+			(void)snprintf(text, size, " its pseudo-terminal");
+			break;
+		}
 		stdio_file_name(plan->spec, &plan->id, (int)report->detail % 3,
 			plan->job.task[report->local_id].gtid, file, sizeof(file));
 		(void)snprintf(text, size, " '%." SUBJECT_MAX "s' for %s", file,

@@ -49,7 +49,12 @@ static int choose_session(struct launch *l, struct err *err)
 			"session: task: %s needs a step's tasks in one process group; use auto or agent, "
 			"or another proctrack plugin",
 			proctrack_get_type(l->pt));
-	l->setup.own_session = spec->session == SPEC_SESSION_TASK ||
+	if (spec->pty_count > 0 && !able)
+		return err_set_text(err, -EOPNOTSUPP,
+			"pty: %s needs a step's tasks in one process group, and a task with a terminal "
+			"leads a session of its own; use another proctrack plugin",
+			proctrack_get_type(l->pt));
+	l->setup.own_session = spec->session == SPEC_SESSION_TASK || spec->pty_count > 0 ||
 		(spec->session == SPEC_SESSION_AUTO && able && (plan->id.switches || !terminal));
 	l->setup.leave_terminal = terminal && plan->id.switches;
 	l->setup.hide_memory = plan->id.switches && process_is_exposed();

@@ -161,7 +161,7 @@ bool process_ignores_hup(void)
 	return hup.sa_handler != SIG_DFL;
 }
 
-static const int caught[] = {SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGTSTP, SIGUSR2, SIGHUP,
+static const int caught[] = {SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGTSTP, SIGUSR2, SIGHUP, SIGWINCH,
 	SIGCONT /* continues a stopped agent even when blocked */};
 
 static sigset_t make_set(const int *signals, size_t count)

@@ -32,8 +32,8 @@ void process_close_inherited(const int *retained, size_t retained_count);
  * the caller ignored stays ignored. -errno: nothing is blocked. */
 int process_watch_signals(const int *signals, size_t signals_count, struct err *err) _must_check_;
 
-/* The same for SIGCHLD and the signals that end, suspend, resume or upgrade a step: from here on
- * none of them can end the agent before it has cleaned up. */
+/* The same for SIGCHLD, SIGWINCH and the signals that end, suspend, resume or upgrade a step: from
+ * here on none of them can end the agent before it has cleaned up. */
 int process_catch_signals(struct err *err) _must_check_;
 
 /* Whether the caller ignored SIGHUP. */

@@ -526,6 +526,7 @@ static void spec_clear(struct spec *spec)
 	free(spec->in.pattern);
 	free(spec->out.pattern);
 	free(spec->err.pattern);
+	free(spec->pty_ranks);
 	free(spec->proctrack);
 	free(spec->mpi);
 	spec_wire_clear(&spec->wire);
@@ -740,6 +741,8 @@ static int check_whole(const struct spec *spec, const json_t *doc, struct err *e
 		r = spec_collect(check_limit_signal(spec, doc, err), err);
 	if (r == 0)
 		r = spec_collect(spec_check_wire(spec, err), err);
+	if (r == 0)
+		r = spec_collect(spec_check_pty(spec, err), err);
 	return r < 0 ? r : spec_collect(by_kind[spec->kind](spec, err), err);
 }
 

@@ -188,7 +188,10 @@ struct spec {
 
 	struct spec_stream in, out, err;
 	bool label;
-	bool forward; /* output passes through the agent, so that tools can have a copy */
+	bool forward;        /* output passes through the agent, so that tools can have a copy */
+	uint32_t *pty_ranks; /* of the step, ascending: each has a pseudo-terminal */
+	size_t pty_count;
+	bool unbuffered; /* output is written to pseudo-terminals */
 
 	char *proctrack; /* "auto" or a plugin's name */
 	char *mpi;       /* a plugin's name */
@@ -225,6 +228,9 @@ int spec_from_json(const struct json_t *doc, struct spec **ret_spec, struct err 
 /* The same from text of size bytes; a syntax error names line and column. */
 int spec_from_text(
 	const char *text, size_t size, struct spec **ret_spec, struct err *err) _must_check_;
+
+/* Whether the rank has a pseudo-terminal as its streams. */
+bool spec_has_pty(const struct spec *spec, uint32_t rank);
 
 /* Takes the descriptors that wire.listen_fd and wire.secret_fd name, which the process has
  * inherited: the socket is checked and becomes the spec's, the secret is read and its descriptor

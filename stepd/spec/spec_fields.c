@@ -402,6 +402,26 @@ static const struct spec_field step_fields[] = {
 		.doc = "Whether the tasks' output passes through the agent unchanged, so that PMIx "
 		       "tools can have a copy of it; mpi_pmix(7). With `label` it does so anyway.",
 		.unset = "false"},
+	{.name = "pty",
+		.parse = spec_row_pty,
+		.phase = SPEC_PHASE_RANKS,
+		.kinds = WITH_TASKS,
+		.form = "ranks",
+		.doc = "The ranks that have a pseudo-terminal as standard input, output and error, "
+		       "such as `[0]` or `\"0-3,8\"`: each below `ntasks`, and once; they may be "
+		       "other nodes'. They read the agent's standard input as `stdin` has it, which "
+		       "is `all`, `rank` or `none` in such a step; the others read none. `stdout` "
+		       "and `stderr` go to the agent's own. Each task of the step leads a session. "
+		       "See stepd-stdio(7).",
+		.unset = "none"},
+	{.name = "unbuffered",
+		.parse = spec_row_bool,
+		.offset = STEP(unbuffered),
+		.kinds = WITH_TASKS,
+		.doc = "Whether output is written to pseudo-terminals, from which the agent carries "
+		       "it unchanged, so that programs write each line when it is complete; "
+		       "stepd-stdio(7).",
+		.unset = "false"},
 	{.name = "proctrack",
 		.parse = spec_row_text,
 		.offset = STEP(proctrack),
@@ -458,8 +478,8 @@ static const struct spec_field step_fields[] = {
 		       "of the step on this node; `auto`, `agent` if the agent has a controlling "
 		       "terminal and the tasks run as its own user, or if the tracker needs the "
 		       "common group (proctrack/pgid, and a site's plugin that does not declare "
-		       "otherwise), else `task`. `task` with such a tracker is an error. See "
-		       "SESSIONS AND TERMINALS in stepd(8).",
+		       "otherwise), else `task`. `task` with such a tracker is an error. In a step "
+		       "with `pty` it is `task`. See SESSIONS AND TERMINALS in stepd(8).",
 		.unset = "`auto`"},
 	{.name = "hold",
 		.parse = spec_row_bool,

@@ -194,7 +194,7 @@ int spec_check_wire(const struct spec *spec, struct err *err) _must_check_;
 /* ---- which ranks are here (spec_layout.c) -------------------------------------------------- */
 
 spec_parse_fn spec_row_node_ranks, spec_row_tasks_per_node, spec_row_ranks, spec_row_tasks,
-	spec_row_task_rank, spec_row_task_ranks;
+	spec_row_task_rank, spec_row_task_ranks, spec_row_pty;
 
 /* An entry of "tasks" that is being read. */
 struct spec_task_draft {
@@ -207,6 +207,9 @@ struct spec_task_draft {
 };
 
 void spec_override_clear(struct spec_override *o);
+
+/* Whether a step with pseudo-terminals has no field that excludes them. */
+int spec_check_pty(const struct spec *spec, struct err *err) _must_check_;
 
 /* Fills in ntasks, local_ntasks and ranks. */
 int spec_layout(struct spec_draft *draft, struct err *err) _must_check_;

@@ -593,3 +593,70 @@ int spec_row_tasks(_unused_ const struct spec_field *field, void *into, const st
 	}
 	return r;
 }
+
+/* ---- ranks with a pseudo-terminal ---------------------------------------------------------- */
+
+int spec_row_pty(_unused_ const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct spec *spec = &((struct spec_draft *)into)->spec;
+	struct spec_ranks ranks = {0};
+	size_t i;
+	int r = layout_read_ranks(at, value, spec->ntasks, SPEC_NTASKS_MAX, &ranks, err);
+
+	spec->pty_ranks = ranks.v;
+	spec->pty_count = ranks.n;
+	if (r < 0)
+		return r;
+	qsort(ranks.v, ranks.n, sizeof(*ranks.v), layout_compare_ranks);
+	for (i = 1; i < ranks.n; i++) {
+		if (ranks.v[i] == ranks.v[i - 1])
+			return spec_bad(err, at, "rank %u is listed twice", ranks.v[i]);
+	}
+	return 0;
+}
+
+bool spec_has_pty(const struct spec *spec, uint32_t rank)
+{
+	return spec->pty_count > 0 &&
+		bsearch(&rank, spec->pty_ranks, spec->pty_count, sizeof(rank),
+			layout_compare_ranks);
+}
+
+/* The terminal is all three streams, so that no other mode than the default can be meant. */
+static int check_pty_stream(
+	const char *name, enum spec_stream_mode mode, unsigned modes, struct err *err)
+{
+	if (modes >> mode & 1)
+		return 0;
+	return spec_bad(err, SPEC_AT(NULL, name),
+		"conflicts with pty: a pseudo-terminal is all three streams of its rank; leave "
+		"this out, or run those ranks without pty");
+}
+
+int spec_check_pty(const struct spec *spec, struct err *err)
+{
+	const unsigned in = 1u << SPEC_STREAM_ALL | 1u << SPEC_STREAM_NONE | 1u << SPEC_STREAM_RANK;
+	const unsigned out = 1u << SPEC_STREAM_INHERIT;
+	int r;
+
+	if (spec->pty_count == 0)
+		return 0;
+	r = check_pty_stream("stdin", spec->in.mode, in, err);
+	if (r == 0)
+		r = check_pty_stream("stdout", spec->out.mode, out, err);
+	if (r == 0)
+		r = check_pty_stream("stderr", spec->err.mode, out | 1u << SPEC_STREAM_STDOUT, err);
+	if (r < 0)
+		return r;
+	if (spec->in.mode == SPEC_STREAM_RANK && !spec_has_pty(spec, spec->in.rank))
+		return spec_bad(err, SPEC_AT(SPEC_AT(NULL, "stdin"), "rank"),
+			"%u is not one of pty, whose ranks alone read standard input in such a "
+			"step; add it there",
+			spec->in.rank);
+	if (spec->session == SPEC_SESSION_AGENT)
+		return spec_bad(err, SPEC_AT(NULL, "session"),
+			"'agent' conflicts with pty: a task with a terminal leads a session of its "
+			"own; give auto or task");
+	return 0;
+}

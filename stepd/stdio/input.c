@@ -7,8 +7,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "stepd/base/buffer.h"
@@ -23,9 +25,17 @@
 struct writer_out {
 	struct writer_out *next;
 	struct stdin_writer *writer;
-	ev_io io;  /* active while bytes wait for space in the pipe */
+	ev_io io;  /* active while bytes wait for space */
 	int fd;    /* -1: the task has closed it */
 	size_t at; /* bytes of the writer's buffer that the task has got */
+
+	/* Of a pseudo-terminal. At the end of the input its descriptor stays open. */
+	bool is_pty;
+	uint32_t rank;
+	bool ended;           /* the end has been typed, or is to be */
+	bool canonical;       /* the terminal's mode then */
+	char end_char;        /* to type */
+	unsigned end_pending; /* how often still */
 };
 
 struct stdin_writer {
@@ -35,18 +45,62 @@ struct stdin_writer {
 	int fd;
 	int own_fd; /* fd reopened, or -1 */
 	bool is_socket;
+	bool started;  /* stdin_writer_start() */
+	bool types;    /* to pseudo-terminals */
+	bool paused;   /* the terminal that it reads is somebody else's */
+	bool mid_line; /* the last byte was no newline */
 	struct writer_out *outs;
-	size_t open;   /* outs with a descriptor */
+	size_t open;   /* outs that take input */
 	size_t behind; /* outs that lack a part of the buffer */
 	size_t size;
 	char buf[STDIN_WRITER_SIZE];
 };
 
+static bool writer_takes(const struct writer_out *out)
+{
+	return out->fd >= 0 && !out->ended;
+}
+
 static void writer_close_out(struct writer_out *out)
 {
 	ev_io_stop(out->writer->loop, &out->io);
-	out->fd = close_fd(out->fd);
+	if (out->is_pty)
+		out->ended = true;
+	else
+		out->fd = close_fd(out->fd);
 	out->writer->open--;
+}
+
+static void writer_write_end(struct writer_out *out)
+{
+	ssize_t n;
+
+	while (out->end_pending > 0) {
+		n = write(out->fd, &out->end_char, 1);
+		if (n < 0 && errno == EAGAIN) {
+			ev_io_start(out->writer->loop, &out->io);
+			return;
+		}
+		if (n == 1)
+			out->end_pending--;
+		else if (errno != EINTR)
+			break; /* nobody has the terminal open */
+	}
+	out->end_pending = 0;
+	ev_io_stop(out->writer->loop, &out->io);
+}
+
+/* Behind an incomplete line the first one only completes it: in canonical mode, where the kernel
+ * collects lines. In another mode the program reads the character itself. */
+static void writer_type_end(struct writer_out *out)
+{
+	struct termios t = {.c_lflag = ICANON};
+
+	(void)tcgetattr(out->fd, &t); /* it is a terminal */
+	out->canonical = t.c_lflag & ICANON;
+	out->end_char = (char)(t.c_cc[VEOF] == _POSIX_VDISABLE ? CEOF : t.c_cc[VEOF]);
+	out->end_pending = out->canonical && out->writer->mid_line ? 2 : 1;
+	writer_write_end(out);
 }
 
 static void writer_end(struct stdin_writer *writer)
@@ -54,10 +108,15 @@ static void writer_end(struct stdin_writer *writer)
 	struct writer_out *out;
 
 	ev_io_stop(writer->loop, &writer->io);
+	if (writer->own_fd >= 0)
+		writer->fd = -1;
 	writer->own_fd = close_fd(writer->own_fd);
 	for (out = writer->outs; out; out = out->next) {
-		if (out->fd >= 0)
-			writer_close_out(out);
+		if (!writer_takes(out))
+			continue;
+		writer_close_out(out);
+		if (out->is_pty)
+			writer_type_end(out);
 	}
 }
 
@@ -89,7 +148,7 @@ static void writer_go_on(struct stdin_writer *writer)
 {
 	if (writer->open == 0)
 		writer_end(writer);
-	else if (writer->behind == 0)
+	else if (writer->behind == 0 && !writer->paused)
 		ev_io_start(writer->loop, &writer->io);
 }
 
@@ -97,6 +156,10 @@ static void writer_on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused
 {
 	struct writer_out *out = io->data;
 
+	if (out->ended) {
+		writer_write_end(out);
+		return;
+	}
 	writer_write_out(out);
 	writer_go_on(out->writer);
 }
@@ -124,8 +187,13 @@ static void writer_on_readable(struct ev_loop *loop, ev_io *io, _unused_ int rev
 {
 	struct stdin_writer *writer = io->data;
 	struct writer_out *out;
-	ssize_t n = writer_read_piece(writer);
+	ssize_t n;
 
+	if (writer->types && is_in_background(writer->fd)) {
+		stdin_writer_pause(writer, true); /* until a shell gives the terminal back */
+		return;
+	}
+	n = writer_read_piece(writer);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (n < 0 &&
@@ -139,10 +207,11 @@ static void writer_on_readable(struct ev_loop *loop, ev_io *io, _unused_ int rev
 	}
 	ev_io_stop(loop, io);
 	writer->size = (size_t)n;
+	writer->mid_line = writer->buf[n - 1] != '\n';
 	writer->behind = writer->open;
 	for (out = writer->outs; out; out = out->next) {
 		out->at = 0;
-		if (out->fd >= 0)
+		if (writer_takes(out))
 			writer_write_out(out);
 	}
 	writer_go_on(writer);
@@ -187,9 +256,97 @@ int stdin_writer_add_take(struct stdin_writer *writer, int fd)
 	return 0;
 }
 
+int stdin_writer_add_pty_take(struct stdin_writer *writer, int fd, uint32_t rank, bool reads)
+{
+	struct writer_out *out;
+	int r = stdin_writer_add_take(writer, fd);
+
+	if (r < 0)
+		return r;
+	out = writer->outs;
+	out->is_pty = true;
+	out->rank = rank;
+	writer->types = true;
+	if (reads)
+		return 0;
+	writer_close_out(out);
+	writer_type_end(out);
+	return 0;
+}
+
+static struct writer_out *find_pty(const struct stdin_writer *writer, uint32_t rank)
+{
+	struct writer_out *out = writer->outs;
+
+	while (out && (!out->is_pty || out->rank != rank || out->fd < 0))
+		out = out->next;
+	return out;
+}
+
+void stdin_writer_pty_output(struct stdin_writer *writer, uint32_t rank)
+{
+	struct writer_out *out = find_pty(writer, rank);
+	struct termios t;
+
+	if (!out || !out->ended || out->end_pending > 0 || tcgetattr(out->fd, &t) < 0 ||
+		out->canonical == !!(t.c_lflag & ICANON))
+		return;
+	writer_type_end(out);
+}
+
+void stdin_writer_pty_ended(struct stdin_writer *writer, uint32_t rank)
+{
+	struct writer_out *out = find_pty(writer, rank);
+
+	if (!out)
+		return;
+	if (!out->ended && writer->behind > 0 && out->at < writer->size)
+		writer->behind--;
+	if (!out->ended)
+		writer_close_out(out);
+	ev_io_stop(writer->loop, &out->io);
+	out->fd = close_fd(out->fd);
+	if (writer->started)
+		writer_go_on(writer);
+}
+
+void stdin_writer_resize(struct stdin_writer *writer, const struct winsize *size)
+{
+	struct writer_out *out;
+
+	for (out = writer->outs; out; out = out->next) {
+		if (out->is_pty && out->fd >= 0)
+			(void)ioctl(out->fd, TIOCSWINSZ, size); /* valid arguments can't fail */
+	}
+}
+
+void stdin_writer_pause(struct stdin_writer *writer, bool pause)
+{
+	writer->paused = pause;
+	if (pause)
+		ev_io_stop(writer->loop, &writer->io);
+	else if (writer->started)
+		writer_go_on(writer);
+}
+
+bool stdin_writer_is_read(const struct stdin_writer *writer)
+{
+	return writer->open > 0;
+}
+
 void stdin_writer_start(struct stdin_writer *writer)
 {
+	writer->started = true;
 	writer_go_on(writer);
+}
+
+static void writer_save_pty(const struct writer_out *out, struct handover *h, json_t *object)
+{
+	handover_put_int(h, object, "pty", out->rank);
+	handover_put_bool(h, object, "ended", out->ended);
+	handover_put_bool(h, object, "canonical", out->canonical);
+	handover_put_int(h, object, "end_char", (unsigned char)out->end_char);
+	handover_put_int(h, object, "end_pending", out->end_pending);
 }
 
 void stdin_writer_save(const struct stdin_writer *writer, struct handover *h, json_t *object)
@@ -198,6 +355,8 @@ void stdin_writer_save(const struct stdin_writer *writer, struct handover *h, js
 	const struct writer_out *out;
 
 	handover_put_bool(h, object, "is_socket", writer->is_socket);
+	handover_put_bool(h, object, "paused", writer->paused);
+	handover_put_bool(h, object, "mid_line", writer->mid_line);
 	handover_put_fd(h, object, "own_fd", writer->own_fd);
 	/* unless reopened it reads the borrowed one */
 	handover_put_int(h, object, "fd", writer->own_fd >= 0 ? -1 : writer->fd);
@@ -209,7 +368,23 @@ void stdin_writer_save(const struct stdin_writer *writer, struct handover *h, js
 		out_object = handover_append_object(h, outs);
 		handover_put_fd(h, out_object, "fd", out->fd);
 		handover_put_int(h, out_object, "at", (int64_t)out->at);
+		if (out->is_pty)
+			writer_save_pty(out, h, out_object);
 	}
+}
+
+static void writer_restore_pty(struct writer_out *out, const json_t *object)
+{
+	out->is_pty = out->writer->types = true;
+	out->rank = (uint32_t)json_get_int(object, "pty", 0);
+	out->canonical = json_get_bool(object, "canonical", false);
+	out->end_char = (char)json_get_int(object, "end_char", CEOF);
+	if (!json_get_bool(object, "ended", false))
+		return;
+	writer_close_out(out);
+	out->end_pending = (unsigned)json_get_int(object, "end_pending", 0);
+	if (out->end_pending > 0)
+		ev_io_start(out->writer->loop, &out->io);
 }
 
 /* A task that has got a part of a piece waits for space again. */
@@ -217,17 +392,21 @@ static int writer_restore_out(struct stdin_writer *writer, const json_t *object)
 {
 	int64_t at = json_get_int(object, "at", 0);
 	int fd = handover_get_fd(object, "fd"), r;
+	struct writer_out *out;
 
 	if (fd < 0 || at < 0)
 		return -EPROTO;
 	r = stdin_writer_add_take(writer, fd);
 	if (r < 0)
 		return r;
-	writer->outs->at = (size_t)at;
-	if (writer->outs->at >= writer->size)
+	out = writer->outs;
+	if (json_object_get(object, "pty"))
+		writer_restore_pty(out, object);
+	out->at = (size_t)at;
+	if (out->at >= writer->size || out->ended)
 		return 0;
 	writer->behind++;
-	ev_io_start(writer->loop, &writer->outs->io);
+	ev_io_start(writer->loop, &out->io);
 	return 0;
 }
 
@@ -250,16 +429,21 @@ int stdin_writer_restore(struct ev_loop *loop, const struct log *log, const stru
 	ev_io_init(&writer->io, writer_on_readable, writer->fd, EV_READ);
 	writer->io.data = writer;
 	bytes = handover_get_bytes(h, object, "bytes", &size);
-	if (size > STDIN_WRITER_SIZE || (writer->fd < 0 && json_array_size(outs) > 0))
+	writer->paused = json_get_bool(object, "paused", false);
+	writer->mid_line = json_get_bool(object, "mid_line", false);
+	writer->started = true;
+	if (size > STDIN_WRITER_SIZE)
 		return -EPROTO;
 	if (bytes)
 		memcpy(writer->buf, bytes, size);
 	writer->size = size;
 	for (i = 0; r == 0 && i < json_array_size(outs); i++)
 		r = writer_restore_out(writer, json_array_get(outs, i));
+	if (r == 0 && writer->fd < 0 && writer->open > 0)
+		r = -EPROTO;
 	if (r < 0)
 		return r;
-	if (writer->open > 0 && writer->behind == 0)
+	if (writer->open > 0 && writer->behind == 0 && !writer->paused)
 		ev_io_start(loop, &writer->io);
 	*ret_writer = take_ptr(writer);
 	return 0;
@@ -271,9 +455,12 @@ struct stdin_writer *stdin_writer_free(struct stdin_writer *writer)
 
 	if (!writer)
 		return NULL;
-	writer_end(writer);
+	ev_io_stop(writer->loop, &writer->io);
+	(void)close_fd(writer->own_fd);
 	while ((out = writer->outs)) {
 		writer->outs = out->next;
+		ev_io_stop(writer->loop, &out->io);
+		(void)close_fd(out->fd);
 		free(out);
 	}
 	free(writer);

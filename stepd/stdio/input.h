@@ -18,6 +18,7 @@ struct json_t;
 struct log;
 struct stdin_writer;
 struct toolin;
+struct winsize;
 
 /* ---- one input for several tasks ----------------------------------------------------------- */
 
@@ -32,6 +33,28 @@ int stdin_writer_new(struct ev_loop *loop, const struct log *log, int fd,
 /* fd is the writing end of a task's pipe, non-blocking; the writer owns it from the call on, on
  * failure too. */
 int stdin_writer_add_take(struct stdin_writer *writer, int fd) _must_check_;
+
+/* fd is the master of a pseudo-terminal, likewise. At the end of the input it is not closed: the
+ * terminal's character for an end of file is typed, at once unless the task reads. */
+int stdin_writer_add_pty_take(
+	struct stdin_writer *writer, int fd, uint32_t rank, bool reads) _must_check_;
+
+/* The rank has written to its pseudo-terminal. A program that has changed the mode since the end
+ * was typed would not find it, so that it is typed again. */
+void stdin_writer_pty_output(struct stdin_writer *writer, uint32_t rank);
+
+/* Nobody has the rank's pseudo-terminal open any more: closes the master. */
+void stdin_writer_pty_ended(struct stdin_writer *writer, uint32_t rank);
+
+/* Sets the size of all pseudo-terminals. */
+void stdin_writer_resize(struct stdin_writer *writer, const struct winsize *size);
+
+/* Stops reading, or continues. A writer to pseudo-terminals pauses by itself where the terminal
+ * that it reads is given to another process group. */
+void stdin_writer_pause(struct stdin_writer *writer, bool pause);
+
+/* Whether a task still takes input. */
+bool stdin_writer_is_read(const struct stdin_writer *writer);
 
 void stdin_writer_start(struct stdin_writer *writer);
 

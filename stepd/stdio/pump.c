@@ -15,8 +15,9 @@
 #include "stepd/base/err.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/output.h"
+#include "stepd/stdio/pty.h"
 
-#define PUMP_LABEL_SIZE 16 /* "4294967295: " */
+#define PUMP_LABEL_SIZE 16 /* "4294967295: ", and the end of a line */
 
 struct pump_source {
 	struct pump_source *next;         /* in the pump */
@@ -25,7 +26,9 @@ struct pump_source {
 	ev_io io; /* active while bytes are wanted */
 	int fd;   /* -1: its end was reached */
 	bool ended;
-	bool waiting; /* the destination has no space, or another task's line is incomplete */
+	bool waiting;     /* the destination has no space, or another task's line is incomplete */
+	bool is_pty;      /* the master of a pseudo-terminal, not a pipe */
+	bool is_terminal; /* which has returned the carriage at the ends of lines */
 	uint32_t rank;
 	int stream;    /* STDOUT_FILENO or STDERR_FILENO */
 	bool copied;   /* its bytes go to the pump's copy, too */
@@ -45,6 +48,7 @@ struct pump_dest {
 	struct pump_source *owner; /* task with an incomplete line: the next byte is its */
 	struct pump_source *first_waiting, **last_waiting;
 	ev_timer idle; /* active while the owner is silent and others wait */
+	bool crlf;     /* pump_set_crlf() */
 	bool mid_line; /* the last byte was no newline */
 	bool settled;  /* its sources have ended and all bytes are written */
 	bool counted;  /* among the unsettled; it has had sources */
@@ -66,6 +70,8 @@ struct pump {
 	bool finishing;
 	pump_done_fn done;
 	void *userdata;
+	pump_terminal_fn on_terminal; /* may be NULL */
+	void *terminal_userdata;
 };
 
 /* ---- copies for tools ---------------------------------------------------------------------- */
@@ -135,6 +141,46 @@ bool pump_copies(const struct pump *pump)
 
 /* ---- a task's bytes to the destination ----------------------------------------------------- */
 
+/* Whether ends of lines are to be written as a raw terminal needs them. */
+static bool returns_carriage(const struct pump_source *src)
+{
+	return src->dest->crlf && !src->is_terminal;
+}
+
+/* Bytes that put_bytes() accepts now. */
+static size_t source_space(const struct pump_source *src)
+{
+	size_t space = sink_space(src->dest->sink);
+
+	return returns_carriage(src) ? space / 2 : space;
+}
+
+static void put_lines(struct pump_dest *dest, const char *p, size_t size)
+{
+	const char *end;
+
+	while ((end = memchr(p, '\n', size))) {
+		sink_put(dest->sink, p, (size_t)(end - p));
+		sink_put(dest->sink, "\r\n", 2);
+		size -= (size_t)(end + 1 - p);
+		p = end + 1;
+	}
+	sink_put(dest->sink, p, size);
+}
+
+static void put_bytes(struct pump_source *src, const char *p, size_t size)
+{
+	if (returns_carriage(src))
+		put_lines(src->dest, p, size);
+	else
+		sink_put(src->dest->sink, p, size);
+}
+
+static void break_line(struct pump_dest *dest)
+{
+	sink_put(dest->sink, dest->crlf ? "\r\n" : "\n", dest->crlf ? 2 : 1);
+}
+
 static bool has_line(struct pump_source *src)
 {
 	if (src->fd < 0 || src->size == PUMP_LINE_SIZE)
@@ -152,7 +198,7 @@ static bool begin_line(struct pump_source *src)
 	if (dest->owner || sink_space(dest->sink) <= PUMP_LABEL_SIZE)
 		return false;
 	if (dest->mid_line)
-		sink_put(dest->sink, "\n", 1);
+		break_line(dest);
 	sink_put(dest->sink, src->label, src->label_size);
 	dest->mid_line = true;
 	dest->owner = src;
@@ -164,7 +210,7 @@ static void put_line(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
 	const char *p = src->buf + src->start;
-	size_t n = src->size, space = sink_space(dest->sink);
+	size_t n = src->size, space = source_space(src);
 	const char *end;
 
 	if (n > space)
@@ -172,7 +218,7 @@ static void put_line(struct pump_source *src)
 	end = memchr(p, '\n', n);
 	if (end)
 		n = (size_t)(end + 1 - p);
-	sink_put(dest->sink, p, n);
+	put_bytes(src, p, n);
 	src->start += n;
 	src->size -= n;
 	src->seen = 0;
@@ -198,13 +244,13 @@ static bool move_raw(struct pump_source *src)
 	size_t n;
 
 	while (src->size > 0) {
-		n = sink_space(dest->sink);
+		n = source_space(src);
 		if (n == 0)
 			return false;
 		if (n > src->size)
 			n = src->size;
 		p = src->buf + src->start;
-		sink_put(dest->sink, p, n);
+		put_bytes(src, p, n);
 		dest->mid_line = p[n - 1] != '\n'; /* for the agent's own lines */
 		src->start += n;
 		src->size -= n;
@@ -221,7 +267,7 @@ static bool move_lines(struct pump_source *src)
 			return true;
 		if (dest->owner != src && !begin_line(src))
 			return false;
-		if (sink_space(dest->sink) == 0)
+		if (source_space(src) == 0)
 			return false;
 		put_line(src);
 	}
@@ -289,11 +335,13 @@ static bool read_source(struct pump_source *src)
 		copy_bytes(src, src->buf + src->size, (size_t)n);
 		src->size += (size_t)n;
 		src->left -= pump->finishing ? (int)n : 0;
+		if (src->is_terminal && pump->on_terminal)
+			pump->on_terminal(src->rank, false, pump->terminal_userdata);
 		return true;
 	}
-	if (n < 0 && errno == EAGAIN)
+	if (n < 0 && errno == EAGAIN && !(src->is_pty && pump->finishing))
 		return false;
-	close_source(src);
+	close_source(src); /* EIO: nobody has the pseudo-terminal open any more */
 	return true;
 }
 
@@ -305,6 +353,8 @@ static void end_source(struct pump_source *src)
 		dest->owner = NULL;
 	src->ended = true;
 	dest->sources--;
+	if (src->is_terminal && dest->pump->on_terminal)
+		dest->pump->on_terminal(src->rank, true, dest->pump->terminal_userdata);
 }
 
 static void wait_for_dest(struct pump_source *src)
@@ -520,6 +570,30 @@ int pump_add_source_take(
 	return 0;
 }
 
+int pump_add_pty_take(struct pump *pump, int fd, uint32_t rank, int stream, struct pump_dest *dest,
+	bool is_terminal)
+{
+	struct pump_source **at = pump->last_source;
+	int r = pump_add_source_take(pump, fd, rank, stream, dest);
+
+	if (r < 0)
+		return r;
+	(*at)->is_pty = true;
+	(*at)->is_terminal = is_terminal;
+	return 0;
+}
+
+void pump_on_terminal(struct pump *pump, pump_terminal_fn on_terminal, void *userdata)
+{
+	pump->on_terminal = on_terminal;
+	pump->terminal_userdata = userdata;
+}
+
+void pump_set_crlf(struct pump_dest *dest, bool crlf)
+{
+	dest->crlf = crlf;
+}
+
 void pump_start(struct pump *pump)
 {
 	struct pump_source *src;
@@ -540,11 +614,14 @@ int pump_put_note(struct pump_dest *dest, const char *line, size_t size)
 
 	if (dest->settled || sink_failed(dest->sink))
 		return -EPIPE;
-	if (sink_space(dest->sink) <= size)
+	if (sink_space(dest->sink) <= (dest->crlf ? 2 * size + 1 : size))
 		return -EAGAIN;
 	if (dest->mid_line)
-		sink_put(dest->sink, "\n", 1);
-	sink_put(dest->sink, line, size);
+		break_line(dest);
+	if (dest->crlf)
+		put_lines(dest, line, size);
+	else
+		sink_put(dest->sink, line, size);
 	dest->mid_line = false;
 	owner = take_ptr(dest->owner);
 	if (owner && owner->waiting)
@@ -562,7 +639,9 @@ void pump_finish(struct pump *pump, pump_done_fn done, void *userdata)
 	pump->done = done;
 	pump->userdata = userdata;
 	for (src = pump->sources; src; src = src->next) {
-		if (src->fd >= 0 && ioctl(src->fd, FIONREAD, &src->left) < 0)
+		if (src->is_pty) /* of some bytes FIONREAD does not know */
+			src->left = PTY_HELD_MAX;
+		else if (src->fd >= 0 && ioctl(src->fd, FIONREAD, &src->left) < 0)
 			src->left = 0;
 	}
 	for (src = pump->sources; src; src = src->next) {
@@ -629,6 +708,7 @@ static void save_dest(const struct pump_dest *dest, struct handover *h, json_t *
 
 	sink_save(dest->sink, h, handover_put_object(h, object, "sink"));
 	handover_put_bool(h, object, "mid_line", dest->mid_line);
+	handover_put_bool(h, object, "crlf", dest->crlf);
 	handover_put_bool(h, object, "settled", dest->settled);
 	if (ev_is_active(idle))
 		handover_put_int(h, object, "idle_deadline_ns",
@@ -642,6 +722,8 @@ static void save_source(const struct pump_source *src, struct handover *h, json_
 	handover_put_fd(h, object, "fd", src->fd);
 	handover_put_bool(h, object, "ended", src->ended);
 	handover_put_int(h, object, "stream", src->stream);
+	handover_put_bool(h, object, "pty", src->is_pty);
+	handover_put_bool(h, object, "terminal", src->is_terminal);
 	if (src->copied) {
 		handover_put_bool(h, object, "copied", true);
 		handover_put_int(h, object, "lost", (int64_t)src->lost);
@@ -709,6 +791,7 @@ static int restore_dest(struct reading *rd, const json_t *object)
 	if (r < 0)
 		return r;
 	dest->mid_line = json_get_bool(object, "mid_line", false);
+	dest->crlf = json_get_bool(object, "crlf", false);
 	dest->settled = json_get_bool(object, "settled", false);
 	if (deadline_ns >= 0) {
 		ev_now_update(pump->loop);
@@ -754,6 +837,8 @@ static int restore_source(struct reading *rd, const json_t *object)
 	if (r < 0)
 		return r;
 	src = *at;
+	src->is_pty = json_get_bool(object, "pty", false);
+	src->is_terminal = json_get_bool(object, "terminal", false);
 	src->left = (int)json_get_int(object, "left", 0);
 	src->copied = json_get_bool(object, "copied", false);
 	src->lost = (uint64_t)json_get_int(object, "lost", 0);

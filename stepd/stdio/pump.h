@@ -49,6 +49,19 @@ int pump_add_dest(struct pump *pump, int fd, bool own, const char *name,
 int pump_add_source_take(
 	struct pump *pump, int fd, uint32_t rank, int stream, struct pump_dest *dest) _must_check_;
 
+/* The same for the master of a pseudo-terminal, which ends when nobody has its other end open.
+ * is_terminal: it is one for a person (pty.h), whose lines end with a carriage return. */
+int pump_add_pty_take(struct pump *pump, int fd, uint32_t rank, int stream, struct pump_dest *dest,
+	bool is_terminal) _must_check_;
+
+/* Called when a rank's terminal for a person has had output, and when it has ended. */
+typedef void (*pump_terminal_fn)(uint32_t rank, bool ended, void *userdata);
+void pump_on_terminal(struct pump *pump, pump_terminal_fn on_terminal, void *userdata);
+
+/* The destination is a terminal that is raw now: lines of other sources, and the agent's own, get
+ * a carriage return. */
+void pump_set_crlf(struct pump_dest *dest, bool crlf);
+
 /* Sources added later are carried from then on. */
 void pump_start(struct pump *pump);
 

@@ -131,6 +131,77 @@ static int tools_restore(struct stdio *io, const struct handover *h, const struc
 	return r;
 }
 
+/* ---- the agent's terminal ------------------------------------------------------------------ */
+
+static void find_ptys(struct stdio *io)
+{
+	uint32_t i;
+
+	for (i = 0; i < io->spec->local_ntasks; i++)
+		io->ptys += spec_has_pty(io->spec, io->spec->ranks[i]);
+	if (io->ptys > 0)
+		terminal_find(&io->terminal);
+}
+
+static void note_raw(struct stdio *io)
+{
+	int i;
+
+	for (i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
+		if (io->shared[i].dest && io->shared[i].on_terminal)
+			pump_set_crlf(io->shared[i].dest, io->terminal.raw);
+	}
+}
+
+/* Also before every other end: the step may last longer than what reads the terminal, and only a
+ * terminal that is not raw makes signals of ^C and ^Z. */
+static void release_terminal(struct stdio *io)
+{
+	if (!io->terminal.raw)
+		return;
+	terminal_release(&io->terminal);
+	note_raw(io);
+}
+
+void stdio_resize_terminal(struct stdio *io)
+{
+	struct winsize size;
+
+	if (io->ptys > 0 && io->writer && terminal_get_size(&io->terminal, &size))
+		stdin_writer_resize(io->writer, &size);
+}
+
+void stdio_pause_terminal(struct stdio *io, bool pause)
+{
+	if (!io->types || !io->writer || !stdin_writer_is_read(io->writer))
+		return;
+	if (pause) {
+		stdin_writer_pause(io->writer, true);
+		release_terminal(io);
+		return;
+	}
+	if (!terminal_take(&io->terminal))
+		return; /* a shell has it: until its fg */
+	note_raw(io);
+	stdio_resize_terminal(io);
+	stdin_writer_pause(io->writer, false);
+}
+
+static void on_terminal(uint32_t rank, bool ended, void *userdata)
+{
+	struct stdio *io = userdata;
+
+	if (!io->writer)
+		return;
+	if (!ended) {
+		stdin_writer_pty_output(io->writer, rank);
+		return;
+	}
+	stdin_writer_pty_ended(io->writer, rank);
+	if (!stdin_writer_is_read(io->writer))
+		release_terminal(io);
+}
+
 /* ---- life ---------------------------------------------------------------------------------- */
 
 /* Entries for count tasks; those from first on have these ranks. */
@@ -173,6 +244,7 @@ static struct stdio *stdio_new(const struct spec *spec, const struct identity *i
 	io->loop = loop;
 	io->log = log;
 	io->null_fd = io->note.fd = -1;
+	io->terminal = (struct terminal)TERMINAL_INIT;
 	for (i = 0; i < 3; i++)
 		io->shared[i].fd = io->shared[i].owned_fd = -1;
 	return io;
@@ -184,12 +256,15 @@ static int stdio_prepare(struct stdio *io, const char *cwd, struct err *err)
 	int r;
 
 	io->files.cwd = cwd ? strdup(cwd) : NULL;
+	find_ptys(io);
 	r = cwd && !io->files.cwd ? -ENOMEM : grow_ends(io, 0, spec->ranks, spec->local_ntasks);
-	if (r == 0 && (spec->label || spec->forward))
+	if (r == 0 && (spec->label || spec->forward || spec->unbuffered || io->ptys > 0))
 		r = copy_new(io->loop, io->log, &io->copy);
 	if (r == 0 && io->copy)
 		r = pump_new(io->loop, io->log, io->copy, spec->ntasks ? spec->ntasks - 1 : 0,
 			!spec->label, &io->pump);
+	if (r == 0 && io->ptys > 0)
+		pump_on_terminal(io->pump, on_terminal, io);
 	if (r == 0 && spec->in.mode == SPEC_STREAM_TOOL)
 		r = toolin_new(io->loop, &io->input);
 	if (r < 0)
@@ -202,6 +277,8 @@ static bool is_piped(const struct stdio *io, int i)
 {
 	const struct shared *s = &io->shared[i];
 
+	if (i == STDIN_FILENO && io->ptys > 0)
+		return false; /* masters, which are counted as standard output */
 	if (i == STDIN_FILENO)
 		return io->input || (io->writer && io->spec->in.mode == SPEC_STREAM_ALL);
 	return io->pump && !s->as_stdout && (s->dest || s->per_task);
@@ -218,6 +295,7 @@ static int check_descriptors(const struct stdio *io, struct err *err)
 
 	for (i = 0; i < 3; i++)
 		needed += is_piped(io, i) ? tasks : 0;
+	needed += io->ptys;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_cur)
 		return 0;
 	return err_set_text(err, -EMFILE,
@@ -379,6 +457,9 @@ void stdio_start(struct stdio *io)
 	choose_note(io);
 	for (i = 0; i < 3; i++)
 		io->shared[i].owned_fd = close_fd(io->shared[i].owned_fd);
+	if (io->types && io->writer)
+		stdin_writer_pause(io->writer, true);
+	stdio_pause_terminal(io, false);
 	if (io->writer)
 		stdin_writer_start(io->writer);
 	if (io->pump)
@@ -423,6 +504,7 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
 	assert(done);
 	io->done = done;
 	io->userdata = userdata;
+	release_terminal(io);
 	io->writer = stdin_writer_free(io->writer);
 	io->input = toolin_free(io->input);
 	if (io->pump)
@@ -443,6 +525,7 @@ struct stdio *stdio_free(struct stdio *io)
 	if (!io)
 		return NULL;
 	stdio_transfer_free(io);
+	terminal_release(&io->terminal);
 	for (i = 0; i < io->ends_count; i++)
 		stdio_ends_free(&io->ends[i]);
 	for (i = 0; i < 3; i++) {
@@ -480,6 +563,8 @@ void stdio_save(const struct stdio *io, struct handover *h, struct json_t *objec
 	}
 	if (io->writer)
 		stdin_writer_save(io->writer, h, handover_put_object(h, object, "feed"));
+	if (io->ptys > 0)
+		terminal_save(&io->terminal, h, handover_put_object(h, object, "terminal"));
 	note_save(&io->note, h, object);
 	tools_save(io, h, object);
 }
@@ -497,6 +582,18 @@ static int restore_files(
 	return r < 0 ? r : stdio_share_restore(io, object, err);
 }
 
+static void restore_terminal(
+	struct stdio *io, const struct handover *h, const struct json_t *object)
+{
+	const struct spec_stream *in = &io->spec->in;
+
+	if (object)
+		terminal_restore(&io->terminal, h, object);
+	io->types = terminal_is_input(&io->terminal) && in->mode != SPEC_STREAM_NONE;
+	if (io->pump)
+		pump_on_terminal(io->pump, on_terminal, io);
+}
+
 static int restore_parts(struct stdio *io, const struct handover *h, const struct json_t *object)
 {
 	const struct json_t *pump = json_get_object(object, "pump");
@@ -507,6 +604,8 @@ static int restore_parts(struct stdio *io, const struct handover *h, const struc
 		r = pump_restore(io->loop, io->log, io->copy, h, pump, on_pumped, io, &io->pump);
 	if (r == 0 && writer)
 		r = stdin_writer_restore(io->loop, io->log, h, writer, &io->writer);
+	if (r == 0 && io->ptys > 0)
+		restore_terminal(io, h, json_get_object(object, "terminal"));
 	if (r == 0)
 		r = note_restore(io, h, object);
 	if (r < 0)
@@ -527,6 +626,7 @@ int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_
 		return err_set(err, -ENOMEM, "restore the tasks' standard streams");
 	io->done = done;
 	io->userdata = userdata;
+	find_ptys(io);
 	r = restore_parts(io, h, object);
 	if (r < 0)
 		return r == -EPROTO ? handover_err_part("tasks' standard streams", err)

@@ -2,8 +2,9 @@
  *
  * The tasks' standard streams. Wherever it can be, a task writes straight to its end (a file it
  * opened as the user, the agent's own descriptor) and no byte passes through the agent. The agent
- * carries bytes only to put labels before lines, to copy its stdin to tasks, and where the spec
- * lets tools have copies of the output (forward) or give the tasks their stdin (pump.h, input.h).
+ * carries bytes only to put labels before lines, to copy its stdin to tasks, where the spec lets
+ * tools have copies of the output (forward) or give the tasks their stdin, and where tasks have
+ * pseudo-terminals (pump.h, input.h, pty.h).
  *
  * Life: stdio_open() before the first fork opens what tasks share; stdio_task_open() right before
  * a task's fork and stdio_task_close() after it; stdio_start() when all are forked;
@@ -42,6 +43,7 @@ struct stdio_task {
 	uint32_t local_id;
 	uint32_t rank; /* in the step */
 	bool joins;    /* the task joined after the streams were started */
+	bool terminal; /* stdin is to be the controlling terminal of its session */
 };
 
 typedef void (*stdio_done_fn)(void *userdata);
@@ -124,6 +126,13 @@ int stdio_input(struct stdio *io, uint32_t rank, int64_t id, const void *data, s
  * waiting: bytes that the reader does not take now are written later. -EAGAIN: it takes none at
  * all; -EOPNOTSUPP: there is no such stream. To be called once the streams have been started. */
 int stdio_note(struct stdio *io, const char *line, size_t size, struct err *err) _must_check_;
+
+/* The step is suspended: what is typed at the agent's terminal is no task's until it continues.
+ * Also called to continue when a shell may have given the terminal back to the agent. */
+void stdio_pause_terminal(struct stdio *io, bool pause);
+
+/* The agent's terminal has another size (SIGWINCH). */
+void stdio_resize_terminal(struct stdio *io);
 
 /* All writers are gone (or given up): carries the rest, then calls done, once, from the loop or
  * from this call. It waits for a reader that does not read; stdio_free() ends that. */

@@ -5,6 +5,7 @@
 #ifndef STEPD_STDIO_STDIO_IMPL_H
 #define STEPD_STDIO_STDIO_IMPL_H
 
+#include "stepd/stdio/pty.h"
 #include "stepd/stdio/stdio.h"
 
 struct copy;
@@ -31,6 +32,7 @@ struct shared {
 	int fd;                 /* tasks write directly to it: the agent's own, or owned */
 	int owned_fd;           /* a shared file, until stdio_start(); or -1 */
 	struct pump_dest *dest; /* or through the pump; NULL with per_task */
+	bool on_terminal;       /* fd is the agent's terminal, which tasks may read */
 };
 
 /* The agent's part of a task's streams: ends to close once it is forked, paths for its lifetime. */
@@ -67,7 +69,7 @@ struct stdio {
 	int null_fd;
 	struct pump *pump;           /* with labels, or raw where tools may have copies */
 	struct copy *copy;           /* the pump's bytes, for tools; NULL: without a pump */
-	struct stdin_writer *writer; /* if the agent copies its stdin to tasks */
+	struct stdin_writer *writer; /* if the agent copies its stdin to tasks, or types */
 	struct toolin *input;        /* if stdin comes from tools */
 	unsigned join_copy;          /* streams of joining tasks to copy from the first byte */
 	struct shared shared[3];
@@ -76,6 +78,9 @@ struct stdio {
 	struct transfer *transfer; /* while the launcher makes the tasks' pipes */
 	bool started;              /* stdio_start() */
 	struct note note;
+	uint32_t ptys;            /* tasks here with a pseudo-terminal for a person */
+	struct terminal terminal; /* the agent's, in a step with such tasks */
+	bool types;               /* what is typed there is for them */
 	stdio_done_fn done;
 	void *userdata;
 };

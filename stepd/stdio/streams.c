@@ -152,17 +152,23 @@ static int add_dest(struct stdio *io, int i, int fd, bool own, const char *name,
 	return r < 0 ? err_set(err, r, "%s: make a buffer", stdio_name(i)) : 0;
 }
 
-/* Tools may want a copy of output that goes nowhere else. */
+/* Tools may want a copy of output that goes nowhere else, and a pseudo-terminal must be read. */
 static int share_null(struct stdio *io, int i, struct pump_dest **ret_dest, struct err *err)
 {
 	int fd;
 
-	if (!io->spec->forward)
+	if (!io->spec->forward && io->ptys == 0)
 		return 0;
 	fd = fcntl(io->null_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (fd < 0)
 		return err_set(err, -errno, "%s: open '/dev/null'", stdio_name(i));
 	return add_dest(io, i, fd, true, "/dev/null", ret_dest, err);
+}
+
+/* Whether it is the one that may be made raw. */
+static bool is_on_terminal(const struct stdio *io, int fd)
+{
+	return terminal_is_input(&io->terminal) && same_file(fd, io->terminal.fd);
 }
 
 /* Lines of stdout and stderr to one file must not mix: one destination for both. */
@@ -171,6 +177,7 @@ static int share_own(struct stdio *io, int i, struct err *err)
 	struct shared *s = &io->shared[i], *out = &io->shared[STDOUT_FILENO];
 
 	s->fd = own_fd(io, i);
+	s->on_terminal = is_on_terminal(io, s->fd);
 	if (!io->pump)
 		return 0;
 	if (stdio_is_dev_null(s->fd))
@@ -253,6 +260,18 @@ static uint32_t count_readers(const struct spec *spec)
 	return 0;
 }
 
+/* The agent types for those that read, and an end of file for the others. */
+static int share_typed_input(struct stdio *io, struct err *err)
+{
+	const struct spec_stream *in = &io->spec->in;
+	bool reads = in->mode == SPEC_STREAM_ALL || count_readers(io->spec) > 0;
+	int fd = reads ? own_fd(io, STDIN_FILENO) : io->null_fd;
+	int r = stdin_writer_new(io->loop, io->log, fd, &io->writer);
+
+	io->types = reads && terminal_is_input(&io->terminal);
+	return r < 0 ? err_set(err, r, "standard input: make a buffer") : 0;
+}
+
 /* A single reader gets the agent's stdin itself, unless it is a terminal: reading it would stop a
  * task, which is in a background process group. */
 static int share_input(struct stdio *io, struct err *err)
@@ -261,7 +280,11 @@ static int share_input(struct stdio *io, struct err *err)
 	uint32_t readers;
 	int r;
 
-	s->fd = input_fd(io);
+	s->fd = io->spec->pty_count > 0 ? io->null_fd : input_fd(io);
+	if (io->ptys > 0)
+		return share_typed_input(io, err);
+	if (io->spec->pty_count > 0)
+		return 0;
 	if (io->spec->in.mode != SPEC_STREAM_ALL && io->spec->in.mode != SPEC_STREAM_RANK)
 		return 0;
 	readers = count_readers(io->spec);
@@ -345,6 +368,7 @@ static int restore_output(
 	int r;
 
 	s->fd = spec->mode == SPEC_STREAM_NONE ? io->null_fd : own_fd(io, i);
+	s->on_terminal = is_on_terminal(io, s->fd);
 	s->as_stdout = spec->mode == SPEC_STREAM_STDOUT;
 	s->dest = io->pump ? pump_get_dest(io->pump, dest) : NULL;
 	if (spec->mode != SPEC_STREAM_FILE)
@@ -417,6 +441,34 @@ static int make_pipe(
 	return 0;
 }
 
+/* A master for the agent, and for the task the other end, which nobody controls yet. */
+static int make_pty(struct stdio *io, int i, struct stdio_task *task, const struct terminal *like,
+	int *ret_ours, struct err *err)
+{
+	int slave, r = pty_open(io->files.id, like, task->rank, ret_ours, &slave, err);
+
+	if (r == 0)
+		io->ends[task->local_id].fd[i] = task->stream[i].fd = slave;
+	return r;
+}
+
+/* One for all three streams. */
+static int give_terminal(struct stdio *io, struct stdio_task *task, int *ret_ours, struct err *err)
+{
+	int r = make_pty(io, STDIN_FILENO, task, &io->terminal, ret_ours, err);
+
+	task->stream[STDOUT_FILENO] = task->stream[STDERR_FILENO] = task->stream[STDIN_FILENO];
+	task->terminal = true;
+	return r;
+}
+
+static int make_output(
+	struct stdio *io, int i, struct stdio_task *task, int *ret_ours, struct err *err)
+{
+	return io->spec->unbuffered ? make_pty(io, i, task, NULL, ret_ours, err)
+				    : make_pipe(io, i, task, ret_ours, err);
+}
+
 static int give_input(struct stdio *io, struct stdio_task *task, int *ret_ours, struct err *err)
 {
 	const struct spec_stream *spec = &io->spec->in;
@@ -426,6 +478,8 @@ static int give_input(struct stdio *io, struct stdio_task *task, int *ret_ours, 
 		return give_path(
 			io, STDIN_FILENO, spec, task, O_RDONLY | O_CLOEXEC | O_NOCTTY, err);
 	s->fd = io->shared[STDIN_FILENO].fd;
+	if (io->spec->pty_count > 0)
+		return 0; /* /dev/null */
 	if ((spec->mode == SPEC_STREAM_RANK && spec->rank != task->rank) ||
 		(spec->mode == SPEC_STREAM_ALL && task->joins))
 		s->fd = io->null_fd;
@@ -447,7 +501,7 @@ static int give_labelled_file(struct stdio *io, int i, const struct spec_stream 
 		task->stream[i] = task->stream[STDOUT_FILENO];
 		return 0;
 	}
-	return make_pipe(io, i, task, ret_ours, err);
+	return make_output(io, i, task, ret_ours, err);
 }
 
 static int give_output(
@@ -472,7 +526,7 @@ static int give_output(
 	if (shared->per_task)
 		return give_path(io, i, spec, task, file_flags(spec), err);
 	if (shared->dest)
-		return make_pipe(io, i, task, ret_ours, err);
+		return make_output(io, i, task, ret_ours, err);
 	s->fd = shared->fd;
 	return 0;
 }
@@ -511,16 +565,35 @@ static int take_output(struct stdio *io, int i, uint32_t rank, int fd, struct er
 		r = open_labelled_file(io, i, rank, &dest, err);
 	if (r < 0)
 		return r;
-	r = pump_add_source_take(io->pump, take_fd(&ours), rank, i, dest);
+	r = io->spec->unbuffered ? pump_add_pty_take(io->pump, take_fd(&ours), rank, i, dest, false)
+				 : pump_add_source_take(io->pump, take_fd(&ours), rank, i, dest);
 	if (r == 0 && io->join_copy)
 		(void)pump_copy_ranks(io->pump, &rank, 1, io->join_copy, NULL);
 	return r < 0 ? err_set(err, r, "%s: add a task", stdio_name(i)) : 0;
+}
+
+/* The pump reads the master, and the writer writes to it. */
+static int take_terminal(struct stdio *io, uint32_t rank, int fd, struct err *err)
+{
+	const struct spec_stream *in = &io->spec->in;
+	bool reads =
+		in->mode == SPEC_STREAM_ALL || (in->mode == SPEC_STREAM_RANK && in->rank == rank);
+	_cleanup_close_ int master = fd;
+	int typed = fcntl(master, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), r;
+
+	r = typed < 0 ? -errno : stdin_writer_add_pty_take(io->writer, typed, rank, reads);
+	if (r == 0)
+		r = pump_add_pty_take(io->pump, take_fd(&master), rank, STDOUT_FILENO,
+			io->shared[STDOUT_FILENO].dest, true);
+	return r < 0 ? err_set(err, r, "add the pseudo-terminal of rank %u", rank) : 0;
 }
 
 int stdio_end_take(struct stdio *io, uint32_t local_id, int i, int fd, struct err *err)
 {
 	uint32_t rank = io->ends[local_id].rank;
 
+	if (spec_has_pty(io->spec, rank))
+		return take_terminal(io, rank, fd, err);
 	return i == STDIN_FILENO ? take_input(io, rank, fd, err)
 				 : take_output(io, i, rank, fd, err);
 }
@@ -535,8 +608,11 @@ int stdio_end_error(const struct stdio *io, uint32_t local_id, int i, int r, str
 
 static int give_streams(struct stdio *io, struct stdio_task *task, int ret_ours[3], struct err *err)
 {
-	int r = give_input(io, task, &ret_ours[STDIN_FILENO], err);
+	int r;
 
+	if (spec_has_pty(io->spec, task->rank))
+		return give_terminal(io, task, &ret_ours[STDIN_FILENO], err);
+	r = give_input(io, task, &ret_ours[STDIN_FILENO], err);
 	if (r == 0)
 		r = give_output(io, STDOUT_FILENO, task, &ret_ours[STDOUT_FILENO], err);
 	return r < 0 ? r : give_output(io, STDERR_FILENO, task, &ret_ours[STDERR_FILENO], err);

@@ -342,6 +342,10 @@ static void on_signals(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int rev
 			reexec_request(a);
 		else if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
 			suspend_on_signal(a, &info);
+		else if (info.ssi_signo == SIGWINCH && a->stdio)
+			stdio_resize_terminal(a->stdio);
+		else if (info.ssi_signo == SIGWINCH)
+			continue;
 		else
 			on_end_signal(a, (int)info.ssi_signo);
 	}

@@ -66,6 +66,7 @@ static void save_options(const struct agent *a, struct handover *h, json_t *obje
 	handover_put_int(h, object, "start_ns", (int64_t)o->start_ns);
 	handover_put_fd(h, object, "log_fd", a->log->fd);
 	handover_put_int(h, object, "log_most", a->log->most);
+	handover_put_bool(h, object, "log_crlf", a->log->crlf);
 	handover_put_text(h, object, "log_ident", a->log->ident);
 	handover_put_fd(h, object, "supervisor_fd", a->watch.supervisor.fd);
 	handover_put_text(h, object, "program", a->reexec.program);
@@ -111,6 +112,7 @@ static int restore_options(const struct handover *h, struct agent_options *ret_o
 	*ret_log = (struct log){
 		.fd = handover_is_trial(h) ? -1 : handover_get_fd(object, "log_fd"),
 		.most = (enum log_level)json_get_int(object, "log_most", LOG_LEVEL_INFO),
+		.crlf = json_get_bool(object, "log_crlf", false),
 	};
 	(void)snprintf(ret_log->ident, sizeof(ret_log->ident), "%s", ident ? ident : "stepd");
 	return 0;

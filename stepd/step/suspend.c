@@ -16,6 +16,7 @@
 #include "stepd/base/proc.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
+#include "stepd/stdio/stdio.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/result.h"
@@ -58,6 +59,8 @@ static void begin_standing(struct agent *a)
 	pausable_pause(&a->limits.signal);
 	pausable_pause(&a->limits.wait);
 	pausable_pause(&a->limits.bad_exit_grace);
+	if (a->stdio)
+		stdio_pause_terminal(a->stdio, true);
 }
 
 static void end_standing(struct agent *a)
@@ -70,6 +73,8 @@ static void end_standing(struct agent *a)
 	pausable_continue(&a->limits.signal);
 	pausable_continue(&a->limits.wait);
 	pausable_continue(&a->limits.bad_exit_grace);
+	if (a->stdio)
+		stdio_pause_terminal(a->stdio, false);
 }
 
 /* ---- the agent as a job of a shell --------------------------------------------------------- */
@@ -203,6 +208,9 @@ void suspend_on_signal(struct agent *a, const struct signalfd_siginfo *info)
 			suspend_resume(a);
 		else
 			ignore_continue(a, info);
+		/* After a SIGSTOP, which suspends nothing, the shell has used the terminal. */
+		if (!a->suspend.stands && a->stdio)
+			stdio_pause_terminal(a->stdio, false);
 		return;
 	}
 	if (info->ssi_code == SI_KERNEL && a->state == AGENT_RUNNING)

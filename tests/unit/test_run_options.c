@@ -192,6 +192,9 @@ static void test_streams(void **state)
 		"'stderr':{'mode':'file','path':'err','append':true},'argv':['x'],'stdin':'all'}");
 	doc_is("-e err --open-mode=truncate x",
 		"{'stderr':{'mode':'file','path':'err','append':false},'argv':['x'],'stdin':'all'}");
+	adds("--pty", "'pty':'0'");
+	adds("-n 4 --pty --pty=1-2", "'ntasks':4,'pty':'1-2'");
+	adds("-u", "'unbuffered':true");
 }
 
 static void test_arguments_of_the_program(void **state)

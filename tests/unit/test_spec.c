@@ -152,6 +152,24 @@ static void test_identity_and_surroundings(void **state)
 	assert_int_equal(s->session, SPEC_SESSION_AGENT);
 }
 
+static void test_ptys(void **state)
+{
+	_cleanup_spec_ struct spec *none = good("{'argv': ['x']}");
+	_cleanup_spec_ struct spec *s = good(
+		"{'argv': ['x'], 'ntasks': 10, 'pty': '7,2-3', 'stdin': {'mode': 'rank', 'rank': 3},"
+		" 'stderr': 'stdout', 'unbuffered': true}");
+	uint32_t rank;
+
+	(void)state;
+	assert_int_equal(none->pty_count, 0);
+	assert_false(spec_has_pty(none, 0));
+	assert_false(none->unbuffered);
+	assert_int_equal(s->pty_count, 3);
+	for (rank = 0; rank < 10; rank++)
+		assert_int_equal(spec_has_pty(s, rank), rank == 2 || rank == 3 || rank == 7);
+	assert_true(s->unbuffered);
+}
+
 static void test_binding_fields(void **state)
 {
 	_cleanup_spec_ struct spec *none = good("{'argv': ['x']}");
@@ -583,6 +601,10 @@ static void test_extern(void **state)
 /* ---- bad values --------------------------------------------------------------------------- */
 
 /* Fields of the document beside argv; what stands in X of "{'argv': ['x'], X}". */
+#define CONFLICTS_WITH_PTY                                                                         \
+	"conflicts with pty: a pseudo-terminal is all three streams of its rank; leave this out, " \
+	"or run those ranks without pty"
+
 static const struct {
 	const char *fields;
 	const char *error;
@@ -776,6 +798,23 @@ static const struct {
 	{"'stderr': {'mode': 'file', 'path': ''}", "stderr.path: is empty"},
 	{"'label': 'yes'", "label: must be true or false, not a string"},
 	{"'forward': 1", "forward: must be true or false, not a number"},
+	{"'unbuffered': 'yes'", "unbuffered: must be true or false, not a string"},
+	{"'pty': true", "pty: must be an array, not true"},
+	{"'pty': []", "pty: is empty"},
+	{"'pty': [1]", "pty[0]: 1 is not in the range 0 to 0"},
+	{"'pty': '0-1'", "pty: '0-1' holds a rank above 0"},
+	{"'pty': '0,0'", "pty: rank 0 is listed twice"},
+	{"'pty': '0', 'stdin': 'inherit'", "stdin: " CONFLICTS_WITH_PTY},
+	{"'pty': '0', 'stdin': 'tool'", "stdin: " CONFLICTS_WITH_PTY},
+	{"'pty': '0', 'stdout': {'mode': 'file', 'path': 'x'}", "stdout: " CONFLICTS_WITH_PTY},
+	{"'pty': '0', 'stdout': 'none'", "stdout: " CONFLICTS_WITH_PTY},
+	{"'pty': '0', 'stderr': 'none'", "stderr: " CONFLICTS_WITH_PTY},
+	{"'ntasks': 2, 'pty': '0', 'stdin': {'mode': 'rank', 'rank': 1}",
+		"stdin.rank: 1 is not one of pty, whose ranks alone read standard input in such a "
+		"step; add it there"},
+	{"'pty': '0', 'session': 'agent'",
+		"session: 'agent' conflicts with pty: a task with a terminal leads a session of its "
+		"own; give auto or task"},
 	{"'limits': 5", "limits: must be an object, not a number"},
 	{"'limits': {'pids_max': 0}", "limits.pids_max: 0 is not in the range 1 to 4194304"},
 	{"'task_limits': {'cpu_max': 'x'}",
@@ -1162,6 +1201,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_least_document),
 		cmocka_unit_test(test_identity_and_surroundings),
+		cmocka_unit_test(test_ptys),
 		cmocka_unit_test(test_binding_fields),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_policies),

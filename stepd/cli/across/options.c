@@ -85,7 +85,7 @@ static const struct cli_option own_rows[] = {
 static const char *const other_rows[] = {
 	"ntasks", "distribution", "batch", "extern", "node-name", "node-id", "node-count", "node-list",
 	"node-ranks", "tasks-per-node", "local-ntasks", "first-rank", "ranks", "wire-addresses",
-	"wire-listen-fd", "wire-secret-fd", "keep-result",
+	"wire-listen-fd", "wire-secret-fd", "keep-result", "pty",
 };
 /* clang-format on */
 

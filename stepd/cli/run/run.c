@@ -60,6 +60,7 @@ static int run(struct run_options *o, uint64_t start_ns)
 	(void)snprintf(log.ident, sizeof(log.ident), "stepd");
 	if (o->spec)
 		service_name_log(&log, o->spec);
+	log.crlf = o->spec && o->spec->pty_count > 0 && isatty(log.fd);
 	service_use_journal(&log);
 	if (o->verbosity > 0)
 		log.most = LOG_LEVEL_DEBUG;

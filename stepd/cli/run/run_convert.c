@@ -95,6 +95,11 @@ int run_take_nice(const struct cli_option *o, const char *arg, void *into, struc
 	return run_take_number(o, arg ? arg : "10", into, err); /* 10 as nice(1) has it */
 }
 
+int run_take_pty(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	return run_take_text(o, arg ? arg : "0", into, err);
+}
+
 /* ---- lists --------------------------------------------------------------------------------- */
 
 static int take_list(const struct cli_option *o, const char *arg, const char *separator,

@@ -50,9 +50,9 @@ cli_take_fn run_take_text, run_take_number, run_take_true, run_take_false, run_t
 	run_take_time, run_take_wait, run_take_bad_exit, run_take_signal, run_take_no_kill,
 	run_take_stream, run_take_open_mode, run_take_path, run_take_rlimit, run_take_size,
 	run_take_limit, run_take_limit_mem, run_take_limit_bool, run_take_limit_io,
-	run_take_limit_device, run_take_kill_sequence, run_take_nice, run_take_own_text,
-	run_take_own_flag, run_take_sample, run_take_config, run_take_keep_result, run_take_verbose,
-	run_take_quiet;
+	run_take_limit_device, run_take_kill_sequence, run_take_nice, run_take_pty,
+	run_take_own_text, run_take_own_flag, run_take_sample, run_take_config,
+	run_take_keep_result, run_take_verbose, run_take_quiet;
 
 /* The document made of the options, the files they name and args (PROGRAM and its arguments, up
  * to NULL): a new reference. */

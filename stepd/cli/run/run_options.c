@@ -529,6 +529,15 @@ static const struct cli_option rows[] = {
 	 .doc = "let output pass through the agent, so that PMIx tools can have a copy of it",
 	 .more = "See mpi_pmix(7). Tasks then write to pipes, and their output is unchanged."},
 
+	{.name = "unbuffered", .letter = 'u', .take = run_take_true, .path = "unbuffered",
+	 .doc = "programs write each line when it is complete: their output goes to "
+		"pseudo-terminals, and from there through the agent, unchanged",
+	 .more = "See stepd-stdio(7)."},
+	{.name = "pty", .arg = "RANKS", .arg_optional = true, .take = run_take_pty, .path = "pty",
+	 .doc = "these ranks, such as 0-3,8, have a pseudo-terminal; 0 if RANKS is left out",
+	 .more = "What is typed at the agent's own terminal goes to all of them, or to the one of "
+		"`--input`. See stepd-stdio(7)."},
+
 	{.heading = "End of the step",
 	 .name = "time", .letter = 't', .arg = "TIME", .take = run_take_time, .path = "time_limit_ms",
 	 .doc = "end the step after this many minutes, or minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]",
