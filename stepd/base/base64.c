@@ -6,65 +6,91 @@
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+#define LETTER 0x40u /* set in the value of a letter, and in no other character's */
+
+/* clang-format off */
+static const unsigned char values[256] = {
+	['A'] = 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76,
+	['N'] = 77, 78, 79, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89,
+	['a'] = 90, 91, 92, 93, 94, 95, 96, 97, 98, 99, 100, 101, 102,
+	['n'] = 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115,
+	['0'] = 116, 117, 118, 119, 120, 121, 122, 123, 124, 125,
+	['+'] = 126,
+	['/'] = 127,
+};
+/* clang-format on */
+
+static void encode_three(const unsigned char *p, char *text)
+{
+	uint32_t bits = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+
+	text[0] = letters[bits >> 18];
+	text[1] = letters[bits >> 12 & 63];
+	text[2] = letters[bits >> 6 & 63];
+	text[3] = letters[bits & 63];
+}
+
 void base64_encode(const void *bytes, size_t size, char *text)
 {
 	const unsigned char *p = bytes;
-	uint32_t bits;
-	size_t i;
+	unsigned char last[3] = {0};
 
-	for (i = 0; i < size; i += 3) {
-		bits = (uint32_t)p[i] << 16 | (i + 1 < size ? (uint32_t)p[i + 1] << 8 : 0) |
-			(i + 2 < size ? p[i + 2] : 0);
-		*text++ = letters[bits >> 18];
-		*text++ = letters[bits >> 12 & 63];
-		*text++ = i + 1 < size ? letters[bits >> 6 & 63] : '=';
-		*text++ = i + 2 < size ? letters[bits & 63] : '=';
+	for (; size >= 3; size -= 3, p += 3, text += 4)
+		encode_three(p, text);
+	if (size > 0) {
+		memcpy(last, p, size);
+		encode_three(last, text);
+		text[3] = '=';
+		if (size == 1)
+			text[2] = '=';
+		text += 4;
 	}
 	*text = '\0';
 }
 
-static int value_of(char c)
+/* -EINVAL: one of them is no letter. */
+static int decode_four(const unsigned char *p, uint32_t *ret_bits)
 {
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	if (c == '+')
-		return 62;
-	return c == '/' ? 63 : -1;
+	unsigned char a = values[p[0]], b = values[p[1]], c = values[p[2]], d = values[p[3]];
+
+	*ret_bits = (uint32_t)(a & 63) << 18 | (uint32_t)(b & 63) << 12 | (uint32_t)(c & 63) << 6 |
+		(d & 63);
+	return a & b & c & d & LETTER ? 0 : -EINVAL;
+}
+
+/* The last four characters, of which one or two are padding. */
+static int decode_padded(const unsigned char *p, size_t padding, unsigned char *to)
+{
+	unsigned char letters_only[4] = {p[0], p[1], padding == 1 ? p[2] : 'A', 'A'};
+	uint32_t bits;
+
+	if (decode_four(letters_only, &bits) < 0 || (bits & (padding == 1 ? 0xffu : 0xffffu)))
+		return -EINVAL; /* no letters, or bits that no byte has */
+	to[0] = (unsigned char)(bits >> 16);
+	if (padding == 1)
+		to[1] = (unsigned char)(bits >> 8);
+	return 0;
 }
 
 ssize_t base64_decode(const char *text, size_t size, void *bytes)
 {
-	size_t padding = 0, i;
+	const unsigned char *p = (const unsigned char *)text, *end = p + size;
 	unsigned char *to = bytes;
-	uint32_t bits = 0;
-	int value;
+	size_t padding = 0;
+	uint32_t bits;
 
 	if (size % 4 != 0)
 		return -EINVAL;
-	while (padding < 2 && padding < size && text[size - 1 - padding] == '=')
+	while (padding < 2 && padding < size && end[-1 - (ssize_t)padding] == '=')
 		padding++;
-	for (i = 0; i < size - padding; i++) {
-		value = value_of(text[i]);
-		if (value < 0)
+	for (; p < end - (padding ? 4 : 0); p += 4) {
+		if (decode_four(p, &bits) < 0)
 			return -EINVAL;
-		bits = bits << 6 | (uint32_t)value;
-		if (i % 4 == 3) {
-			*to++ = (unsigned char)(bits >> 16);
-			*to++ = (unsigned char)(bits >> 8);
-			*to++ = (unsigned char)bits;
-			bits = 0;
-		}
-	}
-	bits <<= 6 * padding;
-	if (padding && (bits & (padding == 1 ? 0xffu : 0xffffu)))
-		return -EINVAL; /* bits that no byte has */
-	if (padding)
 		*to++ = (unsigned char)(bits >> 16);
-	if (padding == 1)
 		*to++ = (unsigned char)(bits >> 8);
-	return to - (unsigned char *)bytes;
+		*to++ = (unsigned char)bits;
+	}
+	if (padding && decode_padded(p, padding, to) < 0)
+		return -EINVAL;
+	return to - (unsigned char *)bytes + (padding ? 3 - (ssize_t)padding : 0);
 }

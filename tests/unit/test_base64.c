@@ -68,12 +68,42 @@ static void test_wrong_texts(void **state)
 	assert_int_equal(base64_decode("Zg\0=", 4, bytes), -EINVAL);
 }
 
+/* In each of four places: a letter, or nothing that is base64; and padding only at the end. */
+static void test_every_character(void **state)
+{
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char last[] = "AQgw"; /* of which a letter before two paddings is one */
+	unsigned char bytes[3];
+	char text[5];
+	int c, at;
+
+	(void)state;
+	for (c = 0; c <= UINT8_MAX; c++) {
+		for (at = 0; at < 4; at++) {
+			const char *letter = c ? strchr(letters, c) : NULL;
+			ssize_t wanted = letter ? 3 : c == '=' && at == 3 ? 2 : -EINVAL;
+
+			memcpy(text, "AAAA", 5);
+			text[at] = (char)c;
+			assert_int_equal(base64_decode(text, 4, bytes), wanted);
+			if (letter)
+				assert_int_equal(bytes[0] << 16 | bytes[1] << 8 | bytes[2],
+					(letter - letters) << (18 - 6 * at));
+		}
+		memcpy(text, "A_==", 5);
+		text[1] = (char)c;
+		assert_int_equal(base64_decode(text, 4, bytes), c && strchr(last, c) ? 1 : -EINVAL);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_both_ways),
 		cmocka_unit_test(test_all_bytes_in_place),
 		cmocka_unit_test(test_wrong_texts),
+		cmocka_unit_test(test_every_character),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
