@@ -39,6 +39,13 @@ static void on_failed(int error, void *userdata)
 	((struct rig *)userdata)->failed = error;
 }
 
+static void on_waited(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)w;
+	(void)revents;
+	ev_break(loop, EVBREAK_ALL);
+}
+
 static int setup(void **state)
 {
 	static const struct output_events events = {
@@ -178,6 +185,35 @@ static void test_slow_reader(void **state)
 	assert_int_equal(rig->emptied, 1);
 }
 
+/* While the reader takes nothing, the end of a line isn't read either: so its beginning waits. */
+static void test_prompt_behind_a_slow_reader(void **state)
+{
+	struct rig *rig = *state;
+	static char line[65536], got[65536];
+	bool had_end = false;
+	ev_timer wait;
+	ssize_t n;
+
+	memset(line, 'y', sizeof(line));
+	line[sizeof(line) - 1] = '\n';
+	output_write(&rig->sources[1], "begun ", 6);
+	while (rig->full == 0)
+		output_write(&rig->sources[0], line, sizeof(line));
+	ev_timer_init(&wait, on_waited, 3 * OUTPUT_TIMEOUT_MS / 1e3, 0.);
+	ev_timer_start(rig->loop, &wait);
+	(void)ev_run(rig->loop, 0);
+	output_write(&rig->sources[0], "another\n", 8);
+	output_write(&rig->sources[1], "and ended\n", 10);
+	while (!output_is_empty(&rig->output)) {
+		(void)ev_run(rig->loop, EVRUN_NOWAIT);
+		n = read(rig->read_fd, got, sizeof(got));
+		had_end = had_end || (n > 0 && memmem(got, (size_t)n, "begun and ended\n", 16));
+	}
+	n = read(rig->read_fd, got, sizeof(got));
+	had_end = had_end || (n > 0 && memmem(got, (size_t)n, "begun and ended\n", 16));
+	assert_true(had_end);
+}
+
 static void test_reader_that_goes(void **state)
 {
 	struct rig *rig = *state;
@@ -200,6 +236,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_prompt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_slow_reader, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_prompt_behind_a_slow_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reader_that_goes, setup, teardown),
 	};
 

@@ -126,10 +126,21 @@ void output_flush(struct output_source *s)
 	buffer_clear(&s->begun);
 }
 
+static void output_await_rest(struct output_source *s)
+{
+	ev_timer_set(&s->timeout, OUTPUT_TIMEOUT_MS / 1e3, 0.);
+	ev_timer_start(s->output->loop, &s->timeout);
+}
+
 static void on_line_timeout(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
-	assert(w->data);
-	output_flush(w->data);
+	struct output_source *s = w->data;
+
+	assert(s);
+	if (s->output->full) /* its end isn't read meanwhile */
+		output_await_rest(s);
+	else
+		output_flush(s);
 }
 
 void output_write(struct output_source *s, const void *bytes, size_t size)
@@ -152,8 +163,7 @@ void output_write(struct output_source *s, const void *bytes, size_t size)
 	} else if (buffer_size(&s->begun) > OUTPUT_LINE_MAX) {
 		output_flush(s);
 	} else if (!ev_is_active(&s->timeout)) {
-		ev_timer_set(&s->timeout, OUTPUT_TIMEOUT_MS / 1e3, 0.);
-		ev_timer_start(s->output->loop, &s->timeout);
+		output_await_rest(s);
 	}
 }
 
@@ -175,6 +185,7 @@ void output_source_init(struct output_source *s, struct output *o)
 {
 	*s = (struct output_source){.output = o};
 	ev_timer_init(&s->timeout, on_line_timeout, 0., 0.);
+	ev_set_priority(&s->timeout, EV_MINPRI); /* after what has come meanwhile */
 	s->timeout.data = s;
 }
 
