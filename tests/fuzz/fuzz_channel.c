@@ -3,7 +3,7 @@
  * Any bytes as what a launcher hands to steprun, in any pieces: whatever pieces they come in, the
  * lines and the foreign are the same, and what a line carries has the size that the line announces.
  *
- * The input's first byte is the size of the pieces.
+ * The input's first byte is the size of the pieces, and its highest bit whether frames are taken.
  */
 #include <ev.h>
 #include <stdint.h>
@@ -41,8 +41,15 @@ static void on_line(const struct channel_line *line, void *userdata)
 	struct heard *h = userdata;
 	struct address address;
 	char text[CHANNEL_LINE_MAX];
+	const char *bytes;
 	ssize_t n;
 
+	if (line->bytes) { /* a part of a frame: how many there are is chance */
+		require(size == 0 && line->bytes_size > 0);
+		require(channel_get_bytes(line, &bytes) == (ssize_t)line->bytes_size);
+		add(h, bytes, line->bytes_size);
+		return;
+	}
 	require(size < CHANNEL_LINE_MAX && *line->verb && !strchr(line->verb, ' '));
 	h->lines++;
 	add(h, line->verb, strlen(line->verb));
@@ -50,7 +57,7 @@ static void on_line(const struct channel_line *line, void *userdata)
 	if (address_parse(line->text, &address) == 0)
 		require(address.prefix <= 128);
 	memcpy(text, line->text, size + 1);
-	n = channel_get_bytes(line);
+	n = channel_get_bytes(line, &bytes);
 	require(n <= (ssize_t)(size / 4 * 3));
 	if (n < 0)
 		return;
@@ -80,10 +87,19 @@ static void on_end(void *userdata)
 	h->ended = true;
 }
 
-static struct heard hear(struct ev_loop *loop, const uint8_t *data, size_t size, size_t most)
+static void on_probed(bool unchanged, void *userdata)
+{
+	struct heard *h = userdata;
+
+	h->lines++;
+	h->sum = h->sum * 31 + unchanged;
+}
+
+static struct heard hear(
+	struct ev_loop *loop, const uint8_t *data, size_t size, size_t most, bool frames)
 {
 	static const struct channel_events events = {
-		.line = on_line, .foreign = on_rubbish, .end = on_end};
+		.line = on_line, .foreign = on_rubbish, .end = on_end, .probed = on_probed};
 	_cleanup_(channel_free_p) struct channel *c = NULL;
 	struct heard h = {0};
 	size_t at, piece;
@@ -91,7 +107,9 @@ static struct heard hear(struct ev_loop *loop, const uint8_t *data, size_t size,
 
 	require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
 	require(channel_new_take(loop, pair[0], dup(pair[0]), &events, &h, &c) == 0);
-	for (at = 0; at < size; at += piece) {
+	if (frames)
+		channel_take_frames(c);
+	for (at = 0; at < size && !h.ended; at += piece) {
 		piece = most < size - at ? most : size - at;
 		require(send(pair[1], data + at, piece, MSG_NOSIGNAL) == (ssize_t)piece);
 		(void)ev_run(loop, EVRUN_NOWAIT);
@@ -106,13 +124,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct ev_loop *loop;
 	struct heard whole, pieces;
+	bool frames;
 
 	if (!loop)
 		loop = ev_loop_new(EVFLAG_NOENV);
 	if (size < 1 || size > 65536)
 		return 0;
-	whole = hear(loop, data + 1, size - 1, size);
-	pieces = hear(loop, data + 1, size - 1, (size_t)data[0] + 1);
+	frames = data[0] & 0x80;
+	whole = hear(loop, data + 1, size - 1, size, frames);
+	pieces = hear(loop, data + 1, size - 1, (size_t)(data[0] & 0x7f) + 1, frames);
 	require(whole.lines == pieces.lines && whole.foreign == pieces.foreign &&
 		whole.sum == pieces.sum);
 	return 0;

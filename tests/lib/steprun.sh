@@ -8,6 +8,8 @@
 #	finish              waits for it; $status
 #	children PID        pids of a process's children
 #	relays, agents      pids of those of the test's job
+#	stands PID          whether the processes below that one have written something, and then nothing
+#	                    for half a second
 
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
@@ -44,4 +46,26 @@ agents() {
 	for relay in $(relays); do
 		children "$relay"
 	done
+}
+
+written_below() { # PID
+	written=0
+	for below in $(all_below "$1"); do
+		written_one=$(sed -n 's/^wchar: //p' "/proc/$below/io" 2>/dev/null)
+		written=$((written + ${written_one:-0}))
+	done
+	echo "$written"
+}
+
+all_below() { # PID
+	for one_below in $(children "$1"); do
+		echo "$one_below"
+		all_below "$one_below"
+	done
+}
+
+stands() {
+	stands_at=$(written_below "$1")
+	sleep 0.5
+	[ "$stands_at" -gt 65536 ] && [ "$(written_below "$1")" = "$stands_at" ]
 }

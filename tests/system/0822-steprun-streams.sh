@@ -69,9 +69,6 @@ is "$(cat "$tmpdir/out.d/0" "$tmpdir/out.d/2" | tr '\n' ' ')" "0 1 " "files are 
 # ---- readers that go, or take nothing ----------------------------------------------------------
 # The relay of the second node has ended while what it wrote last, no more than a pipe holds, can't be
 # read yet: the first task has made steprun hold all that it does before the second one has the word.
-has_read() { # PID BYTES
-	[ "$(sed -n 's/^rchar: //p' "/proc/$1/io")" -ge "$2" ]
-}
 has_children() { # PID COUNT
 	[ "$(children "$1" | wc -l)" = "$2" ]
 }
@@ -93,7 +90,7 @@ S
 	exec 9<>"$tmpdir/word"
 	eventually test -s "$tmpdir/pid"
 	pid=$(cat "$tmpdir/pid")
-	eventually has_read "$pid" 1400000 # 1 MiB in base64
+	eventually stands "$pid"
 	eventually has_children "$pid" 2
 	echo >&9
 	eventually has_children "$pid" 1

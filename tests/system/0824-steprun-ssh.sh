@@ -55,6 +55,13 @@ is "$(srun_here -w 'n[1-2]' -n 4 --launcher "$over" -- sh -c 'echo $SLURM_PROCID
 head -c 1000000 /dev/urandom >"$tmpdir/bytes"
 srun_here -w n1,n2 -n 2 -i 1 --launcher "$over" cat <"$tmpdir/bytes" | cmp - "$tmpdir/bytes"
 is $? 0 "bytes pass through ssh unchanged, there and back"
+srun_here -w n1 --launcher "exec:ssh -F $keys/client %h %q | tee $tmpdir/tap" cat "$tmpdir/bytes" | cmp - "$tmpdir/bytes"
+is $? 0 "bytes of a task pass through ssh unchanged"
+ok "bytes travel through ssh without being encoded" sh -c "LC_ALL=C grep -aq '^@stepd 0 out #' '$tmpdir/tap'"
+srun_here -w n1 --launcher "exec:ssh -tt -F $keys/client %h %q | tee $tmpdir/tap" cat "$tmpdir/bytes" </dev/null |
+	cmp - "$tmpdir/bytes"
+is $? 0 "bytes of a task pass through ssh with a terminal unchanged"
+fails "bytes travel through a terminal in lines" sh -c "LC_ALL=C grep -aq '^@stepd 0 out #' '$tmpdir/tap'"
 srun_here -q -w n1,n2 --launcher "$over" -- sh -c 'exit $((3 + SLURM_PROCID))' 2>/dev/null
 is $? 4 "the status arrives over ssh"
 is "$(srun_here -w n1 --launcher "$over" -- echo "it's  one word" 2>&1)" "it's  one word" \

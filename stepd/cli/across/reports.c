@@ -18,13 +18,21 @@
 
 /* ---- the beginning ------------------------------------------------------------------------- */
 
-static void read_hello_field(struct node *n, const char *field, uint32_t *version)
+struct hello {
+	uint32_t version;
+	bool frames;
+};
+
+static void read_hello_field(struct node *n, const char *field, struct hello *hello)
 {
 	struct address_node *list = &n->addresses;
 	uint32_t port;
 
-	if (strncmp(field, "version=", 8) == 0 && parse_u32(field + 8, 0, UINT32_MAX, version) < 0)
-		*version = 0;
+	if (strncmp(field, "version=", 8) == 0 &&
+		parse_u32(field + 8, 0, UINT32_MAX, &hello->version) < 0)
+		hello->version = 0;
+	else if (strcmp(field, "frames=1") == 0)
+		hello->frames = true;
 	else if (strncmp(field, "node=", 5) == 0 && !n->name)
 		n->name = strdup(field + 5);
 	else if (strncmp(field, "port=", 5) == 0 && parse_u32(field + 5, 0, 65535, &port) == 0)
@@ -36,24 +44,26 @@ static void read_hello_field(struct node *n, const char *field, uint32_t *versio
 
 static void on_hello(struct session *s, struct node *n, const struct channel_line *line)
 {
-	uint32_t version = 0;
+	struct hello hello = {0};
 	char *save = NULL, *field;
 
 	if (n->state != NODE_AWAITED)
 		return;
 	for (field = strtok_r(line->text, " ", &save); field; field = strtok_r(NULL, " ", &save))
-		read_hello_field(n, field, &version);
-	if (version != CHANNEL_VERSION || !n->name) {
+		read_hello_field(n, field, &hello);
+	if (hello.version != CHANNEL_VERSION || !n->name) {
 		session_print(
 			"node %s: its stepd speaks another version of the channel (%u, not %u): "
 			"install the same on all nodes",
-			n->name ? n->name : "?", version, CHANNEL_VERSION);
+			n->name ? n->name : "?", hello.version, CHANNEL_VERSION);
 		s->launch_failed = true;
 		session_end(s, false);
 		return;
 	}
 	n->state = NODE_CONNECTED;
 	s->connected++;
+	if (hello.frames && !s->options->launcher.at_once)
+		channel_send(n->conn->channel, n->relay, "frames", "");
 	if (s->ending)
 		channel_send(n->conn->channel, n->relay, "terminate", "");
 	else if (s->connected == s->count)
@@ -62,15 +72,32 @@ static void on_hello(struct session *s, struct node *n, const struct channel_lin
 		session_start_more(s);
 }
 
+/* relay.c has the sequence. */
+static void on_frames(
+	_unused_ struct session *s, struct node *n, _unused_ const struct channel_line *line)
+{
+	if (!n->conn->session->options->launcher.at_once)
+		channel_send_frames(n->conn->channel);
+}
+
+void session_on_probed(struct conn *c, bool unchanged)
+{
+	if (!unchanged || c->session->options->launcher.at_once)
+		return;
+	channel_take_frames(c->channel);
+	channel_probe(c->channel, c->first);
+}
+
 /* ---- streams ------------------------------------------------------------------------------- */
 
 static void on_output(_unused_ struct session *s, struct node *n, const struct channel_line *line)
 {
-	ssize_t size = channel_get_bytes(line);
+	const char *bytes;
+	ssize_t size = channel_get_bytes(line, &bytes);
 
 	if (size > 0)
-		output_write(strcmp(line->verb, "out") == 0 ? &n->out : &n->err, line->text,
-			(size_t)size);
+		output_write(
+			strcmp(line->verb, "out") == 0 ? &n->out : &n->err, bytes, (size_t)size);
 }
 
 /* Up to the position of the slowest reader. */
@@ -275,17 +302,21 @@ int session_exit_code(const struct session *s)
 static void session_on_report(
 	_unused_ struct session *s, struct node *n, const struct channel_line *line)
 {
-	if (channel_get_bytes(line) > 0)
-		session_print("%s: %s", n->name ? n->name : "?", line->text);
+	const char *bytes;
+	ssize_t size = channel_get_bytes(line, &bytes);
+
+	if (size > 0)
+		session_print("%s: %.*s", n->name ? n->name : "?", (int)size, bytes);
 }
 
 static void on_result(_unused_ struct session *s, struct node *n, const struct channel_line *line)
 {
-	ssize_t size = channel_get_bytes(line);
+	const char *bytes;
+	ssize_t size = channel_get_bytes(line, &bytes);
 
 	if (size > 0 && buffer_size(&n->result_text) + (size_t)size <= RESULT_MAX)
-		(void)!buffer_add(&n->result_text, line->text,
-			(size_t)size); /* without memory it can't be read */
+		(void)!buffer_add(
+			&n->result_text, bytes, (size_t)size); /* without memory it can't be read */
 }
 
 static void node_finish(struct session *s, struct node *n, enum node_state state)
@@ -356,6 +387,7 @@ static const struct {
 	{"say", session_on_report},
 	{"result", on_result},
 	{"end", on_end},
+	{"frames", on_frames},
 };
 
 void session_on_line(struct conn *c, const struct channel_line *line)

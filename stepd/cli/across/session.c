@@ -4,6 +4,7 @@
  * end.
  */
 #include <assert.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,9 +17,12 @@
 #include "stepd/cli/across/session.h"
 #include "stepd/spec/spec.h"
 
-#define STARTS_MAX          64u  /* commands under way whose relays are awaited */
-#define CHANNEL_TIMEOUT_MS  5000 /* for a launcher whose channel has ended */
-#define LAUNCHER_TIMEOUT_MS 1000 /* for a channel whose launcher has */
+#define STARTS_MAX          64u /* commands under way whose relays are awaited */
+#define PIPE_SIZE_USUAL     65536u
+#define PIPE_SIZE_MAX       (256u << 10) /* bytes in one channel */
+#define PIPES_SIZE          (8u << 20)   /* in all */
+#define CHANNEL_TIMEOUT_MS  5000         /* for a launcher whose channel has ended */
+#define LAUNCHER_TIMEOUT_MS 1000         /* for a channel whose launcher has */
 
 void session_print(const char *fmt, ...)
 {
@@ -76,8 +80,11 @@ static void conn_settle(struct conn *c)
 
 	if (!c->exited || c->channel)
 		return;
-	(void)snprintf(why, sizeof(why), "its launcher %s",
-		status_text(c->wait_status, status, sizeof(status)));
+	if (*c->fault)
+		(void)snprintf(why, sizeof(why), "%s", c->fault);
+	else
+		(void)snprintf(why, sizeof(why), "its launcher %s",
+			status_text(c->wait_status, status, sizeof(status)));
 	for (i = c->first; i < c->first + c->count; i++) {
 		if (c->session->nodes[i].state < NODE_ENDED)
 			node_lose(&c->session->nodes[i], why);
@@ -133,6 +140,11 @@ static void on_line(const struct channel_line *line, void *userdata)
 	session_on_line(userdata, line);
 }
 
+static void on_probed(bool unchanged, void *userdata)
+{
+	session_on_probed(userdata, unchanged);
+}
+
 static void on_foreign(const char *text, size_t size, void *userdata)
 {
 	const struct conn *c = userdata;
@@ -152,6 +164,8 @@ static void on_channel_end(void *userdata)
 {
 	struct conn *c = userdata;
 
+	if (channel_fault(c->channel))
+		(void)snprintf(c->fault, sizeof(c->fault), "%s", channel_fault(c->channel));
 	c->channel = channel_free(c->channel);
 	ev_timer_stop(c->session->loop, &c->timeout);
 	if (!c->exited && conn_count(c, NODE_AWAITED) + conn_count(c, NODE_CONNECTED) > 0)
@@ -174,10 +188,21 @@ static int conn_make_command(const struct conn *c, struct strv *argv)
 		hosts, c->session->count, argv);
 }
 
+/* All of a user's pipes have a quota: with many nodes each keeps the usual size. */
+static void set_pipe_size(const struct conn *c)
+{
+	uint32_t size = PIPES_SIZE / c->session->conns_count;
+
+	if (size > PIPE_SIZE_MAX)
+		size = PIPE_SIZE_MAX;
+	if (size > PIPE_SIZE_USUAL)
+		(void)fcntl(c->process.from_fd, F_SETPIPE_SZ, (int)size); /* else it is smaller */
+}
+
 static int conn_start(struct conn *c, struct err *err)
 {
 	static const struct channel_events events = {
-		.line = on_line, .foreign = on_foreign, .end = on_channel_end};
+		.line = on_line, .foreign = on_foreign, .end = on_channel_end, .probed = on_probed};
 	_cleanup_strv_ struct strv argv = {0};
 	struct session *s = c->session;
 	int r = conn_make_command(c, &argv);
@@ -194,6 +219,7 @@ static int conn_start(struct conn *c, struct err *err)
 	ev_timer_init(&c->timeout, on_conn_timeout, 0., 0.);
 	ev_set_priority(&c->timeout, EV_MINPRI); /* after what has come meanwhile */
 	c->timeout.data = c;
+	set_pipe_size(c);
 	r = channel_new_take(
 		s->loop, c->process.from_fd, c->process.to_fd, &events, c, &c->channel);
 	return r < 0 ? err_set(err, r, "open the channel to '%s'", argv.v[0]) : 0;

@@ -31,6 +31,7 @@ struct conn {
 	ev_timer timeout; /* one of channel and process has ended, the other has not */
 	struct channel *channel;
 	uint32_t first, count; /* relays behind it, by number */
+	char fault[160];       /* of a channel that has ended; "": none */
 	int wait_status;
 	bool started, exited;
 };
@@ -110,6 +111,7 @@ void session_assign(struct session *s);
 
 /* reports.c */
 void session_on_line(struct conn *c, const struct channel_line *line);
+void session_on_probed(struct conn *c, bool unchanged);
 void node_lose(struct node *n, const char *why);
 void node_skip(struct node *n); /* its relay was never started */
 int session_exit_code(const struct session *s);

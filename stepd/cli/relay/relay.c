@@ -4,7 +4,8 @@
  * and carries its streams, its events and its end; channel.h has the lines. If the channel hangs
  * up, the step is ended by its kill sequence.
  *
- * To steprun:    hello TEXT    version=N node=NAME port=N addr=ADDRESS/PREFIX...
+ * To steprun:    hello TEXT    version=N node=NAME port=N frames=0|1 addr=ADDRESS/PREFIX...
+ *                probe, frames as below
  *                out, err      bytes of the step's streams
  *                ack N         so many bytes of standard input were taken
  *                closed        the step reads no standard input any more
@@ -17,6 +18,12 @@
  *                in, eof       bytes of standard input, and its end
  *                signal NAME, terminate, kill, suspend, resume
  *                close out|err this stream is not written any more
+ *                frames        as below
+ *
+ * Frames (channel.h): hello says that the relay knows them. Where no other relay has the same
+ * channel, steprun says "frames", upon which the relay sends a probe. Once that has come unchanged,
+ * steprun takes frames, and sends a probe itself. When that comes, the relay sends frames; if it
+ * has come unchanged, it takes them too, and says "frames".
  */
 #include <assert.h>
 #include <ev.h>
@@ -163,8 +170,9 @@ struct relay {
 	struct supervisor *supervisor;
 	struct outlet out, err;
 	struct inlet in;
-	bool gone;  /* steprun is */
-	bool ended; /* the last line is written */
+	bool has_terminal; /* the channel */
+	bool gone;         /* steprun is */
+	bool ended;        /* the last line is written */
 };
 
 /* ---- the agent ----------------------------------------------------------------------------- */
@@ -309,19 +317,21 @@ static void on_go(struct relay *y, const struct channel_line *line)
 
 static void on_doc(struct relay *y, const struct channel_line *line)
 {
-	ssize_t n = channel_get_bytes(line);
+	const char *bytes;
+	ssize_t n = channel_get_bytes(line, &bytes);
 
 	if (n < 0 || buffer_size(&y->doc_text) + (size_t)n > DOC_MAX ||
-		buffer_add(&y->doc_text, line->text, (size_t)n) < 0)
+		buffer_add(&y->doc_text, bytes, (size_t)n) < 0)
 		relay_report(y, "the step's document can't be taken: it is broken, or too large");
 }
 
 static void relay_on_input(struct relay *y, const struct channel_line *line)
 {
-	ssize_t n = channel_get_bytes(line);
+	const char *bytes;
+	ssize_t n = channel_get_bytes(line, &bytes);
 
 	if (n > 0)
-		inlet_write(&y->in, line->text, (size_t)n);
+		inlet_write(&y->in, bytes, (size_t)n);
 }
 
 static void on_eof(struct relay *y, _unused_ const struct channel_line *line)
@@ -360,6 +370,22 @@ static void on_close(struct relay *y, const struct channel_line *line)
 	outlet_close(strcmp(line->text, "out") == 0 ? &y->out : &y->err);
 }
 
+static void on_frames(struct relay *y, _unused_ const struct channel_line *line)
+{
+	channel_probe(y->carrier.channel, y->carrier.index);
+}
+
+static void on_probed(bool unchanged, void *userdata)
+{
+	struct relay *y = userdata;
+
+	channel_send_frames(y->carrier.channel);
+	if (!unchanged)
+		return;
+	channel_take_frames(y->carrier.channel);
+	relay_send(y, "frames", "");
+}
+
 static const struct {
 	const char *verb;
 	void (*on_line)(struct relay *y, const struct channel_line *line);
@@ -374,6 +400,7 @@ static const struct {
 	{"suspend", relay_on_suspend},
 	{"resume", relay_on_suspend},
 	{"close", on_close},
+	{"frames", on_frames},
 };
 
 static void on_line(const struct channel_line *line, void *userdata)
@@ -400,6 +427,9 @@ static void on_steprun_gone(void *userdata)
 	if (y->gone)
 		return;
 	y->gone = true;
+	if (channel_fault(y->carrier.channel))
+		log_error(&y->log, "steprun is lost: %s; ending the step",
+			channel_fault(y->carrier.channel));
 	outlet_resume(&y->out);
 	outlet_resume(&y->err);
 	if (y->supervisor)
@@ -439,8 +469,9 @@ static void relay_send_hello(struct relay *y)
 	char text[CHANNEL_LINE_MAX - 64], address[ADDRESS_TEXT_SIZE];
 	int at;
 
-	at = snprintf(text, sizeof(text), "version=%d node=%.200s port=%u", CHANNEL_VERSION,
-		y->options.node, y->port);
+	/* A terminal changes what passes it, and a probe that it reads could be ^C. */
+	at = snprintf(text, sizeof(text), "version=%d node=%.200s port=%u frames=%d",
+		CHANNEL_VERSION, y->options.node, y->port, y->has_terminal ? 0 : 1);
 	for (i = 0; i < n; i++)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, " addr=%s",
 			address_format(&list[i], address, sizeof(address)));
@@ -467,11 +498,13 @@ static int relay_open_channel(struct relay *y, struct err *err)
 	static const struct channel_events events = {.line = on_line,
 		.end = on_steprun_gone,
 		.broken = on_steprun_gone,
-		.drained = on_drained};
+		.drained = on_drained,
+		.probed = on_probed};
 	int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), r;
 	int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+	y->has_terminal = isatty(STDIN_FILENO) || isatty(STDOUT_FILENO);
 	if (in < 0 || out < 0 || null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||
 		dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
 		r = -errno;

@@ -2,11 +2,15 @@
 #include "stepd/cli/relay/streams.h"
 
 #include <assert.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
 
 #include "stepd/cli/relay/channel.h"
 #include "stepd/process/process.h"
 
-#define QUEUE_MAX (256u << 10) /* bytes on their way to steprun before streams have to wait */
+#define READ_SIZE 16384u
+#define MUCH_SIZE 49152u       /* bytes that nearly fill a pipe of the usual size */
+#define PIPE_SIZE (256u << 10) /* of the pipe of a task that writes so much */
 #define DRAIN_MAX (1u << 20)   /* bytes of a stream that are still carried at the end */
 
 /* ---- the step's output --------------------------------------------------------------------- */
@@ -21,7 +25,7 @@ void outlet_close(struct outlet *o)
 /* 0: there is nothing now. */
 static size_t outlet_read(struct outlet *o)
 {
-	char bytes[16384];
+	char bytes[READ_SIZE];
 	ssize_t n;
 
 	if (o->fd < 0)
@@ -36,13 +40,31 @@ static size_t outlet_read(struct outlet *o)
 	return n > 0 ? (size_t)n : 0;
 }
 
+/* What is little is read: that takes fewer system calls. False: it has to be read. */
+static bool outlet_move(struct outlet *o)
+{
+	int there;
+	ssize_t n;
+
+	if (ioctl(o->fd, FIONREAD, &there) < 0 || there <= (int)READ_SIZE)
+		return false;
+	/* All of a user's pipes have a quota: no more than is needed. */
+	if (!o->large && there > (int)MUCH_SIZE)
+		o->large = fcntl(o->fd, F_SETPIPE_SZ, PIPE_SIZE) > 0;
+	n = channel_send_pipe(o->to->channel, o->to->index, o->verb, o->fd);
+	if (n == 0)
+		outlet_close(o);
+	return n >= 0 || n == -EAGAIN;
+}
+
 static void on_outlet_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct outlet *o = w->data;
 
 	assert(o);
-	(void)outlet_read(o);
-	if (channel_queued(o->to->channel) > QUEUE_MAX)
+	if (!outlet_move(o))
+		(void)outlet_read(o);
+	if (channel_is_full(o->to->channel))
 		ev_io_stop(loop, w); /* outlet_resume() begins again */
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The streams of a step that is not given its client's own: pipes to its agent. An outlet carries
- * output into the channel to steprun and leaves it in its pipe while the channel is full. An inlet
- * writes what comes for standard input; the sender limits how much that is, by what was taken.
+ * output into the channel to steprun and leaves it in its pipe while the channel is full; much of
+ * it goes from pipe to pipe without a copy. An inlet writes what comes for standard input; the
+ * sender limits how much that is, by what was taken.
  */
 #ifndef STEPD_CLI_RELAY_STREAMS_H
 #define STEPD_CLI_RELAY_STREAMS_H
@@ -28,6 +29,7 @@ struct outlet {
 	const struct carrier *to;
 	const char *verb; /* "out" or "err" */
 	int fd;           /* -1: it is closed, or was never open */
+	bool large;       /* the pipe, because much is written */
 	ev_io io;
 };
 
