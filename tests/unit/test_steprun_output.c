@@ -10,6 +10,7 @@
 #include <ev.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include "stepd/cli/across/user.h"
 
@@ -229,6 +230,213 @@ static void test_reader_that_goes(void **state)
 	assert_true(output_is_empty(&rig->output));
 }
 
+/* ---- moved from a pipe -------------------------------------------------------------------- */
+
+#define FEED_SIZE 262144
+
+/* A pipe with so many lines of ten bytes and a rest. */
+static void open_feed(int feed[2], size_t lines, const char *rest)
+{
+	size_t i;
+
+	assert_int_equal(pipe2(feed, O_CLOEXEC | O_NONBLOCK), 0);
+	assert_true(fcntl(feed[1], F_SETPIPE_SZ, FEED_SIZE) >= FEED_SIZE);
+	for (i = 0; i < lines; i++)
+		assert_int_equal(dprintf(feed[1], "%09zu\n", i), 10);
+	assert_int_equal(write(feed[1], rest, strlen(rest)), strlen(rest));
+}
+
+static void close_feed(int feed[2])
+{
+	feed[0] = close_fd(feed[0]);
+	feed[1] = close_fd(feed[1]);
+}
+
+/* All that comes until nothing is pending: how many bytes. */
+static size_t collect(struct rig *rig, char *got, size_t size)
+{
+	size_t at = 0;
+	ssize_t n;
+
+	do {
+		(void)ev_run(rig->loop, EVRUN_NOWAIT);
+		while ((n = read(rig->read_fd, got + at, size - at)) > 0)
+			at += (size_t)n;
+	} while (!output_is_empty(&rig->output));
+	return at;
+}
+
+static void check_lines(const char *got, size_t lines)
+{
+	char line[24];
+	size_t i;
+
+	for (i = 0; i < lines; i++) {
+		(void)snprintf(line, sizeof(line), "%09zu\n", i);
+		assert_memory_equal(got + 10 * i, line, 10);
+	}
+}
+
+/* What has begun goes before, the part of a line stays where it is, and the output is full until
+ * its reader has had all. */
+static void test_moved_lines(void **state)
+{
+	struct rig *rig = *state;
+	static char got[FEED_SIZE], rest[64];
+	int feed[2];
+
+	open_feed(feed, 20000, "part");
+	output_write(&rig->sources[0], "begun ", 6);
+	assert_int_equal(output_move(&rig->sources[0], feed[0], 1000000), 200000);
+	assert_int_equal(rig->full, 1);
+	assert_false(output_is_empty(&rig->output));
+	output_write(&rig->sources[1], "another's\n", 10);
+	assert_int_equal(output_move(&rig->sources[1], feed[0], 1000000), 0);
+	assert_int_equal(collect(rig, got, sizeof(got)), 6 + 200000 + 10);
+	assert_memory_equal(got, "begun ", 6);
+	check_lines(got + 6, 20000);
+	assert_memory_equal(got + 200006, "another's\n", 10);
+	assert_int_equal(rig->full, 0);
+	assert_int_equal(rig->emptied, 1);
+	assert_int_equal(read(feed[0], rest, sizeof(rest)), 4);
+	assert_memory_equal(rest, "part", 4);
+	close_feed(feed);
+}
+
+/* No more than was asked for: what follows is another's, or no output at all. */
+static void test_moved_in_part(void **state)
+{
+	struct rig *rig = *state;
+	static char got[FEED_SIZE];
+	int feed[2];
+
+	open_feed(feed, 20000, "");
+	assert_int_equal(output_move(&rig->sources[0], feed[0], 32767), 0); /* that is little */
+	assert_int_equal(output_move(&rig->sources[0], feed[0], 50005), 50000);
+	assert_int_equal(collect(rig, got, sizeof(got)), 50000);
+	check_lines(got, 5000);
+	assert_int_equal(read(feed[0], got, sizeof(got)), 150000);
+	close_feed(feed);
+}
+
+/* Only what is longer than a line may be divides one. */
+static void test_moved_long_lines(void **state)
+{
+	struct rig *rig = *state;
+	static char got[FEED_SIZE], bytes[OUTPUT_LINE_MAX + 2];
+	int feed[2];
+
+	memset(bytes, 'x', OUTPUT_LINE_MAX);
+	open_feed(feed, 10000, bytes + OUTPUT_LINE_MAX - 20000); /* in the last 4 KiB no end */
+	assert_int_equal(output_move(&rig->sources[0], feed[0], FEED_SIZE), 100000);
+	assert_int_equal(collect(rig, got, sizeof(got)), 100000);
+	close_feed(feed);
+	open_feed(feed, 0, bytes);
+	assert_int_equal(output_move(&rig->sources[0], feed[0], FEED_SIZE), 0);
+	assert_int_equal(write(feed[1], "y", 1), 1);
+	assert_int_equal(output_move(&rig->sources[0], feed[0], FEED_SIZE), OUTPUT_LINE_MAX + 1);
+	assert_int_equal(collect(rig, got, sizeof(got)), OUTPUT_LINE_MAX + 1);
+	assert_memory_equal(got, bytes, OUTPUT_LINE_MAX);
+	assert_int_equal(got[OUTPUT_LINE_MAX], 'y');
+	close_feed(feed);
+}
+
+static void test_moved_to_one_that_goes(void **state)
+{
+	struct rig *rig = *state;
+	int feed[2];
+
+	open_feed(feed, 20000, "");
+	assert_int_equal(output_move(&rig->sources[0], feed[0], 100000), 100000);
+	rig->read_fd = close_fd(rig->read_fd);
+	(void)ev_run(rig->loop, EVRUN_NOWAIT);
+	assert_int_equal(rig->failed, -EPIPE);
+	assert_int_equal(rig->full, 0);
+	assert_int_equal(output_move(&rig->sources[0], feed[0], 100000), 0);
+	close_feed(feed);
+}
+
+/* With a single source nothing is looked at. flags: of the file. */
+static void check_file(struct rig *rig, int flags)
+{
+	static const struct output_events file_events = {
+		.full = on_full, .empty = on_empty, .failed = on_failed};
+	char path[] = "/tmp/test_output.XXXXXX", got[100100];
+	struct output_source source;
+	struct output output;
+	int feed[2], fd = mkostemp(path, flags | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(unlink(path), 0);
+	output_init(&output, rig->loop, fd, &file_events, rig);
+	output_source_init(&source, &output);
+	open_feed(feed, 9999, "no end yet");
+	output_write(&source, "begun ", 6);
+	assert_int_equal(output_move(&source, feed[0], FEED_SIZE), 100000);
+	output_write(&source, ", now\n", 6);
+	(void)ev_run(rig->loop, EVRUN_NOWAIT);
+	(void)ev_run(rig->loop, EVRUN_NOWAIT);
+	assert_true(output_is_empty(&output));
+	assert_int_equal(rig->failed, 0);
+	assert_int_equal(pread(fd, got, sizeof(got), 0), 100012);
+	assert_memory_equal(got, "begun ", 6);
+	check_lines(got + 6, 9999);
+	assert_memory_equal(got + 6 + 99990, "no end yet, now\n", 16);
+	close_feed(feed);
+	output_source_clear(&source);
+	output_clear(&output);
+	(void)close_fd(fd);
+}
+
+/* As it is under sshd: it blocks, and its flags stay as they are. */
+static void test_written_to_a_socket(void **state)
+{
+	static const struct output_events socket_events = {
+		.full = on_full, .empty = on_empty, .failed = on_failed};
+	static char line[65536], got[65536];
+	struct rig *rig = *state;
+	struct output_source source;
+	struct output output;
+	size_t sent = 0, at = 0;
+	int pair[2];
+	ssize_t n;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	memset(line, 'y', sizeof(line));
+	line[sizeof(line) - 1] = '\n';
+	output_init(&output, rig->loop, pair[0], &socket_events, rig);
+	output_source_init(&source, &output);
+	for (; rig->full == 0; sent += sizeof(line)) {
+		output_write(&source, line, sizeof(line));
+		(void)ev_run(rig->loop, EVRUN_NOWAIT);
+		assert_true(sent < (8u << 20));
+	}
+	assert_int_equal(fcntl(pair[0], F_GETFL) & O_NONBLOCK, 0);
+	while (at < sent) {
+		n = recv(pair[1], got, sizeof(got), MSG_DONTWAIT);
+		at += n > 0 ? (size_t)n : 0;
+		(void)ev_run(rig->loop, EVRUN_NOWAIT);
+	}
+	assert_int_equal(at, sent);
+	assert_int_equal(rig->full, 0);
+	assert_true(output_is_empty(&output));
+	output_source_clear(&source);
+	output_clear(&output);
+	(void)close_fd(pair[0]);
+	(void)close_fd(pair[1]);
+}
+
+static void test_moved_to_a_file(void **state)
+{
+	check_file(*state, 0);
+}
+
+/* splice() refuses that. */
+static void test_moved_to_a_file_that_is_appended(void **state)
+{
+	check_file(*state, O_APPEND);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +446,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_slow_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_prompt_behind_a_slow_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reader_that_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_moved_lines, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_moved_in_part, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_moved_long_lines, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_moved_to_one_that_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_written_to_a_socket, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_moved_to_a_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_moved_to_a_file_that_is_appended, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,21 @@ void session_on_probed(struct conn *c, bool unchanged)
 
 /* ---- streams ------------------------------------------------------------------------------- */
 
+static struct output_source *find_source(struct node *n, const struct channel_line *line)
+{
+	if (strcmp(line->verb, "out") == 0)
+		return &n->out;
+	return strcmp(line->verb, "err") == 0 ? &n->err : NULL;
+}
+
+size_t session_on_take(struct conn *c, const struct channel_line *line, int in_fd, size_t size)
+{
+	struct output_source *source =
+		line->node == c->first ? find_source(&c->session->nodes[line->node], line) : NULL;
+
+	return source ? output_move(source, in_fd, size) : 0;
+}
+
 static void on_output(_unused_ struct session *s, struct node *n, const struct channel_line *line)
 {
 	const char *bytes;

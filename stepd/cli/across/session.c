@@ -145,6 +145,11 @@ static void on_probed(bool unchanged, void *userdata)
 	session_on_probed(userdata, unchanged);
 }
 
+static size_t on_take(const struct channel_line *line, int in_fd, size_t size, void *userdata)
+{
+	return session_on_take(userdata, line, in_fd, size);
+}
+
 static void on_foreign(const char *text, size_t size, void *userdata)
 {
 	const struct conn *c = userdata;
@@ -201,8 +206,11 @@ static void set_pipe_size(const struct conn *c)
 
 static int conn_start(struct conn *c, struct err *err)
 {
-	static const struct channel_events events = {
-		.line = on_line, .foreign = on_foreign, .end = on_channel_end, .probed = on_probed};
+	static const struct channel_events events = {.line = on_line,
+		.take = on_take,
+		.foreign = on_foreign,
+		.end = on_channel_end,
+		.probed = on_probed};
 	_cleanup_strv_ struct strv argv = {0};
 	struct session *s = c->session;
 	int r = conn_make_command(c, &argv);

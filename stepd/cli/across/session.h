@@ -112,6 +112,7 @@ void session_assign(struct session *s);
 /* reports.c */
 void session_on_line(struct conn *c, const struct channel_line *line);
 void session_on_probed(struct conn *c, bool unchanged);
+size_t session_on_take(struct conn *c, const struct channel_line *line, int in_fd, size_t size);
 void node_lose(struct node *n, const char *why);
 void node_skip(struct node *n); /* its relay was never started */
 int session_exit_code(const struct session *s);

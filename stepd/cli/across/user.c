@@ -2,10 +2,13 @@
 #include "stepd/cli/across/user.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,9 +18,13 @@
 
 /* ---- streams ------------------------------------------------------------------------------- */
 
-#define READ_SIZE 16384u
-#define FULL_AT   (1u << 20) /* bytes that wait */
-#define EMPTY_AT  (256u << 10)
+#define READ_SIZE  65536u
+#define FULL_AT    (1u << 20) /* bytes that wait */
+#define EMPTY_AT   (256u << 10)
+#define STAGE_SIZE (256u << 10) /* of a pipe of our own */
+#define MOVE_LEAST 32768u       /* bytes that are worth the system calls */
+#define TAIL_SIZE  4096u        /* bytes at the end that are looked through first */
+#define PUSHES     8            /* before other watchers of the loop are served */
 
 /* ---- input --------------------------------------------------------------------------------- */
 
@@ -65,10 +72,28 @@ void input_stop(struct input *in)
 
 /* ---- output -------------------------------------------------------------------------------- */
 
+static size_t output_pending(const struct output *o)
+{
+	return o->staged + buffer_size(&o->queue);
+}
+
+static void output_close_pipes(struct output *o)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		o->stage[i] = close_fd(o->stage[i]);
+		o->scratch[i] = close_fd(o->scratch[i]);
+	}
+	o->null_fd = close_fd(o->null_fd);
+	o->staged = 0;
+}
+
 static void output_fail(struct output *o, int error)
 {
 	o->failed = true;
 	buffer_clear(&o->queue);
+	output_close_pipes(o);
 	ev_io_stop(o->loop, &o->io);
 	if (o->full) {
 		o->full = false;
@@ -78,51 +103,140 @@ static void output_fail(struct output *o, int error)
 	o->events->empty(o->userdata);
 }
 
+static void output_enqueue(struct output *o, const void *bytes, size_t size)
+{
+	if (o->failed || size == 0)
+		return;
+	if (buffer_add(&o->queue, bytes, size) < 0)
+		output_fail(o, -ENOMEM);
+}
+
+static bool make_pipe(int pipe[2])
+{
+	if (pipe[0] >= 0)
+		return true;
+	if (stdfd_pipe(true, pipe) < 0 || stdfd_set_nonblock(pipe[1], true) < 0)
+		return false;
+	(void)fcntl(pipe[1], F_SETPIPE_SZ, STAGE_SIZE); /* else it is smaller */
+	return true;
+}
+
+/* What is staged can't be spliced into this kind of file after all. */
+static void output_unstage(struct output *o)
+{
+	_cleanup_buffer_ struct buffer later = o->queue;
+	char bytes[PIPE_BUF];
+	ssize_t n;
+
+	o->moves = false;
+	if (o->kind == OUTPUT_PIPE)
+		o->kind = OUTPUT_OTHER;
+	o->queue = (struct buffer){.data = NULL};
+	while (!o->failed && (n = read(o->stage[0], bytes, sizeof(bytes))) > 0)
+		output_enqueue(o, bytes, (size_t)n);
+	o->staged = 0;
+	output_enqueue(o, buffer_bytes(&later), buffer_size(&later));
+}
+
+/* Writes as much of the bytes as the output takes without waiting: how many, or -1. Nothing is
+ * staged. writable: the loop has seen that it is. A pipe gets them by splice(), which can be told
+ * not to wait while the flags of the descriptor, which others share, stay as they are. */
+static ssize_t output_put(struct output *o, const void *bytes, size_t size, bool writable)
+{
+	ssize_t n;
+
+	if (o->kind == OUTPUT_FILE)
+		return write(o->fd, bytes, size);
+	if (o->kind == OUTPUT_SOCKET)
+		return send(o->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (o->kind == OUTPUT_PIPE && !make_pipe(o->stage))
+		o->kind = OUTPUT_OTHER;
+	if (writable && (size <= PIPE_BUF || o->kind == OUTPUT_OTHER))
+		return write(o->fd, bytes, size < PIPE_BUF ? size : PIPE_BUF);
+	if (o->kind == OUTPUT_OTHER) {
+		errno = EAGAIN;
+		return -1;
+	}
+	n = write(o->stage[1], bytes, size);
+	o->staged = n > 0 ? (size_t)n : 0;
+	return n;
+}
+
+/* The next bytes. False: nothing more at the moment. */
+static bool output_push(struct output *o, bool writable)
+{
+	ssize_t n;
+
+	if (o->staged > 0) {
+		n = splice(o->stage[0], NULL, o->fd, NULL, o->staged,
+			SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+		o->staged -= n > 0 ? (size_t)n : 0;
+		if (n < 0 && errno == EINVAL) {
+			output_unstage(o);
+			return !o->failed;
+		}
+	} else {
+		n = output_put(o, buffer_bytes(&o->queue), buffer_size(&o->queue), writable);
+		buffer_drop(&o->queue, n > 0 ? (size_t)n : 0);
+	}
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		output_fail(o, -errno);
+		return false;
+	}
+	return n > 0 && output_pending(o) > 0;
+}
+
+/* What is still pending waits until the output is writable. */
+static void output_settle(struct output *o, bool full)
+{
+	if (o->failed)
+		return;
+	if (output_pending(o) > 0)
+		ev_io_start(o->loop, &o->io);
+	if (o->full != full) {
+		o->full = full;
+		o->events->full(full, o->userdata);
+	}
+}
+
 static void on_output_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct output *o = w->data;
-	size_t size;
-	ssize_t n;
+	int i;
 
 	assert(o);
-	size = buffer_size(&o->queue);
-	if (o->blocks && size > PIPE_BUF)
-		size = PIPE_BUF;
-	n = write(o->fd, buffer_bytes(&o->queue), size);
-	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		output_fail(o, -errno);
+	for (i = 0; output_push(o, i == 0) && i < PUSHES; i++)
+		;
+	if (o->failed)
 		return;
-	}
-	buffer_drop(&o->queue, n > 0 ? (size_t)n : 0);
-	if (o->full && buffer_size(&o->queue) <= EMPTY_AT) {
-		o->full = false;
-		o->events->full(false, o->userdata);
-	}
-	if (buffer_size(&o->queue) == 0) {
+	output_settle(o, o->full && (o->staged > 0 || buffer_size(&o->queue) > EMPTY_AT));
+	if (output_pending(o) == 0) {
 		ev_io_stop(o->loop, &o->io);
 		o->events->empty(o->userdata);
 	}
 }
 
-static void output_enqueue(struct output *o, const void *bytes, size_t size)
+/* At once, if it is worth a system call of its own and nothing waits. */
+static void output_add(struct output *o, const char *bytes, size_t size)
 {
+	ssize_t n = 0;
+
 	if (o->failed || size == 0)
 		return;
-	if (buffer_add(&o->queue, bytes, size) < 0) {
-		output_fail(o, -ENOMEM);
-		return;
-	}
-	ev_io_start(o->loop, &o->io);
-	if (!o->full && buffer_size(&o->queue) > FULL_AT) {
-		o->full = true;
-		o->events->full(true, o->userdata);
-	}
+	if (size > PIPE_BUF && output_pending(o) == 0)
+		n = output_put(o, bytes, size, false);
+	if (n < 0) /* output_push() meets the error again */
+		n = 0;
+	output_enqueue(o, bytes + n, size - (size_t)n);
+	if (o->staged > 0 && !o->failed)
+		(void)output_push(o, false); /* best effort */
+	output_settle(o, o->full || buffer_size(&o->queue) > FULL_AT);
 }
 
 void output_flush(struct output_source *s)
 {
 	ev_timer_stop(s->output->loop, &s->timeout);
-	output_enqueue(s->output, buffer_bytes(&s->begun), buffer_size(&s->begun));
+	output_add(s->output, buffer_bytes(&s->begun), buffer_size(&s->begun));
 	buffer_clear(&s->begun);
 }
 
@@ -152,19 +266,129 @@ void output_write(struct output_source *s, const void *bytes, size_t size)
 		return;
 	if (whole) {
 		output_flush(s);
-		output_enqueue(s->output, begin, whole);
+		output_add(s->output, begin, whole);
 		size -= whole;
 	}
 	if (size == 0)
 		return;
 	if (buffer_add(&s->begun, begin + whole, size) < 0) {
 		output_flush(s);
-		output_enqueue(s->output, begin + whole, size);
+		output_add(s->output, begin + whole, size);
 	} else if (buffer_size(&s->begun) > OUTPUT_LINE_MAX) {
 		output_flush(s);
 	} else if (!ev_is_active(&s->timeout)) {
 		output_await_rest(s);
 	}
+}
+
+/* ---- moving -------------------------------------------------------------------------------- */
+
+/* Reads the last of size bytes at the front of a pipe, which stay there: how many it has looked at,
+ * at least those of the tail. -errno */
+static ssize_t output_peek(struct output *o, int pipe_fd, size_t size, char *tail, size_t tail_size)
+{
+	ssize_t n = tee(pipe_fd, o->scratch[1], size, SPLICE_F_NONBLOCK), skipped;
+	size_t skip;
+
+	if (n <= 0)
+		return n < 0 ? -errno : -EAGAIN;
+	tail_size = (size_t)n < tail_size ? (size_t)n : tail_size;
+	for (skip = (size_t)n - tail_size; skip > 0; skip -= (size_t)skipped) {
+		skipped = splice(o->scratch[0], NULL, o->null_fd, NULL, skip, 0);
+		if (skipped <= 0)
+			return -EIO;
+	}
+	return read(o->scratch[0], tail, tail_size) == (ssize_t)tail_size ? n : -EIO;
+}
+
+/* How many of the size bytes at the front of a pipe end with a line; of what is too long for a line
+ * all do. 0: none, or it isn't known. */
+static size_t output_find_lines(struct output *o, int pipe_fd, size_t size)
+{
+	static const size_t tail_sizes[] = {TAIL_SIZE, OUTPUT_LINE_MAX};
+	char tail[OUTPUT_LINE_MAX], *newline;
+	size_t tail_size, i;
+	ssize_t n = 0;
+
+	for (i = 0; i < ARRAY_SIZE(tail_sizes); i++) {
+		n = output_peek(o, pipe_fd, size, tail, tail_sizes[i]);
+		if (n < 0) {
+			o->moves = o->moves && n == -EAGAIN;
+			return 0;
+		}
+		tail_size = (size_t)n < tail_sizes[i] ? (size_t)n : tail_sizes[i];
+		newline = memrchr(tail, '\n', tail_size);
+		if (newline)
+			return (size_t)n - tail_size + (size_t)(newline - tail) + 1;
+	}
+	return (size_t)n > OUTPUT_LINE_MAX ? (size_t)n : 0;
+}
+
+/* What the stage did not take, behind it: how many bytes. */
+static size_t output_read_rest(struct output *o, int pipe_fd, size_t size)
+{
+	char bytes[PIPE_BUF];
+	size_t left;
+	ssize_t n;
+
+	for (left = size; left > 0 && !o->failed; left -= (size_t)n) {
+		n = read(pipe_fd, bytes, left < sizeof(bytes) ? left : sizeof(bytes));
+		if (n <= 0)
+			break; /* there is less than there was: another process has read it */
+		output_enqueue(o, bytes, (size_t)n);
+	}
+	return size - left;
+}
+
+/* The pipes, and what is needed beside them. */
+static bool output_can_move(struct output *o)
+{
+	if (o->null_fd < 0)
+		o->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	o->moves = o->null_fd >= 0 && make_pipe(o->scratch) && make_pipe(o->stage);
+	return o->moves;
+}
+
+size_t output_move(struct output_source *s, int pipe_fd, size_t size)
+{
+	struct output *o = s->output;
+	size_t begun = buffer_size(&s->begun);
+	int there = 0;
+	ssize_t n;
+
+	if (!o->moves || o->failed || output_pending(o) > 0 || begun > PIPE_BUF ||
+		size < MOVE_LEAST || ioctl(pipe_fd, FIONREAD, &there) < 0 || !output_can_move(o))
+		return 0;
+	size = size < (size_t)there ? size : (size_t)there;
+	if (size >= MOVE_LEAST && o->sources_count > 1)
+		size = output_find_lines(o, pipe_fd, size);
+	if (size < MOVE_LEAST)
+		return 0;
+	if (begun > 0 && write(o->stage[1], buffer_bytes(&s->begun), begun) != (ssize_t)begun)
+		return 0; /* never: so much fits into an empty pipe */
+	ev_timer_stop(o->loop, &s->timeout);
+	buffer_clear(&s->begun);
+	n = splice(pipe_fd, NULL, o->stage[1], NULL, size, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	n = n > 0 ? n : 0;
+	o->staged = begun + (size_t)n;
+	size = (size_t)n + output_read_rest(o, pipe_fd, size - (size_t)n);
+	while (output_push(o, false))
+		;
+	output_settle(o, output_pending(o) > 0);
+	return size;
+}
+
+static enum output_kind kind_of(int fd, const struct stat *st)
+{
+	int type = 0;
+	socklen_t size = sizeof(type);
+
+	if (S_ISREG(st->st_mode) || (S_ISCHR(st->st_mode) && !isatty(fd)))
+		return OUTPUT_FILE;
+	if (S_ISSOCK(st->st_mode) && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+		type == SOCK_STREAM)
+		return OUTPUT_SOCKET;
+	return S_ISFIFO(st->st_mode) ? OUTPUT_PIPE : OUTPUT_OTHER;
 }
 
 void output_init(struct output *o, struct ev_loop *loop, int fd, const struct output_events *events,
@@ -174,9 +398,13 @@ void output_init(struct output *o, struct ev_loop *loop, int fd, const struct ou
 
 	*o = (struct output){.loop = loop,
 		.fd = fd,
-		.blocks = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode),
+		.kind = fstat(fd, &st) < 0 ? OUTPUT_OTHER : kind_of(fd, &st),
+		.stage = {-1, -1},
+		.scratch = {-1, -1},
+		.null_fd = -1,
 		.events = events,
 		.userdata = userdata};
+	o->moves = o->kind == OUTPUT_PIPE || o->kind == OUTPUT_FILE;
 	ev_io_init(&o->io, on_output_writable, fd, EV_WRITE);
 	o->io.data = o;
 }
@@ -184,6 +412,7 @@ void output_init(struct output *o, struct ev_loop *loop, int fd, const struct ou
 void output_source_init(struct output_source *s, struct output *o)
 {
 	*s = (struct output_source){.output = o};
+	o->sources_count++;
 	ev_timer_init(&s->timeout, on_line_timeout, 0., 0.);
 	ev_set_priority(&s->timeout, EV_MINPRI); /* after what has come meanwhile */
 	s->timeout.data = s;
@@ -191,7 +420,7 @@ void output_source_init(struct output_source *s, struct output *o)
 
 bool output_is_empty(const struct output *o)
 {
-	return buffer_size(&o->queue) == 0;
+	return output_pending(o) == 0;
 }
 
 void output_source_clear(struct output_source *s)
@@ -203,8 +432,10 @@ void output_source_clear(struct output_source *s)
 
 void output_clear(struct output *o)
 {
-	if (o->loop)
-		ev_io_stop(o->loop, &o->io);
+	if (!o->loop)
+		return;
+	ev_io_stop(o->loop, &o->io);
+	output_close_pipes(o);
 	buffer_clear(&o->queue);
 }
 

@@ -25,7 +25,8 @@
  * An output is the standard output, or error, of a step over several nodes: what nodes send, in
  * the order of arrival, with lines in one piece. An incomplete line waits for its end, but not
  * for long: it may be a prompt. A line longer than OUTPUT_LINE_MAX may be divided. Memory is
- * bounded: when much is pending, full(true) is called, and full(false) when it is written. */
+ * bounded: when much is pending, full(true) is called, and full(false) when it is written. What
+ * comes through a pipe can be moved to the output without being copied. */
 
 #define INPUT_WINDOW      (256u << 10)
 #define OUTPUT_LINE_MAX   65536u
@@ -56,12 +57,26 @@ struct output_events {
 	void (*failed)(int error, void *userdata);
 };
 
+enum output_kind {
+	OUTPUT_FILE,   /* a write waits for no reader */
+	OUTPUT_PIPE,   /* splice() into it can be told not to wait */
+	OUTPUT_SOCKET, /* so can send() */
+	OUTPUT_OTHER,  /* a write of PIPE_BUF does not wait once it is writable */
+	OUTPUT_MAX,
+};
+
 struct output {
 	struct ev_loop *loop;
 	int fd;
-	bool blocks; /* not a regular file: a write of PIPE_BUF does not block */
+	enum output_kind kind;
+	bool moves; /* by splice(), from a pipe */
 	bool full, failed;
-	struct buffer queue;
+	int stage[2];   /* a pipe of our own: what is next for fd. -1: not made yet */
+	int scratch[2]; /* the same, for what is looked through */
+	int null_fd;
+	size_t staged;
+	struct buffer queue; /* behind what is staged */
+	uint32_t sources_count;
 	ev_io io;
 	const struct output_events *events;
 	void *userdata;
@@ -80,6 +95,10 @@ void output_init(struct output *output, struct ev_loop *loop, int fd,
 void output_source_init(struct output_source *source, struct output *output);
 
 void output_write(struct output_source *source, const void *bytes, size_t size);
+
+/* Moves lines from a pipe that has at least some of size bytes for this source: how many bytes. 0:
+ * they have to be read, for output_write(). */
+size_t output_move(struct output_source *source, int pipe_fd, size_t size);
 
 /* Writes an incomplete line as it is. */
 void output_flush(struct output_source *source);
