@@ -221,7 +221,10 @@ bench-fence: all $(EXTRA_PROGRAMS)
 EXTRA_PROGRAMS += tests/bench/fencetask
 tests_bench_fencetask_SOURCES = tests/bench/fencetask.c
 EXTRA_DIST += tests/bench/run-fence
-.PHONY: bench bench-compare bench-fence bench-jobs bench-pmi bench-slurm
+bench-streams: all $(EXTRA_PROGRAMS)
+	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-streams
+EXTRA_DIST += tests/bench/run-streams
+.PHONY: bench bench-compare bench-fence bench-jobs bench-pmi bench-slurm bench-streams
 
 SYSTEM_EDGE_TESTS = \
 	tests/system/0400-signals-at-the-edges.sh \
