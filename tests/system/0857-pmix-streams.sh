@@ -115,6 +115,7 @@ $await "$tmpdir/go0"
 echo three
 END
 begin --forward -n 1
+patiently grep -q before "$tmpdir/out"
 pulls gone out all stop="$tmpdir/stop"
 go go0
 patiently grep -q one "$tmpdir/gone/0.out"

@@ -20,6 +20,7 @@ read -r line
 echo "$line"
 END
 begin --forward --input tool -n 1
+patiently grep -q one "$tmpdir/out" # before a tool pulls
 pulls kept out all ends=1
 "$stepctl" reexec "$job.0" >/dev/null 2>&1
 ok "an agent is upgraded while a tool pulls" patiently grep -q 'continues as version' "$tmpdir/err"
