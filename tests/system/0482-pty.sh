@@ -32,9 +32,17 @@ is "$(talk 'see up' 'type \x1c' 'see shell: status 131' -- $in_step -- sh -c 'ec
 	"^\\ ends the program by SIGQUIT"
 
 # ---- job control inside --------------------------------------------------------------------------
-# It reports that it has the terminal: what is typed before could reach the shell.
-echo 'trap "echo resumed" CONT; echo ready; while :; do sleep 0.1; done' >"$tmpdir/job"
-is "$(PS1='$ ' talk "type sh $tmpdir/job\\n" 'see ready' 'type \x1a' 'see Stopped' 'type jobs\n' 'see Stopped' \
+# It reports that it has the terminal: what is typed before could reach the shell. A shell in its place
+# would start processes, and could not stop while one of these stands between vfork and exec.
+cat >"$tmpdir/job" <<'END'
+import signal
+signal.signal(signal.SIGCONT, lambda *_: print("resumed", flush=True))
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+print("ready", flush=True)
+while True:
+    signal.pause()
+END
+is "$(PS1='$ ' talk "type python3 $tmpdir/job\\n" 'see ready' 'type \x1a' 'see Stopped' 'type jobs\n' 'see Stopped' \
 	'type fg; echo "b""ack $?"\n' 'see resumed' 'type \x03' 'see ^C' 'type exit 5\n' 'see shell: modes kept' \
 	'see shell: status 5' -- $in_step -- bash --norc --noprofile -i)" ok "an interactive shell stops and resumes its jobs"
 
