@@ -1021,4 +1021,5 @@ STEPRUN_TESTS = tests/system/0820-steprun-here.sh tests/system/0821-steprun-layo
 	tests/system/0833-steprun-frames.sh
 TESTS_LONG += tests/system/0832-steprun-slurm-nodes.sh
 TESTS += $(STEPRUN_TESTS)
-EXTRA_DIST += $(STEPRUN_TESTS) tests/system/0832-steprun-slurm-nodes.sh tests/lib/steprun.sh tests/data/steprun-node.json
+EXTRA_DIST += $(STEPRUN_TESTS) tests/system/0832-steprun-slurm-nodes.sh tests/lib/steprun.sh tests/lib/start_all.py \
+	tests/data/steprun-node.json

@@ -115,6 +115,21 @@ agent_of() { # NODE STEP
 		"[s[\"agent_pid\"] for s in (d if isinstance(d, list) else d[\"steps\"]) if (s[\"node\"], s[\"step\"]) == (\"$1\", \"$2\") and s[\"agent_pid\"]][0]" 2>/dev/null
 }
 
+# Of the process whose pid is in that file of the jobs' directory.
+ticks_of() { # FILE
+	cpu_ticks "$(cat "$work/$1")"
+}
+stands() { # FILE
+	stands_before=$(ticks_of "$1")
+	sleep 0.5
+	[ "$(ticks_of "$1")" = "$stands_before" ]
+}
+moves() { # FILE
+	moves_before=$(ticks_of "$1")
+	sleep 0.3
+	[ "$(ticks_of "$1")" -gt "$moves_before" ]
+}
+
 groups=/sys/fs/cgroup
 [ ! -d $groups/unified ] || groups=$groups/unified
 jobd_held=

@@ -122,33 +122,12 @@ finish
 is "$status" 125 "a missing stepd on a node gives 125"
 like "$(cat "$tmpdir/err")" "/nonexistent/stepd" "a missing stepd on a node is named"
 # Ranks that the launcher's variable has, and input for all, as srun has it.
-cat >"$tmpdir/all.py" <<'P'
-import os, subprocess, sys, threading
-n, command = int(sys.argv[1]), sys.argv[2]
-parts = [subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=dict(os.environ, PMI_RANK=str(n - 1 - i)))
-	for i in range(n)]
-def feed():
-	for line in sys.stdin.buffer:
-		for part in parts:
-			try:
-				part.stdin.write(line)
-				part.stdin.flush()
-			except OSError:
-				pass
-	for part in parts:
-		try:
-			part.stdin.close()
-		except OSError:
-			pass
-threading.Thread(target=feed, daemon=True).start()
-os._exit(max(part.wait() for part in parts))
-P
 if command -v python3 >/dev/null; then
-	begin -w 'n[1-3]' -n 6 --launcher "exec:exec python3 $tmpdir/all.py %N %q" -- \
+	begin -w 'n[1-3]' -n 6 --launcher "exec:exec python3 $top_srcdir/tests/lib/start_all.py %N %q" -- \
 		sh -c 'echo $SLURM_PROCID $SLURM_NODEID $SLURMD_NODENAME'
 	finish
 	is "$status $(sort -n "$tmpdir/out" | tr '\n' ' ')" "0 0 0 n1 1 0 n1 2 1 n2 3 1 n2 4 2 n3 5 2 n3 " "one command starts all relays"
-	echo word | srun_here -w 'n[1-3]' -n 3 -i 2 --launcher "exec:exec python3 $tmpdir/all.py %N %q" -- cat >"$tmpdir/out"
+	echo word | srun_here -w 'n[1-3]' -n 3 -i 2 --launcher "exec:exec python3 $top_srcdir/tests/lib/start_all.py %N %q" -- cat >"$tmpdir/out"
 	is "$(cat "$tmpdir/out")" word "input reaches its node under one command for all relays"
 else
 	skip 2 "needs python3"

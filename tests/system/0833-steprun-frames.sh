@@ -9,48 +9,9 @@
 command -v python3 >/dev/null || skip_all "needs python3"
 
 # ---- the ways ----------------------------------------------------------------------------------
-# all.py COUNT COMMAND: starts all relays, as srun does: each gets what comes, and their lines are
-# mixed, none of which may be longer than 1,024 bytes.
-cat >"$tmpdir/all.py" <<'P'
-import os, subprocess, sys, threading
-n, command = int(sys.argv[1]), sys.argv[2]
-parts = [subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-	env=dict(os.environ, PMI_RANK=str(i))) for i in range(n)]
-lock = threading.Lock()
-def feed():
-	for line in sys.stdin.buffer:
-		for part in parts:
-			try:
-				part.stdin.write(line)
-				part.stdin.flush()
-			except OSError:
-				pass
-	for part in parts:
-		try:
-			part.stdin.close()
-		except OSError:
-			pass
-def mix(part):
-	pending = b""
-	while chunk := os.read(part.stdout.fileno(), 65536):
-		lines = (pending + chunk).split(b"\n")
-		pending = lines.pop()
-		with lock:
-			if any(len(line) > 1023 for line in lines):
-				os._exit(99)
-			sys.stdout.buffer.write(b"".join(line + b"\n" for line in lines))
-			sys.stdout.buffer.flush()
-threading.Thread(target=feed, daemon=True).start()
-mixers = [threading.Thread(target=mix, args=(part,)) for part in parts]
-for mixer in mixers:
-	mixer.start()
-for mixer in mixers:
-	mixer.join()
-os._exit(max(part.wait() for part in parts))
-P
 raw='local'
 tapped="exec:%c | tee $tmpdir/tap.%n"
-mixing="exec:exec python3 $tmpdir/all.py %N %q | tee $tmpdir/tap.all"
+mixing="exec:exec python3 $top_srcdir/tests/lib/start_all.py %N %q | tee $tmpdir/tap.all"
 no_nul="exec:%c | sed -u 's/\\x00//g' | tee $tmpdir/tap.%n"
 carriage="exec:%c | sed -u 's/\$/\\r/' | tee $tmpdir/tap.%n"
 terminal="exec:exec python3 -c 'import pty, sys, tty; tty.setraw(0) if sys.stdin.isatty() else None; pty.spawn(sys.argv[1:])' sh -c %q | tee $tmpdir/tap.%n"

@@ -8,11 +8,6 @@
 first_job=$(($$ % 500000 * 100 + 1000000))
 . "${top_srcdir:?}/tests/lib/jobd.sh"
 
-cpu_ticks() { # FILE that holds a pid
-	python3 -c 'import sys
-print(open("/proc/%s/stat" % open(sys.argv[1]).read().strip()).read().rpartition(")")[2].split()[11])' "$work/$1"
-}
-
 # The pids of this user's processes whose environment has such a text.
 hears() { # TEXT UID
 	python3 - "$@" <<'P'
@@ -205,13 +200,13 @@ id=$(submit -N 2 spins spins.pid)
 eventually wrote spins.pid
 "$jobctl" suspend "$id"
 eventually has_state SUSPENDED "$id"
-before=$(cpu_ticks spins.pid)
+before=$(ticks_of spins.pid)
 sleep 0.5
-is "$(cpu_ticks spins.pid)" "$before" "a suspended job gets no CPU time"
+is "$(ticks_of spins.pid)" "$before" "a suspended job gets no CPU time"
 "$jobctl" resume "$id"
 eventually has_state RUNNING "$id"
 runs_on() {
-	[ "$(cpu_ticks spins.pid)" -gt "$before" ]
+	[ "$(ticks_of spins.pid)" -gt "$before" ]
 }
 ok "a resumed job runs on" eventually runs_on
 "$jobctl" suspend "$id"
@@ -221,16 +216,6 @@ ends_as "$id" CANCELLED "a suspended job can be cancelled"
 
 # A step that is ending can't be suspended: the node refuses it. Its agent is held until the processes
 # of the other nodes stand.
-stands() { # FILE
-	stands_before=$(cpu_ticks "$1")
-	sleep 0.5
-	[ "$(cpu_ticks "$1")" = "$stands_before" ]
-}
-moves() { # FILE
-	moves_before=$(cpu_ticks "$1")
-	sleep 0.3
-	[ "$(cpu_ticks "$1")" -gt "$moves_before" ]
-}
 id=$(submit -N 3 -w 'n[1-3]' spins again.pid)
 eventually wrote again.pid
 spins_on n2 "$id" deaf.pid
@@ -352,14 +337,14 @@ gone() {
 	[ -z "$(ls -d "$run/"*"_$short.batch" 2>/dev/null)" ]
 }
 eventually gone
-before=$(cpu_ticks still.pid)
+before=$(ticks_of still.pid)
 begin_jobd
 ends_as "$short" FAILED "a job that has ended without jobd has ended when jobd returns"
 is "$(doc_of "$short" '["exit_code"]')" 2304 "its exit status is known"
 is "$(doc_of "$long" '["job_state"]')" RUNNING "a running job runs when jobd returns"
 is "$(doc_of "$still" '["job_state"]')" SUSPENDED "a suspended job is suspended when jobd returns"
 sleep 0.3
-is "$(cpu_ticks still.pid)" "$before" "a suspended job stands still while jobd returns"
+is "$(ticks_of still.pid)" "$before" "a suspended job stands still while jobd returns"
 touch "$work/long.go"
 ends_as "$long" FAILED "the end of a job that was found again is seen"
 is "$(doc_of "$long" '["exit_code"]')" 2304 "with its exit status"
@@ -479,16 +464,16 @@ id=$(submit -N 2 spins remote.pid)
 eventually wrote remote.pid
 "$jobctl" suspend "$id"
 eventually has_state SUSPENDED "$id"
-before=$(cpu_ticks remote.pid)
+before=$(ticks_of remote.pid)
 kill_jobd
 sleep 0.3
 begin_launching
 is "$(doc_of "$id" '["job_state"]')" SUSPENDED "a suspended job on other hosts is found again"
-is "$(cpu_ticks remote.pid)" "$before" "a suspended job on other hosts gets no CPU time"
+is "$(ticks_of remote.pid)" "$before" "a suspended job on other hosts gets no CPU time"
 "$jobctl" resume "$id"
 eventually has_state RUNNING "$id"
 runs_on() {
-	[ "$(cpu_ticks remote.pid)" -gt "$before" ]
+	[ "$(ticks_of remote.pid)" -gt "$before" ]
 }
 ok "a resumed job on other hosts runs on" eventually runs_on
 "$jobctl" cancel "$id"

@@ -36,6 +36,28 @@ accept() { # STATE STATUS RUNS OPTION...
 	echo "$accepted,$accept_end" >>"$tmpdir/accepted"
 }
 
+# The jobs with a line that have ended otherwise, or were preempted and had not all of their grace time.
+wrong_ends() { # GRACE_S
+	"$jobctl" queue -t all --json >"$tmpdir/jobs"
+	# shellcheck disable=SC2016 # Python's
+	python3 -c 'import json, os, sys
+jobs = {j["job_id"]: j for j in json.load(open(sys.argv[1]))["jobs"]}
+for line in open(sys.argv[2]):
+    number, state, status, least = line.strip().split(",")
+    job = jobs.get(int(number))
+    if not job:
+        print(number, "is lost")
+        continue
+    path = os.path.join(sys.argv[3], "runs-" + number)
+    runs = len(open(path).readlines()) if os.path.exists(path) else 0
+    early = state == "PREEMPTED" and job["end_time"] - job.get("preempt_time", 0) < int(sys.argv[4])
+    if job["job_state"] != state or job["state_flags"] or status and job["exit_code"] != int(status) << 8 or \
+            not int(least) <= runs <= 1 or job["restart_cnt"] or early:
+        print(line.strip(), "has", job["job_state"], job["state_flags"], job.get("exit_code"), "runs", runs,
+              "restarts", job["restart_cnt"], "killed early" if early else "")
+' "$tmpdir/jobs" "$tmpdir/accepted" "$work" "$1" 2>&1
+}
+
 # Each round has another exit status. The third job runs until the next round's jobd is dead; the last
 # one is cancelled, and again at the end where no jobd was there to reply.
 submit_round() { # ROUND
@@ -71,23 +93,7 @@ done <"$tmpdir/uncancelled"
 done
 ok "all jobs of a jobd that is killed $rounds times end" eventually all_have_ended
 
-"$jobctl" queue -t all --json >"$tmpdir/jobs"
-# shellcheck disable=SC2016 # Python's
-is "$(python3 -c 'import json, os, sys
-jobs = {j["job_id"]: j for j in json.load(open(sys.argv[1]))["jobs"]}
-for line in open(sys.argv[2]):
-    number, state, status, least = line.strip().split(",")
-    job = jobs.get(int(number))
-    if not job:
-        print(number, "is lost")
-        continue
-    path = os.path.join(sys.argv[3], "runs-" + number)
-    runs = len(open(path).readlines()) if os.path.exists(path) else 0
-    if job["job_state"] != state or job["state_flags"] or status and job["exit_code"] != int(status) << 8 or \
-            not int(least) <= runs <= 1 or job["restart_cnt"]:
-        print(line.strip(), "has", job["job_state"], job["state_flags"], job["exit_code"], "runs", runs,
-              "restarts", job["restart_cnt"])
-' "$tmpdir/jobs" "$tmpdir/accepted" "$work" 2>&1)" "" \
+is "$(wrong_ends 0)" "" \
 	"jobs of a jobd that is killed $rounds times run once, and their ends are known"
 diag "$(wc -l <"$tmpdir/accepted") jobs were accepted, $(wc -l <"$tmpdir/uncancelled") were cancelled again"
 is "$("$jobctl" nodes -h -o %t | sort -u)" idle "no node is drained because jobd was killed"
@@ -148,24 +154,7 @@ while [ "$round" -lt "$rounds" ]; do
 done
 ok "all jobs that were preempted by a jobd that is killed $((2 * rounds)) times end" all_have_ended
 is "$(wc -l <"$tmpdir/accepted")" $((3 * rounds)) "all jobs of these rounds were accepted"
-"$jobctl" queue -t all --json >"$tmpdir/jobs"
-# shellcheck disable=SC2016 # Python's
-is "$(python3 -c 'import json, os, sys
-jobs = {j["job_id"]: j for j in json.load(open(sys.argv[1]))["jobs"]}
-for line in open(sys.argv[2]):
-    number, state, status, least = line.strip().split(",")
-    job = jobs.get(int(number))
-    if not job:
-        print(number, "is lost")
-        continue
-    path = os.path.join(sys.argv[3], "runs-" + number)
-    runs = len(open(path).readlines()) if os.path.exists(path) else 0
-    early = state == "PREEMPTED" and job["end_time"] - job.get("preempt_time", 0) < int(sys.argv[4])
-    if job["job_state"] != state or job["state_flags"] or \
-            status and job["exit_code"] != int(status) << 8 or runs != 1 or job["restart_cnt"] or early:
-        print(line.strip(), "has", job["job_state"], job["state_flags"], job.get("exit_code"), "runs", runs,
-              "restarts", job["restart_cnt"], "killed early" if early else "")
-' "$tmpdir/jobs" "$tmpdir/accepted" "$work" "$grace" 2>&1)" "" \
+is "$(wrong_ends "$grace")" "" \
 	"jobs that were preempted by such a jobd run once, and none is killed early or left standing still"
 nothing_left_of_jobs 2500
 done_testing

@@ -25,20 +25,6 @@ begin_anew() {
 	begin_jobd
 }
 
-cpu_ticks() { # FILE that holds a pid
-	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$(cat "$work/$1")/stat"
-}
-stands() { # FILE
-	stands_before=$(cpu_ticks "$1")
-	sleep 0.5
-	[ "$(cpu_ticks "$1")" = "$stands_before" ]
-}
-moves() { # FILE
-	moves_before=$(cpu_ticks "$1")
-	sleep 0.3
-	[ "$(cpu_ticks "$1")" -gt "$moves_before" ]
-}
-
 script spins <<'S'
 echo $$ >"$1"
 while [ ! -e "$1.end" ]; do :; done

@@ -107,23 +107,23 @@ submitted() { # NAME JOB COMMAND...
 	shift 2
 	is "$("$@")" "Submitted batch job $number" "$submitted_name"
 }
-cpu_ticks() { # JOB
-	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$(cat "$1.pid")/stat"
+job_ticks() { # JOB
+	cpu_ticks "$(cat "$1.pid")"
 }
 stand_still() { # NAME JOB...
 	stand_name=$1
 	shift
 	before=
-	for id; do before="$before $(cpu_ticks "$id")"; done
+	for id; do before="$before $(job_ticks "$id")"; done
 	sleep 2
 	after=
-	for id; do after="$after $(cpu_ticks "$id")"; done
+	for id; do after="$after $(job_ticks "$id")"; done
 	is "$after" "$before" "$stand_name"
 }
 moves() { # JOB
-	before=$(cpu_ticks "$1")
+	before=$(job_ticks "$1")
 	sleep 1
-	[ "$(cpu_ticks "$1")" -gt "$before" ]
+	[ "$(job_ticks "$1")" -gt "$before" ]
 }
 
 # ---- all of them begin

@@ -356,7 +356,7 @@ int het_try(struct engine *e, struct job *leader, struct het_nodes *n, struct er
  */
 
 /* The guide: "the GraceTime ... for each component of the heterogeneous job remain unique". */
-static bool is_in_grace(const struct engine *e, const struct job *job)
+static bool has_grace_left(const struct engine *e, const struct job *job)
 {
 	return job->preempted && job_has_nodes(job) && job->record.end_time > engine_now(e);
 }
@@ -371,7 +371,7 @@ void het_leader_ended(struct engine *e, struct job *leader, uint32_t state)
 		struct job *one = engine_get_component(leader, i);
 
 		if (!one || job_is_pending(one) || job_has_ended(one) ||
-			(state == JOB_PREEMPTED && is_in_grace(e, one)))
+			(state == JOB_PREEMPTED && has_grace_left(e, one)))
 			continue;
 		job_terminate_component(e, one, state);
 		if (job_is_completing(one))
