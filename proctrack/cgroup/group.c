@@ -684,17 +684,50 @@ static int send_to_all(int fd, struct sender *s)
 	return r == 0 && s->fresh ? -ETIMEDOUT : r;
 }
 
+static int find_runnable(int fd, void *userdata)
+{
+	_cleanup_pidset_ struct pidset list = {0};
+	bool *found = userdata;
+	size_t i;
+	int r = pidset_read_group(&list, fd);
+
+	for (i = 0; r == 0 && i < list.n && !*found; i++)
+		*found = procstat_is_runnable(list.v[i]);
+	return r;
+}
+
+/* Waits on for a group that is being frozen, as long as one of its processes would stop if it had a
+ * processor. */
+static int await_starved(int fd, int64_t deadline_ms)
+{
+	static const struct tree_ops ops = {.enter = find_runnable};
+	int r = -ETIMEDOUT;
+
+	while (r == -ETIMEDOUT && clock_now_ms() < deadline_ms) {
+		bool found = false;
+
+		if (tree_walk(fd, &ops, &found) < 0 || !found)
+			break;
+		r = await(fd, WAIT_FROZEN, GROUP_SIGNAL_FREEZE_MS);
+	}
+	return r;
+}
+
 /* To a process that stands still the signal goes once, and nothing new can appear. What moves gets
  * it moving, and what is in the middle of a fork then has a child that got nothing: so, after the
  * signal has made it move on, all is done again. */
 static int stop_and_send(int fd, struct sender *s)
 {
+	int64_t deadline_ms = clock_now_ms() + GROUP_SIGNAL_STARVED_MS;
 	bool was = false, still_was;
-	int frozen = freeze_for(fd, GROUP_SIGNAL_FREEZE_MS, true, &was);
-	int r = send_to_all(fd, s), thawed;
+	int frozen = freeze_for(fd, GROUP_SIGNAL_FREEZE_MS, true, &was), r, thawed;
 
+	if (frozen == -ETIMEDOUT)
+		frozen = await_starved(fd, deadline_ms);
+	r = send_to_all(fd, s);
 	if (r == 0 && frozen == -ETIMEDOUT) {
-		(void)group_freeze(fd, GROUP_SIGNAL_SETTLE_MS, &still_was);
+		if (group_freeze(fd, GROUP_SIGNAL_SETTLE_MS, &still_was) == -ETIMEDOUT)
+			(void)await_starved(fd, deadline_ms);
 		r = send_to_all(fd, s);
 	}
 	thawed = was ? 0 : group_resume(fd);

@@ -89,8 +89,12 @@ int tree_remove_below(int fd) _must_check_;
 /* ---- the group and all below it -------------------------------------------------------------- */
 
 /* How long a signal waits for the group to stand still before it goes out all the same. A process
- * deep in the kernel (a dead NFS server) stops no sooner than it comes out. */
+ * that sleeps deep in the kernel (a dead NFS server) stops no sooner than it comes out. */
 #define GROUP_SIGNAL_FREEZE_MS 250
+
+/* How long it waits, both times together, for a process that only lacks a processor: one in the
+ * middle of a fork would leave a child that got nothing. */
+#define GROUP_SIGNAL_STARVED_MS 15000
 
 /* How long it then waits, once more, for what the signal made to move on. */
 #define GROUP_SIGNAL_SETTLE_MS 750

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -255,6 +256,24 @@ int procstat_read(pid_t pid, struct procstat *ret_stat)
 	if (proc_fd < 0)
 		return -errno;
 	return procstat_read_at(proc_fd, pid, ret_stat);
+}
+
+bool procstat_is_runnable(pid_t pid)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct procstat st;
+	struct dirent *entry;
+	char name[64];
+
+	(void)snprintf(name, sizeof(name), "/proc/%d/task", (int)pid);
+	dir = opendir(name);
+	while (dir && (entry = readdir(dir))) {
+		pid_t tid = (pid_t)atoi(entry->d_name); /* 0: "." and ".." */
+
+		if (tid > 0 && procstat_read_at(dirfd(dir), tid, &st) == 0 && st.state == 'R')
+			return true;
+	}
+	return false;
 }
 
 void procstat_describe(pid_t pid, char *text, size_t size)

@@ -99,6 +99,10 @@ int procstat_parse(const char *text, size_t size, struct procstat *ret_stat) _mu
  * zombie, with its threads still counted. */
 bool procstat_is_living(const struct procstat *st);
 
+/* Whether a thread of the process runs or waits for a processor: it will come on by itself, however
+ * late. One in state D may not for days. */
+bool procstat_is_runnable(pid_t pid);
+
 /* Reads /proc/PID/stat: 0, -ESRCH if there is no such process, else -errno. */
 int procstat_read(pid_t pid, struct procstat *ret_stat) _must_check_;
 

@@ -2,6 +2,8 @@
 #include "stepd/base/proc.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -273,6 +275,60 @@ static void test_describe(void **state)
 	assert_int_equal(strlen(tiny), sizeof(tiny) - 1);
 }
 
+static void *spin(_unused_ void *userdata)
+{
+	for (;;)
+		__asm__ volatile("");
+	return NULL;
+}
+
+/* A child that waits for ever, beside a thread that spins if so. */
+static pid_t start_idle(bool with_spinner)
+{
+	pid_t pid = fork();
+	pthread_t thread;
+
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (with_spinner && pthread_create(&thread, NULL, spin, NULL) != 0)
+		_exit(1);
+	for (;;)
+		(void)pause();
+}
+
+static void await_state(pid_t pid, char state)
+{
+	struct procstat st;
+
+	do
+		assert_int_equal(procstat_read(pid, &st), 0);
+	while (st.state != state);
+}
+
+static void test_runnable(void **state)
+{
+	pid_t idle = start_idle(false), busy = start_idle(true);
+	int fds = scratch_count_fds();
+
+	(void)state;
+	await_state(idle, 'S');
+	assert_false(procstat_is_runnable(idle));
+	while (!procstat_is_runnable(busy)) /* it starts its thread */
+		(void)sched_yield();
+	await_state(busy, 'S'); /* the first thread */
+	assert_true(procstat_is_runnable(busy));
+	assert_true(procstat_is_runnable(getpid()));
+	assert_false(procstat_is_runnable(0x7fffffff));
+	assert_int_equal(scratch_count_fds(), fds);
+	(void)kill(idle, SIGKILL);
+	(void)kill(busy, SIGKILL);
+	assert_int_equal(waitpid(idle, NULL, 0), idle);
+	assert_int_equal(waitpid(busy, NULL, 0), busy);
+	assert_false(procstat_is_runnable(idle));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +343,7 @@ int main(void)
 		cmocka_unit_test(test_read_errors),
 		cmocka_unit_test(test_real_names),
 		cmocka_unit_test(test_describe),
+		cmocka_unit_test(test_runnable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
