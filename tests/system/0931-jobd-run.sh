@@ -244,8 +244,8 @@ trap '' TERM
 echo $$ >"$1"
 while :; do sleep 0.1; done
 S
-id=$(submit -N 2 deaf deaf.pid)
-eventually wrote deaf.pid
+id=$(submit -N 2 deaf ignores.pid)
+eventually wrote ignores.pid
 begun_ms=$(now_ms)
 "$jobctl" cancel "$id"
 ends_as "$id" CANCELLED "a script that ignores SIGTERM is killed"
