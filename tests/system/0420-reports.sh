@@ -60,7 +60,7 @@ like "$(cat err)" "nobody reads the ready line" "a full ready pipe is reported"
 nothing_left "a step with a full ready pipe leaves no cgroup, process or file behind"
 exec 8>&-
 
-sed 's/"argv".*"time_limit_ms"/"stdin": "all", "argv": ["cat"], "time_limit_ms"/' spec >spec.cat
+sed 's/"argv".*"time_limit_ms": 300/"stdin": "all", "argv": ["cat"]/' spec >spec.cat
 out=$(timeout 900 "$stepd" serve --spec-fd 0 --ready-fd 1 <spec.cat)
 is $? 0 "the standard streams may bring the spec and take the ready line"
 like "$out" '^\{"step":' "the ready line comes by standard output"
