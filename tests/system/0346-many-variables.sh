@@ -5,11 +5,12 @@
 . "${top_srcdir:?}/tests/lib/control.sh"
 
 # document COUNT STEP MEMBER...: a spec with that many variables, and more members as Python has them.
+# Its task is env itself: dash's time goes with the square of their number.
 document() {
 	python3 - "$job" "$@" <<'X'
 import json, sys
 job, count, step, *more = sys.argv[1:]
-doc = {"job": int(job), "step": int(step), "argv": ["sh", "-c", "env | grep -c ^V_"],
+doc = {"job": int(job), "step": int(step), "argv": ["env"],
 	"env": {"PATH": "/usr/bin:/bin", "STEPD_TEST_JOB": job}}
 doc["env"].update(("V_%d" % i, "x") for i in range(int(count)))
 for member in more:
@@ -36,12 +37,12 @@ X
 
 document 80000 0 >"$tmpdir/spec"
 is "$(cpu serve --keep-result 0 --spec "$tmpdir/spec")" "0 soon" "a step with 80,000 variables starts and ends"
-is "$(cat "$tmpdir/out")" 80000 "a task gets 80,000 variables"
+is "$(grep -c ^V_ "$tmpdir/out")" 80000 "a task gets 80,000 variables"
 document 80000 0 'tasks=[{"ranks": "1", "env": {"V_%d" % i: "y" for i in range(60000)}}]' 'ntasks=2' \
-	'argv=["sh", "-c", "env | grep -c ^V_.*=y"]' >"$tmpdir/spec"
-is "$(cpu serve --keep-result 0 --spec "$tmpdir/spec")" "1 soon" \
+	'label=True' >"$tmpdir/spec"
+is "$(cpu serve --keep-result 0 --spec "$tmpdir/spec")" "0 soon" \
 	"a step in which a rank has other variables starts and ends"
-is "$(sort -n "$tmpdir/out" | tr '\n' ' ')" "0 60000 " "each task has its own variables"
+is "$(grep -c '^0: V_.*=y$' "$tmpdir/out") $(grep -c '^1: V_.*=y$' "$tmpdir/out")" "0 60000" "each task has its own variables"
 
 # shellcheck disable=SC2317 # eventually calls it
 gone() {
