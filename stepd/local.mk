@@ -124,6 +124,7 @@ libagent_la_SOURCES = \
 	stepd/process/process.c stepd/process/process.h \
 	stepd/stdio/pump.c stepd/stdio/pump.h \
 	stepd/stdio/output.c stepd/stdio/output.h \
+	stepd/stdio/backlog.c stepd/stdio/backlog.h \
 	stepd/stdio/input.c stepd/stdio/input.h \
 	stepd/stdio/pty.c stepd/stdio/pty.h \
 	stepd/stdio/stdio.c stepd/stdio/stdio.h \

@@ -501,7 +501,8 @@ tests_fuzz_fuzz_slurm_LDADD = libslurmwire.la
 
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
-	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_pty tests/unit/test_transfer
+	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_pty tests/unit/test_transfer \
+	tests/unit/test_backlog
 STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h
 check_PROGRAMS += $(STDIO_UNIT_TESTS)
 TESTS += $(STDIO_UNIT_TESTS)
@@ -530,6 +531,10 @@ tests_unit_test_transfer_SOURCES = tests/unit/test_transfer.c $(STDIO_RIG)
 tests_unit_test_transfer_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_transfer_LDADD = $(UNIT_LDADD)
 tests_unit_test_transfer_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sendmsg
+tests_unit_test_backlog_SOURCES = tests/unit/test_backlog.c
+tests_unit_test_backlog_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_backlog_LDADD = $(UNIT_LDADD)
+tests_unit_test_backlog_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite
 endif
 
 if CMOCKA
@@ -569,7 +574,7 @@ endif
 endif
 
 STDIO_SYSTEM_TESTS = tests/system/0200-stdio-files.sh tests/system/0210-stdio-label.sh \
-	tests/system/0220-stdio-input.sh tests/system/0230-stdio-user.sh
+	tests/system/0220-stdio-input.sh tests/system/0221-stdin-spill.sh tests/system/0230-stdio-user.sh
 TESTS += $(STDIO_SYSTEM_TESTS)
 EXTRA_DIST += $(STDIO_SYSTEM_TESTS)
 

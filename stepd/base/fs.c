@@ -563,7 +563,7 @@ static int open_path(const char *path, int flags, mode_t mode)
 {
 	const struct open_how how = {
 		.flags = (uint64_t)(uint32_t)flags,
-		.mode = flags & O_CREAT ? mode : 0,
+		.mode = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? mode : 0,
 		.resolve = RESOLVE_NO_MAGICLINKS,
 	};
 	long r = rawcall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));

@@ -480,6 +480,7 @@ static char *spec_dump(const json_t *doc)
 #define TERM_WAIT_MS          30000
 #define LIMIT_SIGNAL_MS       60000
 #define PMI_TIMEOUT_MS        300000
+#define INPUT_SPILL_MAX       (1u << 30)
 #define WIRE_FANOUT           16
 #define WIRE_CONNECT_MS       60000
 
@@ -786,6 +787,7 @@ int spec_from_json(const json_t *doc, struct spec **ret_spec, struct err *err)
 				.job_id = (uint32_t)getpid(),
 				.node_count = 1,
 				.in = {.mode = SPEC_STREAM_NONE},
+				.input_spill_max = INPUT_SPILL_MAX,
 				.hold = true,
 				.pmi = {.timeout_ms = PMI_TIMEOUT_MS,
 					.memory_bytes = SPEC_PMI_MEMORY_DEFAULT},

@@ -42,6 +42,14 @@ enum spec_stream_mode {
 	SPEC_STREAM_MODE_MAX,
 };
 
+/* What is done with standard input for a task that does not read while others do. */
+enum spec_overflow {
+	SPEC_OVERFLOW_SPILL, /* it is kept in a file */
+	SPEC_OVERFLOW_DROP,  /* it is left out */
+	SPEC_OVERFLOW_WAIT,  /* the others wait */
+	SPEC_OVERFLOW_MAX,
+};
+
 struct spec_stream {
 	enum spec_stream_mode mode;
 	uint32_t rank; /* with SPEC_STREAM_RANK */
@@ -187,6 +195,8 @@ struct spec {
 	char *topology;         /* hwloc's XML, absolute; NULL: this machine's */
 
 	struct spec_stream in, out, err;
+	enum spec_overflow input_overflow;
+	uint64_t input_spill_max; /* bytes of the file; 0: no limit */
 	bool label;
 	bool forward;        /* output passes through the agent, so that tools can have a copy */
 	uint32_t *pty_ranks; /* of the step, ascending: each has a pseudo-terminal */

@@ -109,6 +109,12 @@ static const char *const mode_names[SPEC_STREAM_MODE_MAX + 1] = {
 	[SPEC_STREAM_TOOL] = "tool",
 };
 
+static const char *const overflow_names[SPEC_OVERFLOW_MAX + 1] = {
+	[SPEC_OVERFLOW_SPILL] = "spill",
+	[SPEC_OVERFLOW_DROP] = "drop",
+	[SPEC_OVERFLOW_WAIT] = "wait",
+};
+
 static const char *const limits_mode_names[LIMITS_MODE_MAX + 1] = {
 	[LIMITS_STRICT] = "strict",
 	[LIMITS_BEST_EFFORT] = "best-effort",
@@ -373,6 +379,23 @@ static const struct spec_field step_fields[] = {
 			MODE(TOOL),
 		.doc = "The tasks' standard input; see [STREAM].",
 		.unset = "`none`"},
+	{.name = "input_overflow",
+		.parse = spec_row_choice,
+		.offset = STEP(input_overflow),
+		.choices = overflow_names,
+		.kinds = WITH_TASKS,
+		.doc = "What becomes of standard input for a task that is more than 1 MiB behind "
+		       "others that read it: `spill`, it is kept in a file; `drop`, it is left out "
+		       "for this task; `wait`, the others wait for it. See stepd-stdio(7).",
+		.unset = "`spill`"},
+	{.name = "input_spill_max",
+		.parse = spec_row_u64,
+		.offset = STEP(input_spill_max),
+		.most = INT64_MAX / 4,
+		.kinds = WITH_TASKS,
+		.doc = "With `spill`: the largest size of that file in bytes, after which the "
+		       "others wait. 0 is no limit.",
+		.unset = "1073741824"},
 	{.name = "stdout",
 		.parse = spec_row_stream,
 		.phase = SPEC_PHASE_RANKS,

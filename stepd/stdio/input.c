@@ -20,18 +20,18 @@
 
 /* ---- one input for several tasks ----------------------------------------------------------- */
 
-#define STDIN_WRITER_SIZE 65536u
+#define RELEASE_BYTES (1u << 20) /* read from the file before its space is given back */
 
 struct writer_out {
 	struct writer_out *next;
 	struct stdin_writer *writer;
-	ev_io io;  /* active while bytes wait for space */
-	int fd;    /* -1: the task has closed it */
-	size_t at; /* bytes of the writer's buffer that the task has got */
+	ev_io io; /* active while bytes wait for space in the pipe */
+	int fd;   /* -1: the task has closed it */
+	uint32_t rank;
+	int64_t at; /* position of the next byte for it */
 
 	/* Of a pseudo-terminal. At the end of the input its descriptor stays open. */
 	bool is_pty;
-	uint32_t rank;
 	bool ended;           /* the end has been typed, or is to be */
 	bool canonical;       /* the terminal's mode then */
 	char end_char;        /* to type */
@@ -45,15 +45,21 @@ struct stdin_writer {
 	int fd;
 	int own_fd; /* fd reopened, or -1 */
 	bool is_socket;
+	bool drops;    /* bytes that a slow task lacks, rather than to wait for it */
 	bool started;  /* stdin_writer_start() */
 	bool types;    /* to pseudo-terminals */
 	bool paused;   /* the terminal that it reads is somebody else's */
 	bool mid_line; /* the last byte was no newline */
+	bool at_end;   /* of the input: what some lack is still written */
+	bool warned;   /* that the file can't grow, or that bytes are dropped */
+	struct backlog *backlog;
 	struct writer_out *outs;
-	size_t open;   /* outs that take input */
-	size_t behind; /* outs that lack a part of the buffer */
-	size_t size;
-	char buf[STDIN_WRITER_SIZE];
+	size_t open;    /* outs that take input */
+	size_t ready;   /* of these, those that have all bytes */
+	size_t lagging; /* those that have to come to limit before the next piece is read */
+	int64_t limit;
+	uint64_t read_back; /* bytes from the backlog's file since its space was given back */
+	uint64_t dropped;
 };
 
 static bool writer_takes(const struct writer_out *out)
@@ -63,12 +69,18 @@ static bool writer_takes(const struct writer_out *out)
 
 static void writer_close_out(struct writer_out *out)
 {
-	ev_io_stop(out->writer->loop, &out->io);
+	struct stdin_writer *writer = out->writer;
+
+	ev_io_stop(writer->loop, &out->io);
+	if (out->at == backlog_end(writer->backlog))
+		writer->ready--;
+	if (writer->lagging > 0 && out->at < writer->limit)
+		writer->lagging--;
 	if (out->is_pty)
 		out->ended = true;
 	else
 		out->fd = close_fd(out->fd);
-	out->writer->open--;
+	writer->open--;
 }
 
 static void writer_write_end(struct writer_out *out)
@@ -103,65 +115,176 @@ static void writer_type_end(struct writer_out *out)
 	writer_write_end(out);
 }
 
+/* It has got all. */
+static void writer_end_out(struct writer_out *out)
+{
+	writer_close_out(out);
+	if (out->is_pty)
+		writer_type_end(out);
+}
+
+/* No more input: those that have all of it get the end, the others after the rest. */
 static void writer_end(struct stdin_writer *writer)
 {
 	struct writer_out *out;
 
 	ev_io_stop(writer->loop, &writer->io);
+	writer->at_end = true;
 	if (writer->own_fd >= 0)
 		writer->fd = -1;
 	writer->own_fd = close_fd(writer->own_fd);
 	for (out = writer->outs; out; out = out->next) {
-		if (!writer_takes(out))
-			continue;
-		writer_close_out(out);
-		if (out->is_pty)
-			writer_type_end(out);
+		if (writer_takes(out) && out->at == backlog_end(writer->backlog))
+			writer_end_out(out);
 	}
 }
 
+static void writer_move(struct writer_out *out, int64_t to)
+{
+	struct stdin_writer *writer = out->writer;
+
+	if (writer->lagging > 0 && out->at < writer->limit && to >= writer->limit)
+		writer->lagging--;
+	out->at = to;
+	if (to == backlog_end(writer->backlog))
+		writer->ready++;
+}
+
+/* One piece. It has all bytes afterwards, or is closed, or waits for space. */
 static void writer_write_out(struct writer_out *out)
 {
 	struct stdin_writer *writer = out->writer;
-	ssize_t n = 0;
+	const char *data;
+	ssize_t size = backlog_get(writer->backlog, out->at, &data), n;
 
-	while (out->at < writer->size && n >= 0) {
-		n = write(out->fd, writer->buf + out->at, writer->size - out->at);
-		if (n < 0 && errno == EINTR)
-			n = 0;
-		else if (n > 0)
-			out->at += (size_t)n;
+	if (size < 0) {
+		log_warning(writer->log,
+			"read the file of the input that rank %u lacks: %s; its standard input "
+			"ends here",
+			out->rank, strerror((int)-size));
+		writer_close_out(out);
+		return;
 	}
-	if (n < 0 && errno == EAGAIN) {
+	n = write(out->fd, data, (size_t)size);
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		writer_close_out(out); /* EPIPE: the task has closed it */
+		return;
+	}
+	if (n > 0)
+		writer_move(out, out->at + n);
+	if (out->at < backlog_end(writer->backlog)) {
 		ev_io_start(writer->loop, &out->io);
 		return;
 	}
-	if (n < 0)
-		writer_close_out(out); /* EPIPE: the task has closed it */
-	else
-		ev_io_stop(writer->loop, &out->io);
-	writer->behind--;
+	ev_io_stop(writer->loop, &out->io);
+	if (writer->at_end)
+		writer_end_out(out);
 }
 
-/* All have the piece: reads the next one, or stops without readers. */
+/* The position of the one that is behind most; NULL: all have got everything. */
+static struct writer_out *writer_find_slowest(const struct stdin_writer *writer)
+{
+	int64_t lowest = backlog_end(writer->backlog);
+	struct writer_out *out, *slowest = NULL;
+
+	for (out = writer->outs; out; out = out->next) {
+		if (!writer_takes(out) || out->at >= lowest)
+			continue;
+		slowest = out;
+		lowest = out->at;
+	}
+	return slowest;
+}
+
+static int64_t writer_lowest(const struct stdin_writer *writer)
+{
+	const struct writer_out *slowest = writer_find_slowest(writer);
+
+	return slowest ? slowest->at : backlog_end(writer->backlog);
+}
+
+static void writer_drop(struct stdin_writer *writer, int64_t limit)
+{
+	struct writer_out *out;
+
+	for (out = writer->outs; out; out = out->next) {
+		if (!writer_takes(out) || out->at >= limit)
+			continue;
+		if (!writer->warned)
+			log_warning(writer->log,
+				"rank %u reads its standard input too slowly: bytes are left out of "
+				"it (--input-overflow=spill and wait leave out none)",
+				out->rank);
+		writer->warned = true;
+		writer->dropped += (uint64_t)(limit - out->at);
+		writer_move(out, limit);
+	}
+}
+
+/* The next piece is read when no task is behind limit any more. */
+static void writer_wait_for_slow(struct stdin_writer *writer, int64_t limit)
+{
+	struct writer_out *out;
+
+	writer->limit = limit;
+	for (out = writer->outs; out; out = out->next)
+		writer->lagging += writer_takes(out) && out->at < limit;
+}
+
+/* Space for a piece of input. False: some tasks have to read first. */
+static bool writer_make_space(struct stdin_writer *writer)
+{
+	const struct writer_out *slowest = writer_find_slowest(writer);
+	int64_t end = backlog_end(writer->backlog), lowest = slowest ? slowest->at : end, limit;
+	struct err err = ERR_INIT;
+	int r = backlog_make_space(writer->backlog, lowest, &err);
+
+	if (r == 0)
+		return true;
+	limit = backlog_limit(writer->backlog);
+	if (writer->drops) {
+		writer_drop(writer, limit);
+		return backlog_make_space(writer->backlog, limit, &err) == 0;
+	}
+	if (r != -EAGAIN && !writer->warned)
+		log_warning(writer->log, "%s; the next input is read when rank %u has read more",
+			err.text, slowest->rank);
+	writer->warned |= r != -EAGAIN;
+	writer_wait_for_slow(writer, limit);
+	return false;
+}
+
+/* Reads the next piece when some task has all; or stops without readers. */
 static void writer_go_on(struct stdin_writer *writer)
 {
+	if (writer->ready == writer->open)
+		backlog_release(writer->backlog, backlog_end(writer->backlog));
 	if (writer->open == 0)
 		writer_end(writer);
-	else if (writer->behind == 0 && !writer->paused)
+	else if (writer->ready > 0 && writer->lagging == 0 && !writer->paused && !writer->at_end)
 		ev_io_start(writer->loop, &writer->io);
 }
 
 static void writer_on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct writer_out *out = io->data;
+	struct stdin_writer *writer = out->writer;
+	int64_t before = out->at;
 
 	if (out->ended) {
 		writer_write_end(out);
 		return;
 	}
 	writer_write_out(out);
-	writer_go_on(out->writer);
+	if (backlog_in_file(writer->backlog, before)) {
+		writer->read_back += (uint64_t)(out->at - before);
+		if (writer->read_back >= RELEASE_BYTES ||
+			!backlog_in_file(writer->backlog, out->at)) {
+			backlog_release(writer->backlog, writer_lowest(writer));
+			writer->read_back = 0;
+		}
+	}
+	writer_go_on(writer);
 }
 
 /* A background process must not read a line typed for the shell: it would be stopped, or fail. */
@@ -174,23 +297,47 @@ static bool is_in_background(int fd)
 
 static ssize_t writer_read_piece(struct stdin_writer *writer)
 {
+	size_t size;
+	char *piece = backlog_piece(writer->backlog, &size);
+	ssize_t n;
+
 	if (is_in_background(writer->fd)) {
 		errno = EIO;
 		return -1;
 	}
 	if (writer->is_socket) /* others may read it too */
-		return recv(writer->fd, writer->buf, STDIN_WRITER_SIZE, MSG_DONTWAIT);
-	return read(writer->fd, writer->buf, STDIN_WRITER_SIZE);
+		n = recv(writer->fd, piece, size, MSG_DONTWAIT);
+	else
+		n = read(writer->fd, piece, size);
+	if (n > 0)
+		writer->mid_line = piece[n - 1] != '\n';
+	return n;
+}
+
+/* Those that wait for space get it later. */
+static void writer_distribute(struct stdin_writer *writer, size_t size)
+{
+	struct writer_out *out;
+
+	backlog_add(writer->backlog, size);
+	writer->ready = 0;
+	for (out = writer->outs; out; out = out->next) {
+		if (writer_takes(out) && !ev_is_active(&out->io))
+			writer_write_out(out);
+	}
 }
 
 static void writer_on_readable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct stdin_writer *writer = io->data;
-	struct writer_out *out;
 	ssize_t n;
 
 	if (writer->types && is_in_background(writer->fd)) {
 		stdin_writer_pause(writer, true); /* until a shell gives the terminal back */
+		return;
+	}
+	if (!writer_make_space(writer)) {
+		ev_io_stop(loop, io);
 		return;
 	}
 	n = writer_read_piece(writer);
@@ -206,19 +353,22 @@ static void writer_on_readable(struct ev_loop *loop, ev_io *io, _unused_ int rev
 		return;
 	}
 	ev_io_stop(loop, io);
-	writer->size = (size_t)n;
-	writer->mid_line = writer->buf[n - 1] != '\n';
-	writer->behind = writer->open;
-	for (out = writer->outs; out; out = out->next) {
-		out->at = 0;
-		if (writer_takes(out))
-			writer_write_out(out);
-	}
+	writer_distribute(writer, (size_t)n);
 	writer_go_on(writer);
 }
 
-int stdin_writer_new(
-	struct ev_loop *loop, const struct log *log, int fd, struct stdin_writer **ret_writer)
+static void writer_init(struct stdin_writer *writer, struct ev_loop *loop, const struct log *log,
+	const struct stdin_overflow *overflow)
+{
+	writer->loop = loop;
+	writer->log = log;
+	writer->drops = overflow->drops;
+	ev_io_init(&writer->io, writer_on_readable, writer->fd, EV_READ);
+	writer->io.data = writer;
+}
+
+int stdin_writer_new(struct ev_loop *loop, const struct log *log, int fd,
+	const struct stdin_overflow *overflow, struct stdin_writer **ret_writer)
 {
 	struct stdin_writer *writer = calloc(1, sizeof(*writer));
 	struct stat st;
@@ -226,19 +376,20 @@ int stdin_writer_new(
 
 	if (!writer)
 		return -ENOMEM;
+	if (backlog_new(&overflow->backlog, &writer->backlog) < 0) {
+		free(writer);
+		return -ENOMEM;
+	}
 	own = stdfd_reopen(fd, O_RDONLY);
 	writer->own_fd = own < 0 ? -1 : own;
 	writer->fd = own < 0 ? fd : own;
 	writer->is_socket = fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
-	writer->loop = loop;
-	writer->log = log;
-	ev_io_init(&writer->io, writer_on_readable, writer->fd, EV_READ);
-	writer->io.data = writer;
+	writer_init(writer, loop, log, overflow);
 	*ret_writer = writer;
 	return 0;
 }
 
-int stdin_writer_add_take(struct stdin_writer *writer, int fd)
+int stdin_writer_add_take(struct stdin_writer *writer, int fd, uint32_t rank)
 {
 	struct writer_out *out = calloc(1, sizeof(*out));
 
@@ -247,30 +398,30 @@ int stdin_writer_add_take(struct stdin_writer *writer, int fd)
 		return -ENOMEM;
 	}
 	out->fd = fd;
+	out->rank = rank;
 	out->writer = writer;
+	out->at = backlog_end(writer->backlog);
 	ev_io_init(&out->io, writer_on_writable, fd, EV_WRITE);
 	out->io.data = out;
 	out->next = writer->outs;
 	writer->outs = out;
 	writer->open++;
+	writer->ready++;
 	return 0;
 }
 
 int stdin_writer_add_pty_take(struct stdin_writer *writer, int fd, uint32_t rank, bool reads)
 {
 	struct writer_out *out;
-	int r = stdin_writer_add_take(writer, fd);
+	int r = stdin_writer_add_take(writer, fd, rank);
 
 	if (r < 0)
 		return r;
 	out = writer->outs;
 	out->is_pty = true;
-	out->rank = rank;
 	writer->types = true;
-	if (reads)
-		return 0;
-	writer_close_out(out);
-	writer_type_end(out);
+	if (!reads)
+		writer_end_out(out);
 	return 0;
 }
 
@@ -300,8 +451,6 @@ void stdin_writer_pty_ended(struct stdin_writer *writer, uint32_t rank)
 
 	if (!out)
 		return;
-	if (!out->ended && writer->behind > 0 && out->at < writer->size)
-		writer->behind--;
 	if (!out->ended)
 		writer_close_out(out);
 	ev_io_stop(writer->loop, &out->io);
@@ -334,6 +483,11 @@ bool stdin_writer_is_read(const struct stdin_writer *writer)
 	return writer->open > 0;
 }
 
+uint64_t stdin_writer_get_dropped(const struct stdin_writer *writer)
+{
+	return writer->dropped;
+}
+
 void stdin_writer_start(struct stdin_writer *writer)
 {
 	writer->started = true;
@@ -352,22 +506,25 @@ static void writer_save_pty(const struct writer_out *out, struct handover *h, js
 void stdin_writer_save(const struct stdin_writer *writer, struct handover *h, json_t *object)
 {
 	json_t *outs = handover_put_array(h, object, "outs"), *out_object;
+	int64_t start = backlog_save(writer->backlog, writer_lowest(writer), h, object);
 	const struct writer_out *out;
 
 	handover_put_bool(h, object, "is_socket", writer->is_socket);
 	handover_put_bool(h, object, "paused", writer->paused);
 	handover_put_bool(h, object, "mid_line", writer->mid_line);
+	handover_put_bool(h, object, "at_end", writer->at_end);
+	handover_put_bool(h, object, "warned", writer->warned);
+	handover_put_int(h, object, "dropped", (int64_t)writer->dropped);
 	handover_put_fd(h, object, "own_fd", writer->own_fd);
 	/* unless reopened it reads the borrowed one */
 	handover_put_int(h, object, "fd", writer->own_fd >= 0 ? -1 : writer->fd);
-	if (writer->behind > 0)
-		handover_put_bytes(h, object, "bytes", writer->buf, writer->size);
 	for (out = writer->outs; out; out = out->next) {
 		if (out->fd < 0)
 			continue;
 		out_object = handover_append_object(h, outs);
 		handover_put_fd(h, out_object, "fd", out->fd);
-		handover_put_int(h, out_object, "at", (int64_t)out->at);
+		handover_put_int(h, out_object, "rank", out->rank);
+		handover_put_int(h, out_object, "at", out->ended ? 0 : out->at - start);
 		if (out->is_pty)
 			writer_save_pty(out, h, out_object);
 	}
@@ -387,64 +544,60 @@ static void writer_restore_pty(struct writer_out *out, const json_t *object)
 		ev_io_start(out->writer->loop, &out->io);
 }
 
-/* A task that has got a part of a piece waits for space again. */
+/* A task that lacks bytes waits for space again. An agent of an earlier version names a position
+ * behind the end for one that lacks none. */
 static int writer_restore_out(struct stdin_writer *writer, const json_t *object)
 {
-	int64_t at = json_get_int(object, "at", 0);
+	int64_t at = json_get_int(object, "at", 0), end = backlog_end(writer->backlog);
 	int fd = handover_get_fd(object, "fd"), r;
 	struct writer_out *out;
 
-	if (fd < 0 || at < 0)
+	if (fd < 0)
 		return -EPROTO;
-	r = stdin_writer_add_take(writer, fd);
+	r = stdin_writer_add_take(writer, fd, (uint32_t)json_get_int(object, "rank", 0));
 	if (r < 0)
 		return r;
 	out = writer->outs;
 	if (json_object_get(object, "pty"))
 		writer_restore_pty(out, object);
-	out->at = (size_t)at;
-	if (out->at >= writer->size || out->ended)
+	if (at >= end || out->ended)
 		return 0;
-	writer->behind++;
+	out->at = at;
+	writer->ready--;
 	ev_io_start(writer->loop, &out->io);
 	return 0;
 }
 
 int stdin_writer_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
-	const json_t *object, struct stdin_writer **ret_writer)
+	const json_t *object, const struct stdin_overflow *overflow,
+	struct stdin_writer **ret_writer)
 {
 	_cleanup_stdin_writer_ struct stdin_writer *writer = calloc(1, sizeof(*writer));
 	const json_t *outs = json_get_array(object, "outs");
-	const char *bytes;
-	size_t i, size = 0;
-	int r = 0;
+	size_t i;
+	int r;
 
 	if (!writer)
 		return -ENOMEM;
-	writer->loop = loop;
-	writer->log = log;
 	writer->own_fd = handover_get_fd(object, "own_fd");
 	writer->fd = writer->own_fd >= 0 ? writer->own_fd : handover_get_fd(object, "fd");
 	writer->is_socket = json_get_bool(object, "is_socket", false);
-	ev_io_init(&writer->io, writer_on_readable, writer->fd, EV_READ);
-	writer->io.data = writer;
-	bytes = handover_get_bytes(h, object, "bytes", &size);
+	writer_init(writer, loop, log, overflow);
 	writer->paused = json_get_bool(object, "paused", false);
 	writer->mid_line = json_get_bool(object, "mid_line", false);
+	writer->at_end = json_get_bool(object, "at_end", false);
+	writer->warned = json_get_bool(object, "warned", false);
+	writer->dropped = (uint64_t)json_get_int(object, "dropped", 0);
 	writer->started = true;
-	if (size > STDIN_WRITER_SIZE)
-		return -EPROTO;
-	if (bytes)
-		memcpy(writer->buf, bytes, size);
-	writer->size = size;
+	r = backlog_restore(&overflow->backlog, h, object, &writer->backlog);
 	for (i = 0; r == 0 && i < json_array_size(outs); i++)
 		r = writer_restore_out(writer, json_array_get(outs, i));
-	if (r == 0 && writer->fd < 0 && writer->open > 0)
+	if (r == 0 && writer->fd < 0 && writer->open > 0 && !writer->at_end)
 		r = -EPROTO;
 	if (r < 0)
 		return r;
-	if (writer->open > 0 && writer->behind == 0 && !writer->paused)
-		ev_io_start(loop, &writer->io);
+	if (writer->open > 0)
+		writer_go_on(writer);
 	*ret_writer = take_ptr(writer);
 	return 0;
 }
@@ -463,6 +616,7 @@ struct stdin_writer *stdin_writer_free(struct stdin_writer *writer)
 		(void)close_fd(out->fd);
 		free(out);
 	}
+	(void)backlog_free(writer->backlog);
 	free(writer);
 	return NULL;
 }

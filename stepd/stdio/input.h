@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stepd/base/cleanup.h"
+#include "stepd/stdio/backlog.h"
 
 struct ev_loop;
 struct handover;
@@ -22,17 +22,24 @@ struct winsize;
 
 /* ---- one input for several tasks ----------------------------------------------------------- */
 
-/* Copies one input to several tasks: each gets every byte. A piece is read when all have taken
- * the one before, so the slowest reader sets the pace and one buffer serves all. A task that
- * closed its stdin is skipped; when the input ends, each task gets the end of its pipe. */
+/* Copies one input to several tasks: each gets every byte. A piece is read when some task has
+ * taken all before it, so the fastest reader sets the pace; what the others lack is in one backlog
+ * for all (backlog.h). Where that can't grow, reading waits for the slowest, or drops what it
+ * lacks. A task that closed its stdin is skipped; when the input ends, each task gets the end of
+ * its pipe after its last byte. */
+
+struct stdin_overflow {
+	struct backlog_options backlog;
+	bool drops; /* what a task lacks that is further behind than the backlog has space */
+};
 
 /* fd is borrowed. */
 int stdin_writer_new(struct ev_loop *loop, const struct log *log, int fd,
-	struct stdin_writer **ret_writer) _must_check_;
+	const struct stdin_overflow *overflow, struct stdin_writer **ret_writer) _must_check_;
 
 /* fd is the writing end of a task's pipe, non-blocking; the writer owns it from the call on, on
  * failure too. */
-int stdin_writer_add_take(struct stdin_writer *writer, int fd) _must_check_;
+int stdin_writer_add_take(struct stdin_writer *writer, int fd, uint32_t rank) _must_check_;
 
 /* fd is the master of a pseudo-terminal, likewise. At the end of the input it is not closed: the
  * terminal's character for an end of file is typed, at once unless the task reads. */
@@ -56,13 +63,17 @@ void stdin_writer_pause(struct stdin_writer *writer, bool pause);
 /* Whether a task still takes input. */
 bool stdin_writer_is_read(const struct stdin_writer *writer);
 
+/* Bytes that tasks have not got. */
+uint64_t stdin_writer_get_dropped(const struct stdin_writer *writer);
+
 void stdin_writer_start(struct stdin_writer *writer);
 
-/* At a re-exec (handover.h), with the piece that some tasks lack. */
+/* At a re-exec (handover.h), with the bytes that some tasks lack. */
 void stdin_writer_save(
 	const struct stdin_writer *writer, struct handover *h, struct json_t *object);
 int stdin_writer_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
-	const struct json_t *object, struct stdin_writer **ret_writer) _must_check_;
+	const struct json_t *object, const struct stdin_overflow *overflow,
+	struct stdin_writer **ret_writer) _must_check_;
 
 struct stdin_writer *stdin_writer_free(struct stdin_writer *writer);
 DEFINE_CLEANUP(struct stdin_writer *, stdin_writer_free);

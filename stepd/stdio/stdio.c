@@ -505,6 +505,7 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
 	io->done = done;
 	io->userdata = userdata;
 	release_terminal(io);
+	io->input_dropped = stdio_get_input_dropped(io);
 	io->writer = stdin_writer_free(io->writer);
 	io->input = toolin_free(io->input);
 	if (io->pump)
@@ -516,6 +517,11 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
 bool stdio_has_lost(const struct stdio *io)
 {
 	return io->pump && pump_has_lost(io->pump);
+}
+
+uint64_t stdio_get_input_dropped(const struct stdio *io)
+{
+	return io->input_dropped + (io->writer ? stdin_writer_get_dropped(io->writer) : 0);
 }
 
 struct stdio *stdio_free(struct stdio *io)
@@ -563,6 +569,7 @@ void stdio_save(const struct stdio *io, struct handover *h, struct json_t *objec
 	}
 	if (io->writer)
 		stdin_writer_save(io->writer, h, handover_put_object(h, object, "feed"));
+	handover_put_int(h, object, "input_dropped", (int64_t)io->input_dropped);
 	if (io->ptys > 0)
 		terminal_save(&io->terminal, h, handover_put_object(h, object, "terminal"));
 	note_save(&io->note, h, object);
@@ -598,12 +605,15 @@ static int restore_parts(struct stdio *io, const struct handover *h, const struc
 {
 	const struct json_t *pump = json_get_object(object, "pump");
 	const struct json_t *writer = json_get_object(object, "feed");
+	struct stdin_overflow overflow;
 	int r = tools_restore(io, h, object);
 
 	if (r == 0 && pump)
 		r = pump_restore(io->loop, io->log, io->copy, h, pump, on_pumped, io, &io->pump);
+	stdio_input_overflow(io, &overflow);
 	if (r == 0 && writer)
-		r = stdin_writer_restore(io->loop, io->log, h, writer, &io->writer);
+		r = stdin_writer_restore(io->loop, io->log, h, writer, &overflow, &io->writer);
+	io->input_dropped = (uint64_t)json_get_int(object, "input_dropped", 0);
 	if (r == 0 && io->ptys > 0)
 		restore_terminal(io, h, json_get_object(object, "terminal"));
 	if (r == 0)

@@ -141,6 +141,9 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata);
 /* Whether some of the tasks' output through the agent could not be written. */
 bool stdio_has_lost(const struct stdio *io);
 
+/* Bytes of the agent's standard input that tasks have not got (spec.h, SPEC_OVERFLOW_DROP). */
+uint64_t stdio_get_input_dropped(const struct stdio *io);
+
 /* At a re-exec (handover.h), after stdio_start(). restore: done is that of stdio_finish(), if
  * that was called before. */
 void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object);

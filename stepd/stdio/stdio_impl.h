@@ -70,6 +70,7 @@ struct stdio {
 	struct pump *pump;           /* with labels, or raw where tools may have copies */
 	struct copy *copy;           /* the pump's bytes, for tools; NULL: without a pump */
 	struct stdin_writer *writer; /* if the agent copies its stdin to tasks, or types */
+	uint64_t input_dropped;      /* by a writer that has ended */
 	struct toolin *input;        /* if stdin comes from tools */
 	unsigned join_copy;          /* streams of joining tasks to copy from the first byte */
 	struct shared shared[3];
@@ -92,6 +93,9 @@ bool stdio_is_dev_null(int fd);
 int stdio_share(struct stdio *io, struct err *err) _must_check_;
 /* The streams that had been closed meanwhile. */
 int stdio_share_again(struct stdio *io, struct err *err) _must_check_;
+/* What is done for tasks that read their input slowly. */
+struct stdin_overflow;
+void stdio_input_overflow(const struct stdio *io, struct stdin_overflow *ret_overflow);
 /* After the pump, which has the destinations. */
 int stdio_share_restore(
 	struct stdio *io, const struct json_t *object, struct err *err) _must_check_;

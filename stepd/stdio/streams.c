@@ -246,6 +246,32 @@ static int input_fd(const struct stdio *io)
 		: own_fd(io, STDIN_FILENO);
 }
 
+void stdio_input_overflow(const struct stdio *io, struct stdin_overflow *ret_overflow)
+{
+	const struct spec *spec = io->spec;
+
+	*ret_overflow = (struct stdin_overflow){
+		.backlog =
+			{
+				.spills = spec->input_overflow == SPEC_OVERFLOW_SPILL,
+				.spill_max = spec->input_spill_max,
+				.dir = strv_env_get(&spec->env, "TMPDIR"),
+				.id = io->files.id,
+			},
+		.drops = spec->input_overflow == SPEC_OVERFLOW_DROP,
+	};
+}
+
+static int share_writer(struct stdio *io, int fd, struct err *err)
+{
+	struct stdin_overflow overflow;
+	int r;
+
+	stdio_input_overflow(io, &overflow);
+	r = stdin_writer_new(io->loop, io->log, fd, &overflow, &io->writer);
+	return r < 0 ? err_set(err, r, "standard input: make a buffer") : 0;
+}
+
 /* The number of this node's tasks that read the agent's stdin. */
 static uint32_t count_readers(const struct spec *spec)
 {
@@ -266,10 +292,9 @@ static int share_typed_input(struct stdio *io, struct err *err)
 	const struct spec_stream *in = &io->spec->in;
 	bool reads = in->mode == SPEC_STREAM_ALL || count_readers(io->spec) > 0;
 	int fd = reads ? own_fd(io, STDIN_FILENO) : io->null_fd;
-	int r = stdin_writer_new(io->loop, io->log, fd, &io->writer);
 
 	io->types = reads && terminal_is_input(&io->terminal);
-	return r < 0 ? err_set(err, r, "standard input: make a buffer") : 0;
+	return share_writer(io, fd, err);
 }
 
 /* A single reader gets the agent's stdin itself, unless it is a terminal: reading it would stop a
@@ -278,7 +303,6 @@ static int share_input(struct stdio *io, struct err *err)
 {
 	struct shared *s = &io->shared[STDIN_FILENO];
 	uint32_t readers;
-	int r;
 
 	s->fd = io->spec->pty_count > 0 ? io->null_fd : input_fd(io);
 	if (io->ptys > 0)
@@ -290,8 +314,7 @@ static int share_input(struct stdio *io, struct err *err)
 	readers = count_readers(io->spec);
 	if (readers == 0 || stdio_is_dev_null(s->fd) || (readers == 1 && !isatty(s->fd)))
 		return 0;
-	r = stdin_writer_new(io->loop, io->log, s->fd, &io->writer);
-	return r < 0 ? err_set(err, r, "standard input: make a buffer") : 0;
+	return share_writer(io, s->fd, err);
 }
 
 int stdio_share(struct stdio *io, struct err *err)
@@ -535,7 +558,7 @@ static int give_output(
 
 static int take_input(struct stdio *io, uint32_t rank, int fd, struct err *err)
 {
-	int r = io->writer ? stdin_writer_add_take(io->writer, fd)
+	int r = io->writer ? stdin_writer_add_take(io->writer, fd, rank)
 			   : toolin_add_take(io->input, fd, rank);
 
 	return r < 0 ? err_set(err, r, "standard input: add a task") : 0;

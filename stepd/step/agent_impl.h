@@ -93,6 +93,7 @@ struct agent_end {
 	struct spec_kill *kill_steps; /* replaces the spec's in killseq; NULL: it does not */
 	bool streams_done;            /* all output of the tasks has been written */
 	bool output_lost;             /* some of that could not be written */
+	uint64_t input_dropped;       /* bytes that tasks have not got */
 	bool unkillable;              /* processes were left that SIGKILL did not end */
 	char *unkillable_text;        /* their names, for the result */
 };

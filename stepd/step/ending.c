@@ -46,6 +46,7 @@ void ending_streams_done(void *userdata)
 
 	a->end.streams_done = true;
 	a->end.output_lost = a->stdio && stdio_has_lost(a->stdio);
+	a->end.input_dropped = a->stdio ? stdio_get_input_dropped(a->stdio) : 0;
 	ending_settle(a);
 }
 

@@ -132,6 +132,7 @@ static void save_state(const struct agent *a, struct handover *h, json_t *object
 	handover_put_int(h, object, "linked", a->start.linked);
 	handover_put_bool(h, object, "streams_done", a->end.streams_done);
 	handover_put_bool(h, object, "output_lost", a->end.output_lost);
+	handover_put_int(h, object, "input_dropped", (int64_t)a->end.input_dropped);
 	handover_put_bool(h, object, "unkillable", a->end.unkillable);
 	handover_put_text(h, object, "unkillable_text", a->end.unkillable_text);
 	handover_put_int(h, object, "end_ns", (int64_t)a->end.time_ns);
@@ -156,6 +157,7 @@ static int restore_state(
 	a->start.linked = (unsigned)json_get_int(object, "linked", 0);
 	a->end.streams_done = json_get_bool(object, "streams_done", false);
 	a->end.output_lost = json_get_bool(object, "output_lost", false);
+	a->end.input_dropped = (uint64_t)json_get_int(object, "input_dropped", 0);
 	a->end.unkillable = json_get_bool(object, "unkillable", false);
 	a->end.time_ns = (uint64_t)json_get_int(object, "end_ns", 0);
 	a->start.release_ns = (uint64_t)json_get_int(object, "release_ns", 0);

@@ -507,6 +507,9 @@ json_t *result_pack(const struct agent *a)
 		r |= json_object_set_new(doc, "adopted", json_true());
 	if (a->end.output_lost)
 		r |= json_object_set_new(doc, "output_lost", json_true());
+	if (a->end.input_dropped > 0)
+		r |= json_object_set_new(
+			doc, "stdin_dropped_bytes", json_integer((json_int_t)a->end.input_dropped));
 	if (oom_is_counted(&a->account))
 		r |= json_object_set_new(doc, "oom_killed", json_boolean(a->account.oom.kills > 0));
 	if (a->account.usage.enabled && a->reason != AGENT_REASON_LAUNCH)

@@ -195,6 +195,8 @@ static void test_streams(void **state)
 	adds("--pty", "'pty':'0'");
 	adds("-n 4 --pty --pty=1-2", "'ntasks':4,'pty':'1-2'");
 	adds("-u", "'unbuffered':true");
+	adds("--input-overflow=drop --input-spill-max=4G",
+		"'input_overflow':'drop','input_spill_max':4294967296");
 }
 
 static void test_arguments_of_the_program(void **state)

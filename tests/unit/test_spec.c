@@ -99,6 +99,8 @@ static void test_least_document(void **state)
 	assert_int_equal(s->background, SPEC_BACKGROUND_KILL);
 	assert_int_equal(s->unkillable_timeout_ms, 60000);
 	assert_int_equal(s->suspend_timeout_ms, 10000);
+	assert_int_equal(s->input_overflow, SPEC_OVERFLOW_SPILL);
+	assert_int_equal(s->input_spill_max, 1u << 30);
 	assert_int_equal(s->kill_sequence_count, 3);
 	assert_int_equal(s->kill_sequence[0].signal, SIGCONT);
 	assert_int_equal(s->kill_sequence[0].wait_ms, 0);
@@ -798,6 +800,10 @@ static const struct {
 	{"'stderr': {'mode': 'file', 'path': ''}", "stderr.path: is empty"},
 	{"'label': 'yes'", "label: must be true or false, not a string"},
 	{"'forward': 1", "forward: must be true or false, not a number"},
+	{"'input_overflow': 'keep'",
+		"input_overflow: 'keep' is not one of spill, drop, wait"},
+	{"'input_spill_max': -1",
+		"input_spill_max: -1 is not in the range 0 to 2305843009213693951"},
 	{"'unbuffered': 'yes'", "unbuffered: must be true or false, not a string"},
 	{"'pty': true", "pty: must be an array, not true"},
 	{"'pty': []", "pty: is empty"},

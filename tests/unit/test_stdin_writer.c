@@ -208,7 +208,7 @@ static int read_one_piece(uint32_t local_id, void *userdata)
 	return 0;
 }
 
-/* The slowest sets the pace: the agent keeps one piece, not all of an endless input. */
+/* Nothing is read ahead of the fastest: the agent keeps a piece, not all of an endless input. */
 static void test_bounded(void **state)
 {
 	struct rig *rig = *state;

@@ -513,6 +513,13 @@ static const struct cli_option rows[] = {
 	 .more = "`all`: each task reads all of the agent's standard input. `none`: nothing. A "
 	         "rank: only that task reads it. See mpi_pmix(7) for `tool`. Default: `all`, for a "
 	         "batch step `none`."},
+	{.name = "input-overflow", .arg = "spill|drop|wait", .take = run_take_text, .path = "input_overflow",
+	 .doc = "what becomes of input for a task that does not read it while others do: keep it "
+		"in a file, leave it out, or let the others wait (spill)",
+	 .more = "It concerns a task that is more than 1 MiB behind; see stepd-stdio(7)."},
+	{.name = "input-spill-max", .arg = "SIZE", .take = run_take_size, .path = "input_spill_max",
+	 .doc = "the largest size of that file, as 4G; 0 is no limit (1G)",
+	 .more = "The others wait when it is reached."},
 	{.name = "output", .letter = 'o', .arg = "all|none|RANK|FILE", .take = run_take_stream, .path = "stdout",
 	 .doc = "the tasks' standard output (all)",
 	 .more = "`all`: all tasks to the agent's standard output. `none`: nowhere. A rank: only "
