@@ -502,7 +502,7 @@ tests_fuzz_fuzz_slurm_LDADD = libslurmwire.la
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
 	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_pty tests/unit/test_transfer \
-	tests/unit/test_backlog
+	tests/unit/test_backlog tests/unit/test_sink
 STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h
 check_PROGRAMS += $(STDIO_UNIT_TESTS)
 TESTS += $(STDIO_UNIT_TESTS)
@@ -535,6 +535,10 @@ tests_unit_test_backlog_SOURCES = tests/unit/test_backlog.c
 tests_unit_test_backlog_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_backlog_LDADD = $(UNIT_LDADD)
 tests_unit_test_backlog_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite
+tests_unit_test_sink_SOURCES = tests/unit/test_sink.c
+tests_unit_test_sink_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_sink_LDADD = $(UNIT_LDADD)
+tests_unit_test_sink_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=write
 endif
 
 if CMOCKA
@@ -574,6 +578,7 @@ endif
 endif
 
 STDIO_SYSTEM_TESTS = tests/system/0200-stdio-files.sh tests/system/0210-stdio-label.sh \
+	tests/system/0211-full-disk.sh \
 	tests/system/0220-stdio-input.sh tests/system/0221-stdin-spill.sh tests/system/0230-stdio-user.sh
 TESTS += $(STDIO_SYSTEM_TESTS)
 EXTRA_DIST += $(STDIO_SYSTEM_TESTS)

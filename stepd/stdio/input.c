@@ -241,6 +241,7 @@ static bool writer_make_space(struct stdin_writer *writer)
 
 	if (r == 0)
 		return true;
+	assert(slowest);
 	limit = backlog_limit(writer->backlog);
 	if (writer->drops) {
 		writer_drop(writer, limit);

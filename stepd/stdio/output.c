@@ -42,7 +42,14 @@ struct sink {
 	int fd;
 	bool own;
 	bool failed;
-	bool lost; /* bytes were accepted but lost */
+	int error;      /* of the last write, if a later one may succeed */
+	int loss_error; /* the first one that lost bytes; 0: none are lost */
+	bool recovered; /* that it is written again has been logged */
+	bool gap;       /* sink_take_gap() */
+	bool mid_line;  /* the last byte that was written is no newline */
+	uint64_t lost_bytes;
+	int stream;
+	int64_t rank; /* -1: of several */
 	enum sink_kind kind;
 	char *name;
 	struct buffer pending; /* at most SINK_SIZE */
@@ -50,15 +57,65 @@ struct sink {
 	void *userdata;
 };
 
+/* "rank 3's", "the tasks'" */
+static const char *sink_whose(const struct sink *sink, char *text, size_t size)
+{
+	if (sink->rank < 0)
+		return "the tasks'";
+	(void)snprintf(text, size, "rank %lld's", (long long)sink->rank);
+	return text;
+}
+
+static void sink_lose(struct sink *sink, int error, const char *consequence)
+{
+	bool first = sink->loss_error == 0;
+	char whose[32];
+
+	sink_count_lost(sink, buffer_size(&sink->pending));
+	buffer_clear(&sink->pending);
+	sink->gap = true;
+	if (!first)
+		return;
+	sink->loss_error = error;
+	log_warning(sink->log, "write %s output to %s: %s; %s",
+		sink_whose(sink, whose, sizeof(whose)), sink->name, strerror(error), consequence);
+}
+
 static void sink_fail(struct sink *sink, int error)
 {
 	ev_io_stop(sink->loop, &sink->io);
 	sink->failed = true;
-	buffer_clear(&sink->pending);
 	if (sink->own)
 		sink->fd = close_fd(sink->fd);
-	log_warning(sink->log, "write the tasks' output to %s: %s; further output for it is lost",
-		sink->name, strerror(error));
+	sink_lose(sink, error, "further output for it is lost");
+}
+
+static bool sink_may_recover(const struct sink *sink, int error)
+{
+	return error == ENOSPC || error == EDQUOT || (error == EIO && sink->kind == SINK_PLAIN);
+}
+
+static void sink_refuse(struct sink *sink, int error)
+{
+	if (!sink_may_recover(sink, error)) {
+		sink_fail(sink, error);
+		return;
+	}
+	sink->error = error;
+	sink_lose(sink, error, "it is lost until it can be written again (make space there)");
+}
+
+static void sink_recover(struct sink *sink)
+{
+	char whose[32];
+
+	sink->error = 0;
+	if (!sink->recovered)
+		log_info(sink->log,
+			"%s output is written to %s again; %llu bytes are missing there",
+			sink_whose(sink, whose, sizeof(whose)), sink->name,
+			(unsigned long long)sink->lost_bytes);
+	sink->recovered = true;
 }
 
 static ssize_t sink_write_first(struct sink *sink)
@@ -84,11 +141,16 @@ static bool sink_write_some(struct sink *sink)
 	if (n < 0 && errno == EAGAIN)
 		return false;
 	if (n <= 0) {
-		sink_fail(sink, n < 0 ? errno : EIO);
+		sink_refuse(sink, n < 0 ? errno : EIO);
 		return false;
 	}
+	sink->mid_line = buffer_bytes(&sink->pending)[n - 1] != '\n';
 	buffer_drop(&sink->pending, (size_t)n);
-	return sink_pending(sink) > 0;
+	if (sink_pending(sink) > 0)
+		return true;
+	if (sink->error)
+		sink_recover(sink);
+	return false;
 }
 
 static void sink_on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
@@ -131,8 +193,12 @@ bool sink_failed(const struct sink *sink)
 void sink_put(struct sink *sink, const void *data, size_t size)
 {
 	assert(size <= sink_space(sink));
-	if (!sink->failed && buffer_add(&sink->pending, data, size) < 0)
+	if (sink->failed) {
+		sink_count_lost(sink, size);
+	} else if (buffer_add(&sink->pending, data, size) < 0) {
+		sink_count_lost(sink, size);
 		sink_fail(sink, ENOMEM);
+	}
 }
 
 static enum sink_kind sink_find_kind(struct sink *sink)
@@ -170,6 +236,8 @@ int sink_new(struct ev_loop *loop, const struct log *log, int fd, bool own, cons
 	sink->log = log;
 	sink->fd = fd;
 	sink->own = own;
+	sink->stream = STDOUT_FILENO;
+	sink->rank = -1;
 	sink->name = strdup(name);
 	if (!sink->name)
 		return -ENOMEM;
@@ -180,9 +248,42 @@ int sink_new(struct ev_loop *loop, const struct log *log, int fd, bool own, cons
 	return 0;
 }
 
-bool sink_has_lost(const struct sink *sink)
+void sink_describe(struct sink *sink, int stream, int64_t rank)
 {
-	return sink->failed || sink->lost;
+	sink->stream = stream;
+	sink->rank = rank;
+}
+
+bool sink_has_lost(const struct sink *sink, struct sink_loss *ret_loss)
+{
+	if (sink->loss_error && ret_loss)
+		*ret_loss = (struct sink_loss){
+			.name = sink->name,
+			.stream = sink->stream,
+			.rank = sink->rank,
+			.bytes = sink->lost_bytes,
+			.error = sink->loss_error,
+		};
+	return sink->loss_error;
+}
+
+bool sink_is_full(const struct sink *sink)
+{
+	return sink->error;
+}
+
+void sink_count_lost(struct sink *sink, size_t size)
+{
+	sink->lost_bytes += size;
+}
+
+bool sink_take_gap(struct sink *sink, bool *ret_mid_line)
+{
+	if (!sink->gap)
+		return false;
+	sink->gap = false;
+	*ret_mid_line = sink->mid_line;
+	return true;
 }
 
 void sink_on_space(struct sink *sink, sink_space_fn on_space, void *userdata)
@@ -202,7 +303,8 @@ void sink_close(struct sink *sink)
 	fd = take_fd(&sink->fd);
 	if (close(fd) == 0 || errno == EINTR)
 		return;
-	sink->lost = true;
+	if (!sink->loss_error)
+		sink->loss_error = errno;
 	log_warning(sink->log, "close %s: %s; output of the tasks may be lost", sink->name,
 		strerror(errno));
 }
@@ -213,7 +315,15 @@ void sink_save(const struct sink *sink, struct handover *h, struct json_t *objec
 	handover_put_text(h, object, "kind", sink_kind_names[sink->kind]);
 	handover_put_bool(h, object, "own", sink->own);
 	handover_put_bool(h, object, "failed", sink->failed);
-	handover_put_bool(h, object, "lost", sink->lost);
+	handover_put_bool(h, object, "lost", sink->loss_error);
+	handover_put_int(h, object, "loss_error", sink->loss_error);
+	handover_put_int(h, object, "lost_bytes", (int64_t)sink->lost_bytes);
+	handover_put_int(h, object, "error", sink->error);
+	handover_put_bool(h, object, "recovered", sink->recovered);
+	handover_put_bool(h, object, "gap", sink->gap);
+	handover_put_bool(h, object, "mid_line", sink->mid_line);
+	handover_put_int(h, object, "stream", sink->stream);
+	handover_put_int(h, object, "rank", sink->rank);
 	handover_put_fd(h, object, "fd", sink->fd);
 	if (sink_pending(sink) > 0)
 		handover_put_bytes(
@@ -234,8 +344,17 @@ int sink_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	sink->log = log;
 	sink->fd = handover_get_fd(object, "fd");
 	sink->own = json_get_bool(object, "own", false);
-	sink->lost = json_get_bool(object, "lost", false);
 	sink->failed = json_get_bool(object, "failed", false);
+	/* an agent of an earlier version has no more than "lost" */
+	sink->loss_error = (int)json_get_int(object, "loss_error",
+		sink->failed || json_get_bool(object, "lost", false) ? EIO : 0);
+	sink->lost_bytes = (uint64_t)json_get_int(object, "lost_bytes", 0);
+	sink->error = (int)json_get_int(object, "error", 0);
+	sink->recovered = json_get_bool(object, "recovered", false);
+	sink->gap = json_get_bool(object, "gap", false);
+	sink->mid_line = json_get_bool(object, "mid_line", false);
+	sink->stream = (int)json_get_int(object, "stream", STDOUT_FILENO);
+	sink->rank = json_get_int(object, "rank", -1);
 	bytes = handover_get_bytes(h, object, "bytes", &size);
 	if (kind < 0 || size > SINK_SIZE || (size > 0 && sink->fd < 0))
 		return -EPROTO;

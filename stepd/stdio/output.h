@@ -22,8 +22,9 @@ struct sink;
 /* A destination of the tasks' bytes: a descriptor with a bounded buffer. Nothing here blocks on a
  * slow reader: its bytes are queued, and their source waits for space.
  *
- * A destination that fails (a full disk, a closed reader) is logged once; from then on its bytes
- * are dropped, so that the tasks can go on. */
+ * A destination that fails (a full disk, a closed reader) is logged once, and its bytes are dropped
+ * and counted, so that the tasks can go on. Where a later write may succeed (ENOSPC, EDQUOT, and
+ * EIO of a file) each new piece is tried; that it is written again is logged once, too. */
 
 #define SINK_SIZE 65536u
 
@@ -42,11 +43,33 @@ size_t sink_space(const struct sink *sink);
 /* Queued bytes; 0 once it has failed. */
 size_t sink_pending(const struct sink *sink);
 
-/* Whether bytes that were put have been lost. */
-bool sink_has_lost(const struct sink *sink);
+/* For the log and the loss: the stream of the tasks (STDOUT_FILENO or STDERR_FILENO), and the rank
+ * if it has the bytes of one task only, else -1. */
+void sink_describe(struct sink *sink, int stream, int64_t rank);
+
+struct sink_loss {
+	const char *name; /* the sink's */
+	int stream;
+	int64_t rank;
+	uint64_t bytes; /* 0: it is not known */
+	int error;      /* the first one */
+};
+
+/* Whether bytes that were put have been lost; *ret_loss, which may be NULL, has the details. */
+bool sink_has_lost(const struct sink *sink, struct sink_loss *ret_loss);
 
 /* Drops all bytes that are put from now on. */
 bool sink_failed(const struct sink *sink);
+
+/* The last write has failed, though a later one may succeed. */
+bool sink_is_full(const struct sink *sink);
+
+/* Counts bytes that are dropped elsewhere because the sink has failed. */
+void sink_count_lost(struct sink *sink, size_t size);
+
+/* Whether bytes have been lost since the last call: then *ret_mid_line says whether those that were
+ * written before end within a line. */
+bool sink_take_gap(struct sink *sink, bool *ret_mid_line);
 
 /* size is at most sink_space(). */
 void sink_put(struct sink *sink, const void *data, size_t size);

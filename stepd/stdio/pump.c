@@ -232,6 +232,7 @@ static void drop_bytes(struct pump_source *src)
 {
 	if (src->dest->owner == src)
 		src->dest->owner = NULL;
+	sink_count_lost(src->dest->sink, src->size);
 	src->size = 0;
 	src->seen = 0;
 }
@@ -274,6 +275,21 @@ static bool move_lines(struct pump_source *src)
 	return true;
 }
 
+static void wait_for_dest(struct pump_source *src);
+
+/* Where bytes have been lost, what follows begins a line: the rest of one whose begin is lost gets
+ * a label of its own. */
+static void mend_gap(struct pump_dest *dest)
+{
+	struct pump_source *owner;
+
+	if (!sink_take_gap(dest->sink, &dest->mid_line))
+		return;
+	owner = take_ptr(dest->owner);
+	if (owner && owner->waiting)
+		wait_for_dest(owner);
+}
+
 /* Moves as much as possible. False: some bytes have to wait. */
 static bool move_bytes(struct pump_source *src)
 {
@@ -281,6 +297,8 @@ static bool move_bytes(struct pump_source *src)
 
 	if (sink_failed(dest->sink))
 		drop_bytes(src);
+	else if (!dest->pump->raw)
+		mend_gap(dest);
 	if (!(dest->pump->raw ? move_raw(src) : move_lines(src)))
 		return false;
 	if (src->size == 0) {
@@ -542,6 +560,11 @@ int pump_add_dest(
 	return 0;
 }
 
+void pump_describe_dest(struct pump_dest *dest, int stream, int64_t rank)
+{
+	sink_describe(dest->sink, stream, rank);
+}
+
 int pump_add_source_take(
 	struct pump *pump, int fd, uint32_t rank, int stream, struct pump_dest *dest)
 {
@@ -627,6 +650,8 @@ int pump_put_note(struct pump_dest *dest, const char *line, size_t size)
 	if (owner && owner->waiting)
 		wait_for_dest(owner);
 	serve_dest(dest);
+	if (sink_is_full(dest->sink))
+		return -ENOSPC;
 	return sink_failed(dest->sink) ? -EPIPE : 0;
 }
 
@@ -661,13 +686,15 @@ static void free_source(struct pump *pump, struct pump_source *src)
 	free(src);
 }
 
-bool pump_has_lost(const struct pump *pump)
+void pump_each_loss(const struct pump *pump, pump_loss_fn fn, void *userdata)
 {
-	size_t i = 0;
+	struct sink_loss loss;
+	size_t i;
 
-	while (i < pump->dests_count && !sink_has_lost(pump->dests[i]->sink))
-		i++;
-	return i < pump->dests_count;
+	for (i = 0; i < pump->dests_count; i++) {
+		if (sink_has_lost(pump->dests[i]->sink, &loss))
+			fn(&loss, userdata);
+	}
 }
 
 struct pump *pump_free(struct pump *pump)

@@ -44,6 +44,9 @@ int pump_new(struct ev_loop *loop, const struct log *log, struct copy *copy, uin
 int pump_add_dest(struct pump *pump, int fd, bool own, const char *name,
 	struct pump_dest **ret_dest) _must_check_;
 
+/* As sink_describe(). */
+void pump_describe_dest(struct pump_dest *dest, int stream, int64_t rank);
+
 /* fd is the reading end of a pipe, non-blocking; the pump owns it from the call on, on failure
  * too. stream: STDOUT_FILENO or STDERR_FILENO, of the task. */
 int pump_add_source_take(
@@ -98,8 +101,10 @@ int pump_restore(struct ev_loop *loop, const struct log *log, struct copy *copy,
 struct pump_dest *pump_get_dest(const struct pump *pump, int64_t number);
 int64_t pump_number_of(const struct pump_dest *dest);
 
-/* Whether some of the tasks' output could not be written. */
-bool pump_has_lost(const struct pump *pump);
+/* Calls fn for each destination that lacks some of the tasks' output. */
+struct sink_loss;
+typedef void (*pump_loss_fn)(const struct sink_loss *loss, void *userdata);
+void pump_each_loss(const struct pump *pump, pump_loss_fn fn, void *userdata);
 
 struct pump *pump_free(struct pump *pump);
 DEFINE_CLEANUP(struct pump *, pump_free);

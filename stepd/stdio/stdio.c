@@ -378,6 +378,8 @@ static int note_to_dest(struct pump_dest *dest, const char *line, size_t size, s
 
 	if (r == -EAGAIN)
 		return err_not_read(err);
+	if (r == -ENOSPC)
+		return err_set_text(err, r, "the step's standard error is full");
 	return r < 0 ? err_set_text(err, r, "the step's standard error is closed") : 0;
 }
 
@@ -396,7 +398,7 @@ static int note_to_fd(struct stdio *io, const char *line, size_t size, struct er
 		return err_not_read(err);
 	sink_put(note->sink, line, size);
 	sink_flush(note->sink);
-	if (sink_failed(note->sink))
+	if (sink_failed(note->sink) || sink_is_full(note->sink))
 		return err_set_text(err, -EIO,
 			"the step's standard error can't be written; the agent's log has the reason");
 	return 0;
@@ -514,9 +516,23 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
 		done(userdata);
 }
 
+void stdio_each_loss(const struct stdio *io, stdio_loss_fn fn, void *userdata)
+{
+	if (io->pump)
+		pump_each_loss(io->pump, fn, userdata);
+}
+
+static void on_loss(_unused_ const struct sink_loss *loss, void *userdata)
+{
+	*(bool *)userdata = true;
+}
+
 bool stdio_has_lost(const struct stdio *io)
 {
-	return io->pump && pump_has_lost(io->pump);
+	bool found = false;
+
+	stdio_each_loss(io, on_loss, &found);
+	return found;
 }
 
 uint64_t stdio_get_input_dropped(const struct stdio *io)

@@ -138,7 +138,13 @@ void stdio_resize_terminal(struct stdio *io);
  * from this call. It waits for a reader that does not read; stdio_free() ends that. */
 void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata);
 
-/* Whether some of the tasks' output through the agent could not be written. */
+/* Calls fn for each destination of the tasks' output through the agent that lacks some of it
+ * (output.h). */
+struct sink_loss;
+typedef void (*stdio_loss_fn)(const struct sink_loss *loss, void *userdata);
+void stdio_each_loss(const struct stdio *io, stdio_loss_fn fn, void *userdata);
+
+/* Whether there is one. */
 bool stdio_has_lost(const struct stdio *io);
 
 /* Bytes of the agent's standard input that tasks have not got (spec.h, SPEC_OVERFLOW_DROP). */

@@ -149,7 +149,10 @@ static int add_dest(struct stdio *io, int i, int fd, bool own, const char *name,
 {
 	int r = pump_add_dest(io->pump, fd, own, name, ret_dest);
 
-	return r < 0 ? err_set(err, r, "%s: make a buffer", stdio_name(i)) : 0;
+	if (r < 0)
+		return err_set(err, r, "%s: make a buffer", stdio_name(i));
+	pump_describe_dest(*ret_dest, i, -1);
+	return 0;
 }
 
 /* Tools may want a copy of output that goes nowhere else, and a pseudo-terminal must be read. */
@@ -575,7 +578,11 @@ static int open_labelled_file(
 	if (r < 0)
 		return r;
 	r = file_open(&io->files, i, file_cwd(&io->files, rank), name, file_flags(spec), err);
-	return r < 0 ? r : add_dest(io, i, r, true, name, ret_dest, err);
+	if (r >= 0)
+		r = add_dest(io, i, r, true, name, ret_dest, err);
+	if (r >= 0)
+		pump_describe_dest(*ret_dest, i, rank);
+	return r;
 }
 
 static int take_output(struct stdio *io, int i, uint32_t rank, int fd, struct err *err)

@@ -16,6 +16,8 @@
 #include "stepd/record/registry.h"
 #include "stepd/record/report.h"
 #include "stepd/record/state_doc.h"
+#include "stepd/stdio/output.h"
+#include "stepd/stdio/stdio.h"
 #include "stepd/step/agent_impl.h"
 #include "systemd/systemd.h"
 
@@ -482,6 +484,45 @@ static json_t *pack_tasks(const struct agent *a)
 	return r == 0 ? take_ptr(tasks) : NULL;
 }
 
+/* Each of tens of thousands of tasks may have a file. */
+#define LOSSES_MAX 100
+
+struct losses {
+	json_t *array;
+	uint64_t bytes;
+	int r;
+};
+
+static void pack_loss(const struct sink_loss *loss, void *userdata)
+{
+	const char *stream = loss->stream == STDERR_FILENO ? "stderr" : "stdout";
+	struct losses *losses = userdata;
+	json_t *doc;
+
+	losses->bytes += loss->bytes;
+	if (losses->r < 0 || json_array_size(losses->array) == LOSSES_MAX)
+		return;
+	doc = json_pack("{s:o, s:s, s:I, s:s}", "file", report_json_text(loss->name), "stream",
+		stream, "bytes", (json_int_t)loss->bytes, "error", strerror(loss->error));
+	if (doc && loss->rank >= 0)
+		losses->r |= json_object_set_new(doc, "rank", json_integer(loss->rank));
+	losses->r |= json_array_append_new(losses->array, doc);
+}
+
+static int pack_losses(const struct agent *a, json_t *doc)
+{
+	struct losses losses = {.array = json_array()};
+
+	if (!losses.array)
+		return -1;
+	if (a->stdio)
+		stdio_each_loss(a->stdio, pack_loss, &losses);
+	losses.r |= json_object_set_new(doc, "output_lost", json_true());
+	losses.r |= json_object_set_new(
+		doc, "output_lost_bytes", json_integer((json_int_t)losses.bytes));
+	return losses.r | json_object_set_new(doc, "output_losses", losses.array);
+}
+
 json_t *result_pack(const struct agent *a)
 {
 	const stepd_step_rec_t *job = &a->plan.job;
@@ -506,7 +547,7 @@ json_t *result_pack(const struct agent *a)
 	if (a->origin.recover.adopted)
 		r |= json_object_set_new(doc, "adopted", json_true());
 	if (a->end.output_lost)
-		r |= json_object_set_new(doc, "output_lost", json_true());
+		r |= pack_losses(a, doc);
 	if (a->end.input_dropped > 0)
 		r |= json_object_set_new(
 			doc, "stdin_dropped_bytes", json_integer((json_int_t)a->end.input_dropped));

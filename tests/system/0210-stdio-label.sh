@@ -71,7 +71,7 @@ is "$(grep -c 'warning: .*standard output: No space left on device' err)" 1 "a f
 is "$(grep -c ': to stderr$' err)" 4 "stderr goes on where stdout is on a full disk"
 step -l -n 4 --output /dev/full -- seq 200000 2>err
 is "$(cat err | sed 's/^[^:]*: //')" \
-	"warning: write the tasks' output to /dev/full: No space left on device; further output for it is lost" \
+	"warning: write the tasks' output to /dev/full: No space left on device; it is lost until it can be written again (make space there)" \
 	"an output file on a full disk is reported with its name"
 step -n 4 --output /dev/full -- sh -c 'echo x' 2>err
 isnt $? 0 "a task without labels sees the full disk itself"
