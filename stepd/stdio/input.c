@@ -455,7 +455,7 @@ void stdin_writer_pty_ended(struct stdin_writer *writer, uint32_t rank)
 	if (!out->ended)
 		writer_close_out(out);
 	ev_io_stop(writer->loop, &out->io);
-	out->fd = close_fd(out->fd);
+	out->end_pending = 0;
 	if (writer->started)
 		writer_go_on(writer);
 }

@@ -50,7 +50,8 @@ int stdin_writer_add_pty_take(
  * was typed would not find it, so that it is typed again. */
 void stdin_writer_pty_output(struct stdin_writer *writer, uint32_t rank);
 
-/* Nobody has the rank's pseudo-terminal open any more: closes the master. */
+/* Nobody has the rank's pseudo-terminal open any more. The master stays open as long as the writer:
+ * a program that has closed its streams, as many do before they end, would be sent SIGHUP. */
 void stdin_writer_pty_ended(struct stdin_writer *writer, uint32_t rank);
 
 /* Sets the size of all pseudo-terminals. */

@@ -34,6 +34,9 @@ is "$(pty -- sh -c 'stty raw; exec cat "$0"' "$tmpdir/bytes" | sha256sum)" "$sum
 	"64 MiB through a pseudo-terminal that is raw are exact"
 is "$(pty -- sh -c 'head -c 40000 /dev/zero | tr "\0" x' | wc -c)" 40000 "a program's last bytes are not lost"
 
+pty -- sh -c 'exec <&- >&- 2>&-; sleep 0.3; exit 7' </dev/null
+is $? 7 "a program that closes its terminal before it ends is not sent SIGHUP"
+
 out=$(echo text | pty -n 3 --pty=1 -l -- sh -c '[ -t 0 ] || { cat; echo "no terminal"; exit; }; read x; echo "got $x"' | plain)
 is "$(echo "$out" | sort | tr '\n' '|')" "0: no terminal|1: got text|2: no terminal|" \
 	"one rank of several has the pseudo-terminal, with labels, and the others have no input"
