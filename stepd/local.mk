@@ -212,6 +212,7 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/across/options.c stepd/cli/across/options.h \
 	stepd/cli/across/reports.c \
 	stepd/cli/across/session.c stepd/cli/across/session.h \
+	stepd/cli/across/typing.c \
 	stepd/cli/across/user.c stepd/cli/across/user.h \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/plugins.c \

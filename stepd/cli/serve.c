@@ -276,6 +276,7 @@ static int serve(struct serve *s, int *ret_code, struct err *err)
 	if (r < 0)
 		return r;
 	service_name_log(&s->log, spec);
+	s->log.crlf = spec->pty_count > 0 && isatty(s->log.fd);
 	service_use_journal(&s->log);
 	s->agent.listen_fd = &spec->wire.listen_fd;
 	return agent_run(spec, &s->agent, ret_code, err);

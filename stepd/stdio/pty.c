@@ -152,13 +152,29 @@ static int open_slave(int master, int *ret_slave)
 	return r < 0 ? r : 0;
 }
 
+static int open_master(void)
+{
+	int fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+
+	return fd < 0 ? -errno : stdfd_move_above(fd);
+}
+
+int pty_open_pair(int *ret_master, int *ret_slave)
+{
+	_cleanup_close_ int master = open_master();
+	int r = master < 0 ? master : open_slave(master, ret_slave);
+
+	if (r == 0)
+		*ret_master = take_fd(&master);
+	return r;
+}
+
 int pty_open(const struct identity *id, const struct terminal *like, uint32_t rank, int *ret_master,
 	int *ret_slave, struct err *err)
 {
 	_cleanup_close_ int master = -1, slave = -1;
-	int r = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	int r = open_master();
 
-	r = r < 0 ? -errno : stdfd_move_above(r);
 	if (r < 0)
 		return pty_explain(r, "open '/dev/ptmx'", rank, err);
 	master = r;

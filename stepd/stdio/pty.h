@@ -66,4 +66,8 @@ void terminal_restore(struct terminal *t, const struct handover *h, const struct
 int pty_open(const struct identity *id, const struct terminal *like, uint32_t rank, int *ret_master,
 	int *ret_slave, struct err *err) _must_check_;
 
+/* The two ends alone, for a terminal between two programs of stepd: with the kernel's settings, and
+ * this process's own. 0 or -errno. */
+int pty_open_pair(int *ret_master, int *ret_slave) _must_check_;
+
 #endif

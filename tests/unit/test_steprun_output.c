@@ -18,7 +18,7 @@ struct rig {
 	struct ev_loop *loop;
 	struct output output;
 	struct output_source sources[2];
-	int read_fd, write_fd, full, failed;
+	int read_fd, write_fd, full, failed, waits;
 	unsigned emptied;
 };
 
@@ -33,6 +33,12 @@ static void on_full(bool full, void *userdata)
 static void on_empty(void *userdata)
 {
 	((struct rig *)userdata)->emptied++;
+}
+
+static void on_waits(struct output_source *source, bool on, void *userdata)
+{
+	(void)source;
+	((struct rig *)userdata)->waits += on ? 1 : -1;
 }
 
 static void on_failed(int error, void *userdata)
@@ -50,7 +56,7 @@ static void on_waited(struct ev_loop *loop, ev_timer *w, int revents)
 static int setup(void **state)
 {
 	static const struct output_events events = {
-		.full = on_full, .empty = on_empty, .failed = on_failed};
+		.full = on_full, .empty = on_empty, .waits = on_waits, .failed = on_failed};
 	struct rig *rig = calloc(1, sizeof(*rig));
 	int fds[2], i;
 
@@ -360,7 +366,7 @@ static void test_moved_to_one_that_goes(void **state)
 static void check_file(struct rig *rig, int flags)
 {
 	static const struct output_events file_events = {
-		.full = on_full, .empty = on_empty, .failed = on_failed};
+		.full = on_full, .empty = on_empty, .waits = on_waits, .failed = on_failed};
 	char path[] = "/tmp/test_output.XXXXXX", got[100100];
 	struct output_source source;
 	struct output output;
@@ -392,7 +398,7 @@ static void check_file(struct rig *rig, int flags)
 static void test_written_to_a_socket(void **state)
 {
 	static const struct output_events socket_events = {
-		.full = on_full, .empty = on_empty, .failed = on_failed};
+		.full = on_full, .empty = on_empty, .waits = on_waits, .failed = on_failed};
 	static char line[65536], got[65536];
 	struct rig *rig = *state;
 	struct output_source source;
@@ -437,6 +443,165 @@ static void test_moved_to_a_file_that_is_appended(void **state)
 	check_file(*state, O_APPEND);
 }
 
+/* ---- lines with labels --------------------------------------------------------------------- */
+
+#define IDLE_MS 50 /* where a test waits for it */
+
+static int setup_labelled(void **state)
+{
+	int r = setup(state);
+
+	output_set_labelled(&((struct rig *)*state)->output, OUTPUT_IDLE_MS * 20);
+	return r;
+}
+
+/* The loop has nothing else to wait for than a long pause. */
+static void pause_for_long(struct rig *rig)
+{
+	ev_timer wait;
+
+	ev_timer_init(&wait, on_waited, 3 * IDLE_MS / 1e3, 0.);
+	ev_timer_start(rig->loop, &wait);
+	(void)ev_run(rig->loop, 0);
+	(void)ev_run(rig->loop, EVRUN_NOWAIT);
+}
+
+static void test_labelled_lines_wait_for_their_ends(void **state)
+{
+	struct rig *rig = *state;
+
+	put(rig, 0, "0: be");
+	put(rig, 1, "1: other\n");
+	gives(rig, "1: other\n");
+	pause_for_long(rig);
+	gives(rig, "");
+	put(rig, 0, "gun\n0: last");
+	gives(rig, "0: begun\n");
+	output_flush(&rig->sources[0]);
+	(void)ev_run(rig->loop, EVRUN_NOWAIT);
+	gives(rig, "0: last");
+	put(rig, 1, "1: more\n");
+	gives(rig, "\n1: more\n");
+	put(rig, 1, "1: end");
+	output_flush(&rig->sources[1]);
+	(void)ev_run(rig->loop, EVRUN_NOWAIT);
+	gives(rig, "1: end");
+}
+
+/* Begins a line of source 0 that is too long to be held, and reads what comes of it. */
+static void begin_long(struct rig *rig)
+{
+	static char bytes[OUTPUT_LINE_MAX + 8], got[sizeof(bytes)];
+	size_t at = 0;
+	ssize_t n;
+
+	memset(bytes, 'x', sizeof(bytes));
+	memcpy(bytes, " 10: ", 5);
+	output_write(&rig->sources[0], bytes, sizeof(bytes));
+	do {
+		(void)ev_run(rig->loop, EVRUN_NOWAIT);
+		while ((n = read(rig->read_fd, got + at, sizeof(got) - at)) > 0)
+			at += (size_t)n;
+	} while (!output_is_empty(&rig->output));
+	assert_int_equal(at, sizeof(bytes));
+	assert_memory_equal(got, bytes, sizeof(bytes));
+}
+
+static void test_labelled_long_line_holds_others(void **state)
+{
+	struct rig *rig = *state;
+
+	begin_long(rig);
+	put(rig, 1, " 11: one\n 11: be");
+	gives(rig, "");
+	put(rig, 0, "more\n 10: next\n");
+	gives(rig, "more\n 10: next\n 11: one\n");
+	put(rig, 1, "gun\n");
+	gives(rig, " 11: begun\n");
+}
+
+static void test_labelled_long_line_that_pauses_is_broken(void **state)
+{
+	struct rig *rig = *state;
+
+	rig->output.idle_ms = IDLE_MS;
+	begin_long(rig);
+	pause_for_long(rig);
+	put(rig, 0, "on");
+	gives(rig, "on"); /* nobody waited */
+	put(rig, 1, " 11: part");
+	pause_for_long(rig);
+	gives(rig, "");
+	put(rig, 1, " of it\n");
+	gives(rig, "\n 11: part of it\n");
+	put(rig, 0, "rest\n 10: next\n");
+	gives(rig, " 10: rest\n 10: next\n");
+}
+
+static void test_labelled_long_line_of_a_node_that_ends(void **state)
+{
+	struct rig *rig = *state;
+
+	begin_long(rig);
+	put(rig, 1, " 11: last");
+	output_flush(&rig->sources[1]);
+	(void)ev_run(rig->loop, EVRUN_NOWAIT);
+	gives(rig, "");
+	output_flush(&rig->sources[0]);
+	(void)ev_run(rig->loop, EVRUN_NOWAIT);
+	gives(rig, "\n 11: last");
+}
+
+static void test_labelled_source_has_to_wait(void **state)
+{
+	struct rig *rig = *state;
+	static char bytes[OUTPUT_LINE_MAX], got[2 * sizeof(bytes)];
+
+	memset(bytes, '\n', sizeof(bytes));
+	begin_long(rig);
+	put(rig, 1, "x");
+	assert_int_equal(rig->waits, 0);
+	output_write(&rig->sources[1], bytes, sizeof(bytes));
+	assert_int_equal(rig->waits, 1);
+	output_write(&rig->sources[0], "\n", 1);
+	assert_int_equal(rig->waits, 0);
+	assert_int_equal(collect(rig, got, sizeof(got)), 2 + sizeof(bytes));
+}
+
+static void test_labelled_long_line_is_broken_where_nobody_can_wait(void **state)
+{
+	static const struct output_events events = {
+		.full = on_full, .empty = on_empty, .failed = on_failed};
+	struct rig *rig = *state;
+	static char bytes[OUTPUT_LINE_MAX];
+	size_t held = 0;
+
+	memset(bytes, '\n', sizeof(bytes));
+	rig->output.events = &events;
+	begin_long(rig);
+	for (; rig->output.owner; held += sizeof(bytes))
+		output_write(&rig->sources[1], bytes, sizeof(bytes));
+	assert_in_range(held, OUTPUT_HELD_MAX, OUTPUT_HELD_MAX + sizeof(bytes));
+}
+
+/* ---- a terminal that is raw ---------------------------------------------------------------- */
+
+static void test_carriage_returns(void **state)
+{
+	struct rig *rig = *state;
+
+	rig->output.crlf = true;
+	rig->sources[1].is_terminal = true;
+	put(rig, 0, "one\n\ntwo\r\nthree\r");
+	gives(rig, "one\r\n\r\ntwo\r\n");
+	put(rig, 0, "\n");
+	gives(rig, "three\r\n");
+	put(rig, 1, "key");
+	gives(rig, "key");
+	put(rig, 1, "down\nup");
+	gives(rig, "down\nup");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -454,6 +619,20 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_moved_to_a_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			test_moved_to_a_file_that_is_appended, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_labelled_lines_wait_for_their_ends, setup_labelled, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_labelled_long_line_holds_others, setup_labelled, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_labelled_long_line_that_pauses_is_broken, setup_labelled, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_labelled_long_line_of_a_node_that_ends, setup_labelled, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_labelled_source_has_to_wait, setup_labelled, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_labelled_long_line_is_broken_where_nobody_can_wait, setup_labelled,
+			teardown),
+		cmocka_unit_test_setup_teardown(test_carriage_returns, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

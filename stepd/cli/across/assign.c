@@ -205,10 +205,10 @@ static char *make_doc(const struct session *s)
 		list = hostlist_make(names, s->count);
 	if (r == 0 && wired && strcmp(auth, "secret") == 0)
 		r = session_make_secret(secret);
-	all = json_pack("{s:O, s:o, s:o, s:s, s:o, s:o, s:s*, s:s*}", "spec", o->doc, "ranks",
+	all = json_pack("{s:O, s:o, s:o, s:s, s:o, s:o, s:s*, s:s*, s:o*}", "spec", o->doc, "ranks",
 		layout_json(&s->options->layout), "nodes", array, "list", list, "args",
 		pack_args(o), "node_files", pack_files(o), "runtime_dir", o->runtime_dir, "secret",
-		*secret ? secret : NULL);
+		*secret ? secret : NULL, "terminal", s->types ? typing_pack(s) : NULL);
 	if (r == 0 && wired)
 		r = json_object_set_new(all, "addresses", pack_addresses(s));
 	if (r == 0 && all)
@@ -245,16 +245,20 @@ static void session_on_input(const void *bytes, size_t size, void *userdata)
 
 static int start_input(struct session *s)
 {
+	const json_t *doc = s->options->run.doc;
 	bool any = false;
 	uint32_t id;
 
 	for (id = 0; id < s->count; id++) {
 		_cleanup_free_ char *ranks = layout_text(&s->options->layout, id);
+		struct node *n = get_node(s, id);
 
 		if (!ranks)
 			return -ENOMEM;
-		get_node(s, id)->reads_stdin = relay_doc_reads_stdin(s->options->run.doc, ranks);
-		any = any || get_node(s, id)->reads_stdin;
+		n->reads_stdin = relay_doc_reads_stdin(doc, ranks);
+		n->has_pty = relay_doc_has_pty(doc, ranks);
+		typing_add_node(s, n);
+		any = any || n->reads_stdin;
 	}
 	if (any)
 		input_start(&s->input, s->loop, session_on_input, s);
@@ -322,6 +326,7 @@ void session_assign(struct session *s)
 		assign_fail(s);
 		return;
 	}
+	typing_begin(s);
 	text = r < 0 ? NULL : make_doc(s);
 	if (!text || start_input(s) < 0) {
 		session_print("no memory to send the step to its nodes");
@@ -329,6 +334,7 @@ void session_assign(struct session *s)
 		return;
 	}
 	s->assigned = true;
+	typing_update(s);
 	for (i = 0; i < s->conns_count; i++) {
 		if (s->conns[i].channel)
 			channel_send_bytes(

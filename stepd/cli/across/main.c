@@ -64,6 +64,13 @@ static void local_on_suspend(bool on, void *userdata)
 	supervisor_suspend(l->supervisor, on);
 }
 
+static void local_on_resized(void *userdata)
+{
+	const struct local *l = userdata;
+
+	supervisor_resize(l->supervisor);
+}
+
 static void local_on_status(void *userdata)
 {
 	const struct local *l = userdata;
@@ -205,7 +212,8 @@ static int local_run(const struct steprun_options *options, int *ret_code, struc
 	static const struct user_events events = {.signal = local_on_signal,
 		.terminate = local_on_terminate,
 		.suspend = local_on_suspend,
-		.status = local_on_status};
+		.status = local_on_status,
+		.resized = local_on_resized};
 	_cleanup_(local_clear) struct local l = {
 		.options = options, .code = STATUS_FAILED, .inlet = INLET_INIT};
 	int r;
@@ -391,6 +399,8 @@ static int steprun_run(struct steprun_options *o, int *ret_code, struct err *err
 	struct err own = ERR_INIT;
 	int r = find_program(o, err);
 
+	/* An agent in the background can't have the user's terminal. */
+	o->here = o->here && !typing_wanted(o);
 	if (r == 0)
 		r = name_step(o, err);
 	if (r == 0)

@@ -85,7 +85,7 @@ static const struct cli_option own_rows[] = {
 static const char *const other_rows[] = {
 	"ntasks", "distribution", "batch", "extern", "node-name", "node-id", "node-count", "node-list",
 	"node-ranks", "tasks-per-node", "local-ntasks", "first-rank", "ranks", "wire-addresses",
-	"wire-listen-fd", "wire-secret-fd", "keep-result", "pty",
+	"wire-listen-fd", "wire-secret-fd", "keep-result",
 };
 /* clang-format on */
 
@@ -584,8 +584,10 @@ static int make_doc(struct steprun_options *o, const struct cli_options *options
 		r = find_nodes(o, kind, environment, found, err);
 	if (r == 0)
 		r = set_ntasks(o, found, build, err);
-	/* srun's default is all; MPI programs read on rank 0, if at all. */
-	if (r == 0 && !json_object_get(build->overlay, "stdin") && !build->spec_file)
+	/* srun's default is all; MPI programs read on rank 0, if at all. All that have a
+	 * pseudo-terminal read what is typed. */
+	if (r == 0 && !json_object_get(build->overlay, "stdin") &&
+		!json_object_get(build->overlay, "pty") && !build->spec_file)
 		r = run_set(
 			build, "stdin", json_pack("{s:s, s:i}", "mode", "rank", "rank", 0), err);
 	if (r == 0)

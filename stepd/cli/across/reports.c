@@ -150,6 +150,13 @@ static void on_closed(struct session *s, struct node *n, _unused_ const struct c
 {
 	n->reads_stdin = false;
 	update_taken(s);
+	typing_update(s);
+}
+
+static void on_terminal(struct session *s, struct node *n, const struct channel_line *line)
+{
+	n->reads_terminal = strcmp(line->text, "on") == 0;
+	typing_update(s);
 }
 
 /* ---- tasks --------------------------------------------------------------------------------- */
@@ -181,6 +188,8 @@ static void end_task(struct session *s, struct node *n, uint32_t rank, int wait_
 {
 	begin_wait(s);
 	running_end(&s->running, rank);
+	if (spec_has_pty(s->options->run.spec, rank))
+		typing_update(s);
 	count_task(s, n, wait_status);
 }
 
@@ -347,6 +356,7 @@ static void node_finish(struct session *s, struct node *n, enum node_state state
 	output_flush(&n->err);
 	n->reads_stdin = false;
 	update_taken(s);
+	typing_update(s);
 }
 
 static void on_end(struct session *s, struct node *n, const struct channel_line *line)
@@ -398,6 +408,7 @@ static const struct {
 	{"err", on_output},
 	{"ack", on_ack},
 	{"closed", on_closed},
+	{"terminal", on_terminal},
 	{"task", on_task},
 	{"say", session_on_report},
 	{"result", on_result},

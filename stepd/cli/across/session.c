@@ -33,7 +33,7 @@ void session_print(const char *fmt, ...)
 	(void)vsnprintf(raw, sizeof(raw), fmt, args);
 	va_end(args);
 	err_printable(text, sizeof(text), raw); /* what other nodes send, for the user's terminal */
-	fprintf(stderr, "steprun: %s\n", text);
+	user_print("%s", text);
 }
 
 void session_send_all(struct session *s, const char *verb, const char *text)
@@ -104,7 +104,7 @@ static void on_conn_timeout(struct ev_loop *loop, ev_timer *w, _unused_ int reve
 	struct conn *c = w->data;
 
 	assert(c);
-	if (c->exited && c->session->full_streams > 0) {
+	if (c->exited && (c->session->full_streams > 0 || c->waits > 0)) {
 		conn_await_rest(c); /* nothing is read while our own readers read nothing */
 		return;
 	}
@@ -301,6 +301,7 @@ void session_end(struct session *s, bool now)
 			s->nodes[i].on_request = true;
 	}
 	s->ending = true;
+	typing_update(s);
 	ev_timer_stop(s->loop, &s->launch);
 	ev_timer_stop(s->loop, &s->wait);
 	ev_timer_stop(s->loop, &s->grace);
@@ -347,6 +348,14 @@ static void session_on_suspend(bool on, void *userdata)
 		if (s->conns[i].channel)
 			channel_flush(s->conns[i].channel);
 	}
+	s->stopped = on;
+	typing_update(s);
+	typing_resize(s);
+}
+
+static void session_on_resized(void *userdata)
+{
+	typing_resize(userdata);
 }
 
 static void session_on_status(void *userdata)
@@ -361,6 +370,11 @@ static void session_on_status(void *userdata)
 
 /* ---- output -------------------------------------------------------------------------------- */
 
+static bool conn_is_paused(const struct conn *c)
+{
+	return c->session->full_streams > 0 || c->waits > 0;
+}
+
 static void on_full(bool full, void *userdata)
 {
 	struct session *s = userdata;
@@ -370,8 +384,27 @@ static void on_full(bool full, void *userdata)
 	s->full_streams += full ? 1 : -1;
 	for (i = 0; i < s->conns_count; i++) {
 		if (s->conns[i].channel)
-			channel_pause(s->conns[i].channel, s->full_streams > 0);
+			channel_pause(s->conns[i].channel, conn_is_paused(&s->conns[i]));
 	}
+}
+
+static void node_wait(struct node *n, bool on)
+{
+	struct conn *c = n->conn;
+
+	c->waits += on ? 1 : -1u;
+	if (c->channel)
+		channel_pause(c->channel, conn_is_paused(c));
+}
+
+static void on_out_waits(struct output_source *source, bool on, _unused_ void *userdata)
+{
+	node_wait((struct node *)((char *)source - offsetof(struct node, out)), on);
+}
+
+static void on_err_waits(struct output_source *source, bool on, _unused_ void *userdata)
+{
+	node_wait((struct node *)((char *)source - offsetof(struct node, err)), on);
 }
 
 static void on_empty(void *userdata)
@@ -464,6 +497,9 @@ static void session_clear(struct session *s)
 	free(s->nodes);
 	free(s->by_id);
 	input_stop(&s->input);
+	if (s->loop)
+		ev_timer_stop(s->loop, &s->release);
+	terminal_release(&s->terminal);
 	output_clear(&s->out);
 	output_clear(&s->err);
 	user_clear(&s->user);
@@ -475,15 +511,23 @@ static void session_clear(struct session *s)
 
 static void session_init_nodes(struct session *s)
 {
-	static const struct output_events out = {
-		.full = on_full, .empty = on_empty, .failed = on_out_failed};
-	static const struct output_events err = {
-		.full = on_full, .empty = on_empty, .failed = on_err_failed};
 	bool at_once = s->options->launcher.at_once;
 	uint32_t i;
 
-	output_init(&s->out, s->loop, STDOUT_FILENO, &out, s);
-	output_init(&s->err, s->loop, STDERR_FILENO, &err, s);
+	/* Behind one channel all nodes would wait, the one whose line it is, too. */
+	s->out_events = (struct output_events){.full = on_full,
+		.empty = on_empty,
+		.waits = at_once ? NULL : on_out_waits,
+		.failed = on_out_failed};
+	s->err_events = s->out_events;
+	s->err_events.waits = at_once ? NULL : on_err_waits;
+	s->err_events.failed = on_err_failed;
+	output_init(&s->out, s->loop, STDOUT_FILENO, &s->out_events, s);
+	output_init(&s->err, s->loop, STDERR_FILENO, &s->err_events, s);
+	if (s->options->run.spec->label) {
+		output_set_labelled(&s->out, OUTPUT_IDLE_MS);
+		output_set_labelled(&s->err, OUTPUT_IDLE_MS);
+	}
 	for (i = 0; i < s->conns_count; i++) {
 		s->conns[i].session = s;
 		s->conns[i].first = i;
@@ -532,8 +576,9 @@ int session_run(const struct steprun_options *options, int *ret_code, struct err
 	static const struct user_events events = {.signal = session_on_signal,
 		.terminate = session_on_terminate,
 		.suspend = session_on_suspend,
-		.status = session_on_status};
-	_cleanup_(session_clear) struct session s = {.options = options};
+		.status = session_on_status,
+		.resized = session_on_resized};
+	_cleanup_(session_clear) struct session s = {.options = options, .terminal = TERMINAL_INIT};
 	int r;
 
 	raise_limit();

@@ -12,6 +12,7 @@
 #include "stepd/cli/across/user.h"
 #include "stepd/cli/relay/address.h"
 #include "stepd/cli/relay/channel.h"
+#include "stepd/stdio/pty.h"
 
 struct json_t;
 struct session;
@@ -33,6 +34,7 @@ struct conn {
 	uint32_t first, count; /* relays behind it, by number */
 	char fault[160];       /* of a channel that has ended; "": none */
 	int wait_status;
+	unsigned waits; /* streams of its node that wait for another's line */
 	bool started, exited;
 };
 
@@ -47,6 +49,8 @@ struct node {
 	struct output_source out, err;
 	uint64_t taken;            /* bytes of standard input */
 	bool reads_stdin;          /* and reads more */
+	bool has_pty;              /* a rank of it */
+	bool reads_terminal;       /* its agent reads the terminal that it has for them */
 	struct buffer result_text; /* as it comes */
 	struct json_t *result;     /* once it has ended; NULL: none, or unreadable */
 	int code;
@@ -70,8 +74,13 @@ struct session {
 	struct node *nodes;               /* by relay number */
 	uint32_t *by_id;                  /* the relay of each node of the step */
 	uint32_t count, connected, ended;
+	struct output_events out_events, err_events;
 	struct output out, err;
 	struct input input;
+	struct terminal terminal; /* the user's, if types */
+	ev_timer release;         /* of the terminal */
+	bool types;               /* the user, for ranks with a pseudo-terminal */
+	bool stopped;             /* by the user, with the step */
 	ev_timer launch, wait, grace;
 	struct running running;
 	struct outcome outcome;
@@ -108,6 +117,24 @@ void session_start_more(struct session *s);
 
 /* assign.c: all relays are connected. */
 void session_assign(struct session *s);
+
+/* typing.c */
+
+/* Whether a user types for ranks with a pseudo-terminal. */
+bool typing_wanted(const struct steprun_options *o);
+void typing_begin(struct session *s);
+
+/* What comes from a node's terminal goes to the user's at once. */
+void typing_add_node(struct session *s, struct node *n);
+
+/* For the step's document: a new reference, NULL: no memory. */
+struct json_t *typing_pack(const struct session *s);
+
+/* The terminal is raw if a task reads it, and as it was if none does any more. */
+void typing_update(struct session *s);
+
+/* It has another size. */
+void typing_resize(struct session *s);
 
 /* reports.c */
 void session_on_line(struct conn *c, const struct channel_line *line);

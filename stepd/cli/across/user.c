@@ -2,14 +2,17 @@
 #include "stepd/cli/across/user.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "stepd/base/clock.h"
@@ -28,6 +31,15 @@
 
 /* ---- input --------------------------------------------------------------------------------- */
 
+/* Another process group has the terminal whose user types for a task: until a shell gives it back.
+ */
+static bool input_is_elsewhere(const struct input *in)
+{
+	pid_t foreground = in->raw ? tcgetpgrp(STDIN_FILENO) : 0;
+
+	return foreground > 0 && foreground != getpgrp();
+}
+
 static void on_input_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct input *in = w->data;
@@ -35,6 +47,10 @@ static void on_input_readable(struct ev_loop *loop, ev_io *w, _unused_ int reven
 	ssize_t n;
 
 	assert(in);
+	if (input_is_elsewhere(in)) {
+		input_pause(in, true);
+		return;
+	}
 	n = read(STDIN_FILENO, bytes, sizeof(bytes));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -59,8 +75,17 @@ void input_start(struct input *in, struct ev_loop *loop, input_fn *on_bytes, voi
 void input_taken(struct input *in, uint64_t total)
 {
 	in->taken = total < in->sent ? total : in->sent;
-	if (!in->ended && in->sent - in->taken + READ_SIZE <= INPUT_WINDOW)
+	if (!in->paused && !in->ended && in->sent - in->taken + READ_SIZE <= INPUT_WINDOW)
 		ev_io_start(in->loop, &in->io);
+}
+
+void input_pause(struct input *in, bool pause)
+{
+	in->paused = pause;
+	if (pause && in->loop)
+		ev_io_stop(in->loop, &in->io);
+	else if (in->loop)
+		input_taken(in, in->taken);
 }
 
 void input_stop(struct input *in)
@@ -89,9 +114,24 @@ static void output_close_pipes(struct output *o)
 	o->staged = 0;
 }
 
+static void labelled_set_waits(struct output_source *s, bool waits)
+{
+	struct output *o = s->output;
+
+	if (s->waits == waits)
+		return;
+	s->waits = waits;
+	if (o->events->waits)
+		o->events->waits(s, waits, o->userdata);
+}
+
 static void output_fail(struct output *o, int error)
 {
+	struct output_source *s;
+
 	o->failed = true;
+	for (s = o->sources; s; s = s->next)
+		labelled_set_waits(s, false);
 	buffer_clear(&o->queue);
 	output_close_pipes(o);
 	ev_io_stop(o->loop, &o->io);
@@ -233,7 +273,7 @@ static void output_add(struct output *o, const char *bytes, size_t size)
 	output_settle(o, o->full || buffer_size(&o->queue) > FULL_AT);
 }
 
-void output_flush(struct output_source *s)
+static void output_flush_begun(struct output_source *s)
 {
 	ev_timer_stop(s->output->loop, &s->timeout);
 	output_add(s->output, buffer_bytes(&s->begun), buffer_size(&s->begun));
@@ -242,8 +282,162 @@ void output_flush(struct output_source *s)
 
 static void output_await_rest(struct output_source *s)
 {
-	ev_timer_set(&s->timeout, OUTPUT_TIMEOUT_MS / 1e3, 0.);
+	unsigned ms = s->output->labelled ? s->output->idle_ms : OUTPUT_TIMEOUT_MS;
+
+	ev_timer_stop(s->output->loop, &s->timeout);
+	ev_timer_set(&s->timeout, ms / 1e3, 0.);
 	ev_timer_start(s->output->loop, &s->timeout);
+}
+
+/* ---- lines with labels --------------------------------------------------------------------- */
+
+/* What a source has, or the first size bytes of it: it is nobody else's turn. */
+static void labelled_put(struct output_source *s, size_t size)
+{
+	struct output *o = s->output;
+	const char *bytes = buffer_bytes(&s->begun);
+
+	if (size == 0)
+		return;
+	if (o->unended && o->owner != s)
+		output_add(o, o->crlf ? "\r\n" : "\n", o->crlf ? 2 : 1);
+	if (s->broken)
+		output_add(o, s->label, strlen(s->label));
+	s->broken = false;
+	o->unended = bytes[size - 1] != '\n';
+	output_add(o, bytes, size);
+	buffer_drop(&s->begun, size);
+}
+
+/* "12: ", which its agent has put before the line. */
+static void labelled_read(struct output_source *s)
+{
+	const char *bytes = buffer_bytes(&s->begun);
+	size_t n = 0, digits;
+
+	while (n < OUTPUT_LABEL_SIZE - 3 && bytes[n] == ' ')
+		n++;
+	for (digits = 0;
+		n + digits < OUTPUT_LABEL_SIZE - 3 && isdigit((unsigned char)bytes[n + digits]);
+		digits++)
+		;
+	n = digits > 0 && bytes[n + digits] == ':' && bytes[n + digits + 1] == ' ' ? n + digits + 2
+										   : 0;
+	memcpy(s->label, bytes, n);
+	s->label[n] = '\0';
+}
+
+static size_t labelled_whole(const struct output_source *s)
+{
+	const char *bytes = buffer_bytes(&s->begun);
+	const char *newline = bytes ? memrchr(bytes, '\n', buffer_size(&s->begun)) : NULL;
+
+	return newline ? (size_t)(newline - bytes) + 1 : 0;
+}
+
+/* Writes what is complete, and of a line that is too long to hold all there is. */
+static void labelled_write_lines(struct output_source *s)
+{
+	struct output *o = s->output;
+
+	labelled_set_waits(s, false);
+	labelled_put(s, labelled_whole(s));
+	if (o->owner == s && !o->unended) {
+		ev_timer_stop(o->loop, &s->timeout);
+		o->owner = NULL;
+	}
+	if (o->owner != s && !s->broken && buffer_size(&s->begun) > OUTPUT_LINE_MAX)
+		labelled_read(s);
+	if (o->owner != s && buffer_size(&s->begun) <= OUTPUT_LINE_MAX && !s->ended)
+		return;
+	labelled_put(s, buffer_size(&s->begun));
+	ev_timer_stop(o->loop, &s->timeout);
+	o->owner = s->ended || !o->unended ? NULL : s;
+	o->idle = false;
+	if (o->owner == s)
+		output_await_rest(s);
+}
+
+/* The owner's line is over, or broken. */
+static void labelled_release(struct output *o)
+{
+	struct output_source *s;
+
+	o->held = 0;
+	for (s = o->sources; s && !o->owner; s = s->next)
+		labelled_write_lines(s);
+	for (; s; s = s->next)
+		o->held += buffer_size(&s->begun);
+}
+
+static void labelled_break(struct output *o)
+{
+	ev_timer_stop(o->loop, &o->owner->timeout);
+	o->owner->broken = true;
+	o->owner = NULL;
+	labelled_release(o);
+}
+
+static void labelled_write(struct output_source *s, const void *bytes, size_t size)
+{
+	struct output *o = s->output;
+	bool waits = o->owner && o->owner != s;
+
+	if (buffer_add(&s->begun, bytes, size) < 0) {
+		output_fail(o, -ENOMEM);
+		return;
+	}
+	o->held += waits ? size : 0;
+	if (waits && buffer_size(&s->begun) > OUTPUT_LINE_MAX)
+		labelled_set_waits(s, true);
+	if (waits &&
+		((o->idle && labelled_whole(s) > 0) ||
+			(o->held > OUTPUT_HELD_MAX && !o->events->waits)))
+		labelled_break(o);
+	else if (!waits)
+		labelled_write_lines(s);
+	if (!o->owner && o->held > 0)
+		labelled_release(o);
+}
+
+/* The owner's line has not grown for long: it goes on unless another's waits. */
+static void labelled_idle(struct output *o)
+{
+	const struct output_source *s = o->sources;
+
+	while (s && (s == o->owner || labelled_whole(s) == 0))
+		s = s->next;
+	o->idle = true;
+	if (s && o->owner)
+		labelled_break(o);
+}
+
+static void labelled_flush(struct output_source *s)
+{
+	struct output *o = s->output;
+
+	s->ended = true;
+	if (o->owner && o->owner != s)
+		return; /* labelled_release() */
+	labelled_write_lines(s);
+	if (o->held > 0)
+		labelled_release(o);
+}
+
+void output_set_labelled(struct output *o, unsigned idle_ms)
+{
+	o->labelled = true;
+	o->idle_ms = idle_ms;
+}
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+void output_flush(struct output_source *s)
+{
+	if (s->output->labelled && !s->output->failed)
+		labelled_flush(s);
+	else
+		output_flush_begun(s);
 }
 
 static void on_line_timeout(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
@@ -251,34 +445,65 @@ static void on_line_timeout(_unused_ struct ev_loop *loop, ev_timer *w, _unused_
 	struct output_source *s = w->data;
 
 	assert(s);
-	if (s->output->full) /* its end isn't read meanwhile */
+	if (s->output->full) { /* its end isn't read meanwhile */
 		output_await_rest(s);
-	else
-		output_flush(s);
+	} else if (s->output->labelled) {
+		labelled_idle(s->output);
+	} else {
+		output_flush_begun(s);
+	}
 }
 
-void output_write(struct output_source *s, const void *bytes, size_t size)
+static void output_write_lines(struct output_source *s, const char *begin, size_t size)
 {
-	const char *begin = bytes, *newline = memrchr(bytes, '\n', size);
+	const char *newline = memrchr(begin, '\n', size);
 	size_t whole = newline ? (size_t)(newline - begin) + 1 : 0;
 
-	if (s->output->failed)
-		return;
 	if (whole) {
-		output_flush(s);
+		output_flush_begun(s);
 		output_add(s->output, begin, whole);
 		size -= whole;
 	}
 	if (size == 0)
 		return;
 	if (buffer_add(&s->begun, begin + whole, size) < 0) {
-		output_flush(s);
+		output_flush_begun(s);
 		output_add(s->output, begin + whole, size);
-	} else if (buffer_size(&s->begun) > OUTPUT_LINE_MAX) {
-		output_flush(s);
+	} else if (buffer_size(&s->begun) > OUTPUT_LINE_MAX || s->is_terminal) {
+		output_flush_begun(s);
 	} else if (!ev_is_active(&s->timeout)) {
 		output_await_rest(s);
 	}
+}
+
+/* With labels or not. */
+static void output_write_piece(struct output_source *s, const char *bytes, size_t size)
+{
+	if (s->output->failed || size == 0)
+		return;
+	if (s->output->labelled)
+		labelled_write(s, bytes, size);
+	else
+		output_write_lines(s, bytes, size);
+}
+
+void output_write(struct output_source *s, const void *bytes, size_t size)
+{
+	const char *at = bytes, *end = at + size, *newline;
+
+	/* Where there is one already, it is that of a terminal whose user does not type. */
+	while (s->output->crlf && !s->is_terminal &&
+		(newline = memchr(at, '\n', (size_t)(end - at)))) {
+		output_write_piece(s, at, (size_t)(newline - at));
+		s->last = newline > at ? newline[-1] : s->last;
+		if (s->last != '\r')
+			output_write_piece(s, "\r", 1);
+		output_write_piece(s, "\n", 1);
+		s->last = '\n';
+		at = newline + 1;
+	}
+	output_write_piece(s, at, (size_t)(end - at));
+	s->last = end > at ? end[-1] : s->last;
 }
 
 /* ---- moving -------------------------------------------------------------------------------- */
@@ -321,7 +546,7 @@ static size_t output_find_lines(struct output *o, int pipe_fd, size_t size)
 		if (newline)
 			return (size_t)n - tail_size + (size_t)(newline - tail) + 1;
 	}
-	return (size_t)n > OUTPUT_LINE_MAX ? (size_t)n : 0;
+	return (size_t)n > OUTPUT_LINE_MAX && !o->labelled ? (size_t)n : 0;
 }
 
 /* What the stage did not take, behind it: how many bytes. */
@@ -356,8 +581,9 @@ size_t output_move(struct output_source *s, int pipe_fd, size_t size)
 	int there = 0;
 	ssize_t n;
 
-	if (!o->moves || o->failed || output_pending(o) > 0 || begun > PIPE_BUF ||
-		size < MOVE_LEAST || ioctl(pipe_fd, FIONREAD, &there) < 0 || !output_can_move(o))
+	if (!o->moves || o->failed || output_pending(o) > 0 || begun > PIPE_BUF || o->unended ||
+		o->owner || size < MOVE_LEAST || ioctl(pipe_fd, FIONREAD, &there) < 0 ||
+		!output_can_move(o))
 		return 0;
 	size = size < (size_t)there ? size : (size_t)there;
 	if (size >= MOVE_LEAST && o->sources_count > 1)
@@ -411,7 +637,8 @@ void output_init(struct output *o, struct ev_loop *loop, int fd, const struct ou
 
 void output_source_init(struct output_source *s, struct output *o)
 {
-	*s = (struct output_source){.output = o};
+	*s = (struct output_source){.output = o, .next = o->sources};
+	o->sources = s;
 	o->sources_count++;
 	ev_timer_init(&s->timeout, on_line_timeout, 0., 0.);
 	ev_set_priority(&s->timeout, EV_MINPRI); /* after what has come meanwhile */
@@ -437,6 +664,22 @@ void output_clear(struct output *o)
 	ev_io_stop(o->loop, &o->io);
 	output_close_pipes(o);
 	buffer_clear(&o->queue);
+}
+
+/* ---- lines on standard error --------------------------------------------------------------- */
+
+void user_print(const char *fmt, ...)
+{
+	char text[8192];
+	struct termios t;
+	bool raw =
+		isatty(STDERR_FILENO) && tcgetattr(STDERR_FILENO, &t) == 0 && !(t.c_oflag & OPOST);
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	fprintf(stderr, "steprun: %s%s", text, raw ? "\r\n" : "\n");
 }
 
 /* ---- signals ------------------------------------------------------------------------------- */
@@ -468,17 +711,18 @@ bool running_any_ended(const struct running *running)
 	return bitset_count(&running->ended) > 0;
 }
 
-static void print_ranks(const char *before, const struct bitset *set, const char *behind)
+/* Ranks as text, which is cut where it is long. */
+static const char *format_ranks(const struct bitset *set, char text[static SHOWN_SIZE + 4])
 {
-	char text[SHOWN_SIZE];
-	size_t size = bitset_format_list(set, text, sizeof(text));
-
-	fprintf(stderr, "%s %s%s%s", before, text, size >= sizeof(text) ? "..." : "", behind);
+	if (bitset_format_list(set, text, SHOWN_SIZE) >= SHOWN_SIZE)
+		memcpy(text + SHOWN_SIZE - 1, "...", sizeof("..."));
+	return text;
 }
 
 void running_print(const struct running *running)
 {
 	_cleanup_bitset_ struct bitset run = {0};
+	char run_text[SHOWN_SIZE + 4], ended_text[SHOWN_SIZE + 4];
 	uint32_t i;
 
 	if (bitset_init(&run, running->ntasks) < 0)
@@ -487,12 +731,11 @@ void running_print(const struct running *running)
 		if (!bitset_test(&running->ended, i))
 			bitset_set(&run, i);
 	}
-	fputs("steprun:", stderr);
-	if (bitset_count(&run) > 0)
-		print_ranks(" running: tasks", &run, running_any_ended(running) ? ";" : "");
-	if (running_any_ended(running))
-		print_ranks(" ended: tasks", &running->ended, "");
-	fputc('\n', stderr);
+	user_print("%s%s%s%s%s", bitset_count(&run) > 0 ? "running: tasks " : "",
+		bitset_count(&run) > 0 ? format_ranks(&run, run_text) : "",
+		bitset_count(&run) > 0 && running_any_ended(running) ? "; " : "",
+		running_any_ended(running) ? "ended: tasks " : "",
+		running_any_ended(running) ? format_ranks(&running->ended, ended_text) : "");
 }
 
 void running_clear(struct running *running)
@@ -506,7 +749,7 @@ static void user_terminate(struct user *u, int signal)
 {
 	bool now = u->ended_by != 0;
 
-	fprintf(stderr, "steprun: %s the step\n", now ? "killing" : "ending");
+	user_print("%s the step", now ? "killing" : "ending");
 	if (!now)
 		u->ended_by = signal;
 	u->events->terminate(now, u->userdata);
@@ -522,7 +765,7 @@ static void on_interrupt(struct user *u)
 	}
 	u->interrupted_ms = now_ms;
 	u->events->status(u->userdata);
-	fprintf(stderr, "steprun: interrupt again within a second to end the step\n");
+	user_print("interrupt again within a second to end the step");
 }
 
 /* By the default action of SIGTSTP, which does nothing where no shell could continue it. */
@@ -553,6 +796,8 @@ static void user_on_signal(struct user *u, int signal)
 		user_stop(u);
 	else if (signal == SIGCONT)
 		u->events->suspend(false, u->userdata);
+	else if (signal == SIGWINCH)
+		u->events->resized(u->userdata);
 	else
 		u->events->signal(signals_name(signal, name, sizeof(name)), u->userdata);
 }
@@ -570,8 +815,8 @@ static void user_on_signals(_unused_ struct ev_loop *loop, ev_io *w, _unused_ in
 int user_watch(struct user *u, struct ev_loop *loop, const struct user_events *events,
 	void *userdata, struct err *err)
 {
-	static const int signals[] = {SIGINT, SIGQUIT, SIGTSTP, SIGCONT, /* for the tasks: */
-		SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
+	static const int signals[] = {SIGINT, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH,
+		/* for the tasks: */ SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
 	int fd = process_watch_signals(signals, ARRAY_SIZE(signals), err);
 
 	if (fd < 0)

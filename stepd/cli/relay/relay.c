@@ -9,6 +9,7 @@
  *                out, err      bytes of the step's streams
  *                ack N         so many bytes of standard input were taken
  *                closed        the step reads no standard input any more
+ *                terminal on|off  the agent reads its terminal, which is like steprun's
  *                task RANK WAIT_STATUS
  *                say           bytes: a message for the user
  *                result        bytes of the result, a JSON document
@@ -18,6 +19,7 @@
  *                in, eof       bytes of standard input, and its end
  *                signal NAME, terminate, kill, suspend, resume
  *                close out|err this stream is not written any more
+ *                size ROWS COLUMNS XPIXEL YPIXEL   of the terminal
  *                frames        as below
  *
  * Frames (channel.h): hello says that the relay knows them. Where no other relay has the same
@@ -31,7 +33,9 @@
 #include <jansson.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 
 #include "stepd/base/buffer.h"
 #include "stepd/base/err.h"
@@ -45,6 +49,7 @@
 #include "stepd/cli/relay/streams.h"
 #include "stepd/cli/relay/supervisor.h"
 #include "stepd/process/process.h"
+#include "stepd/stdio/pty.h"
 
 #define DOC_MAX    (96u << 20)
 #define INDEX_FROM "PMIX_RANK,FLUX_TASK_RANK,OMPI_COMM_WORLD_RANK,PMI_RANK,SLURM_PROCID"
@@ -170,6 +175,7 @@ struct relay {
 	struct supervisor *supervisor;
 	struct outlet out, err;
 	struct inlet in;
+	int terminal_fd;   /* the master of the agent's terminal; -1: it has none */
 	bool has_terminal; /* the channel */
 	bool gone;         /* steprun is */
 	bool ended;        /* the last line is written */
@@ -208,6 +214,33 @@ static void relay_end(struct relay *y, int code)
 	channel_finish(y->carrier.channel);
 }
 
+/* Closes what is left of the agent's input: its terminal, too, which then hangs up. */
+static void relay_hang_up(struct relay *y)
+{
+	inlet_close(&y->in);
+	if (y->terminal_fd >= 0 && y->doc.terminal.is_out)
+		outlet_close(&y->out);
+	if (y->terminal_fd >= 0 && y->doc.terminal.is_err)
+		outlet_close(&y->err);
+	y->terminal_fd = close_fd(y->terminal_fd);
+}
+
+static void relay_on_started(void *userdata)
+{
+	struct relay *y = userdata;
+
+	if (y->terminal_fd >= 0)
+		relay_send(y, "terminal", "on");
+}
+
+static void relay_on_suspended(bool on, void *userdata)
+{
+	struct relay *y = userdata;
+
+	if (y->terminal_fd >= 0)
+		relay_send(y, "terminal", on ? "off" : "on");
+}
+
 static void on_task_ended(uint32_t rank, int wait_status, void *userdata)
 {
 	struct relay *y = userdata;
@@ -227,7 +260,7 @@ static void on_ended(int exit_code, const char *result, void *userdata)
 	y->supervisor = supervisor_free(y->supervisor);
 	outlet_drain(&y->out);
 	outlet_drain(&y->err);
-	inlet_close(&y->in);
+	relay_hang_up(y);
 	if (result)
 		relay_send_bytes(y, "result", result, strlen(result));
 	relay_end(y, exit_code);
@@ -245,28 +278,80 @@ static void on_input_refused(void *userdata)
 	relay_send(userdata, "closed", "");
 }
 
+static const struct inlet_events inlet_events = {
+	.taken = on_input_taken, .refused = on_input_refused};
+
+/* *ret_fd: the agent's end. */
+static int relay_open_input(struct relay *y, int *ret_fd)
+{
+	if (y->doc.reads_stdin)
+		return inlet_open(&y->in, y->carrier.loop, &inlet_events, y, ret_fd);
+	*ret_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+/* The agent finds the user's settings, which it gives to its ranks' terminals, and makes it raw. */
+static int relay_set_up_terminal(const struct relay_terminal *like, int slave)
+{
+	if ((like->has_modes && tcsetattr(slave, TCSANOW, &like->modes) < 0) ||
+		ioctl(slave, TIOCSWINSZ, &like->size) < 0 || fchmod(slave, S_IRUSR | S_IWUSR) < 0)
+		return -errno;
+	return 0;
+}
+
+static int relay_copy_fd(int fd, int *ret_fd)
+{
+	*ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+/* A terminal in place of steprun's: for all streams that are the same there. What is written to it
+ * comes by one way, so that its order is kept. */
+static int relay_open_terminal(struct relay *y, int stdio[3])
+{
+	const struct relay_terminal *like = &y->doc.terminal;
+	struct outlet *one = like->is_out ? &y->out : &y->err;
+	int in = -1, out = -1, r = pty_open_pair(&y->terminal_fd, &stdio[0]);
+
+	if (r == 0)
+		r = relay_set_up_terminal(like, stdio[0]);
+	if (r == 0 && y->doc.reads_stdin)
+		r = relay_copy_fd(y->terminal_fd, &in);
+	if (in >= 0)
+		inlet_init_take(&y->in, y->carrier.loop, &inlet_events, y, in);
+	if (r == 0 && like->is_out)
+		r = relay_copy_fd(stdio[0], &stdio[1]);
+	if (r == 0 && like->is_err)
+		r = relay_copy_fd(stdio[0], &stdio[2]);
+	if (r == 0 && (like->is_out || like->is_err))
+		r = relay_copy_fd(y->terminal_fd, &out);
+	if (out >= 0)
+		outlet_init_take(one, &y->carrier, like->is_out ? "out" : "err", out);
+	return r;
+}
+
 /* stdio: the agent's ends. */
 static int relay_open_streams(struct relay *y, int stdio[3], struct err *err)
 {
-	static const struct inlet_events events = {
-		.taken = on_input_taken, .refused = on_input_refused};
-	int r = 0;
+	int r = y->doc.has_terminal ? relay_open_terminal(y, stdio)
+				    : relay_open_input(y, &stdio[0]);
 
-	if (y->doc.reads_stdin)
-		r = inlet_open(&y->in, y->carrier.loop, &events, y, &stdio[0]);
-	else if ((stdio[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
-		r = -errno;
-	if (r == 0)
+	if (r == 0 && stdio[1] < 0)
 		r = outlet_open(&y->out, &y->carrier, "out", &stdio[1]);
-	if (r == 0)
+	if (r == 0 && stdio[2] < 0)
 		r = outlet_open(&y->err, &y->carrier, "err", &stdio[2]);
-	return r < 0 ? err_set(err, r, "make the step's streams") : 0;
+	return r < 0 ? err_set(err, r, "make the step's streams%s",
+			       y->doc.has_terminal ? ", with a pseudo-terminal" : "")
+		     : 0;
 }
 
 static int relay_start(struct relay *y, uint32_t node, struct err *err)
 {
-	static const struct supervisor_events events = {
-		.task_ended = on_task_ended, .report = relay_on_report, .ended = on_ended};
+	static const struct supervisor_events events = {.started = relay_on_started,
+		.suspended = relay_on_suspended,
+		.task_ended = on_task_ended,
+		.report = relay_on_report,
+		.ended = on_ended};
 	struct supervisor_start start = {.program = "/proc/self/exe", .stdio = {-1, -1, -1}};
 	int extra[2], i, r;
 
@@ -307,6 +392,7 @@ static void on_go(struct relay *y, const struct channel_line *line)
 	(void)snprintf(y->options.node, sizeof(y->options.node), "%s", name);
 	if (relay_start(y, node, &err) == 0)
 		return;
+	relay_hang_up(y);
 	outlet_close(&y->out);
 	outlet_close(&y->err);
 	relay_report(y, err.text);
@@ -334,9 +420,24 @@ static void relay_on_input(struct relay *y, const struct channel_line *line)
 		inlet_write(&y->in, bytes, (size_t)n);
 }
 
+/* A terminal's end is that it hangs up. */
 static void on_eof(struct relay *y, _unused_ const struct channel_line *line)
 {
-	inlet_end(&y->in);
+	if (y->terminal_fd >= 0)
+		relay_hang_up(y);
+	else
+		inlet_end(&y->in);
+}
+
+static void on_size(struct relay *y, const struct channel_line *line)
+{
+	struct winsize size = {0};
+	int n = sscanf(line->text, "%hu %hu %hu %hu", &size.ws_row, &size.ws_col, &size.ws_xpixel,
+		&size.ws_ypixel);
+
+	if (n == 4 && y->terminal_fd >= 0 && ioctl(y->terminal_fd, TIOCSWINSZ, &size) == 0 &&
+		y->supervisor)
+		supervisor_resize(y->supervisor);
 }
 
 static void relay_on_signal(struct relay *y, const struct channel_line *line)
@@ -367,7 +468,13 @@ static void relay_on_suspend(struct relay *y, const struct channel_line *line)
 
 static void on_close(struct relay *y, const struct channel_line *line)
 {
-	outlet_close(strcmp(line->text, "out") == 0 ? &y->out : &y->err);
+	const struct relay_terminal *t = &y->doc.terminal;
+	bool is_out = strcmp(line->text, "out") == 0;
+
+	if (y->terminal_fd >= 0 && (is_out ? t->is_out : t->is_err))
+		relay_hang_up(y);
+	else
+		outlet_close(is_out ? &y->out : &y->err);
 }
 
 static void on_frames(struct relay *y, _unused_ const struct channel_line *line)
@@ -400,6 +507,7 @@ static const struct {
 	{"suspend", relay_on_suspend},
 	{"resume", relay_on_suspend},
 	{"close", on_close},
+	{"size", on_size},
 	{"frames", on_frames},
 };
 
@@ -544,6 +652,7 @@ static void relay_clear(struct relay *y)
 	outlet_close(&y->out);
 	outlet_close(&y->err);
 	inlet_close(&y->in);
+	y->terminal_fd = close_fd(y->terminal_fd);
 	y->carrier.channel = channel_free(y->carrier.channel);
 	if (y->signal_fd >= 0)
 		ev_io_stop(y->carrier.loop, &y->signals);
@@ -559,6 +668,7 @@ int cli_relay(int argc, char **argv)
 {
 	_cleanup_(relay_clear) struct relay y = {.listen_fd = -1,
 		.signal_fd = -1,
+		.terminal_fd = -1,
 		.out = OUTLET_INIT,
 		.err = OUTLET_INIT,
 		.in = INLET_INIT,

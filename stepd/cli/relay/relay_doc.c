@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "stepd/base/base64.h"
+#include "stepd/base/bitset.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
 #include "stepd/base/parse.h"
@@ -36,6 +37,35 @@ static int is_rank(uint32_t n, void *userdata)
 	return n == *(const uint32_t *)userdata ? -EEXIST : 0;
 }
 
+static int is_in_set(uint32_t n, void *userdata)
+{
+	return bitset_test(userdata, n) ? -EEXIST : 0;
+}
+
+static int add_to_set(uint32_t n, void *userdata)
+{
+	bitset_set(userdata, n);
+	return 0;
+}
+
+/* The spec is valid: a list as text, or an array. Without memory nobody has one, and the agent says
+ * so. */
+bool relay_doc_has_pty(const json_t *spec, const char *ranks)
+{
+	_cleanup_bitset_ struct bitset set = {0};
+	const json_t *list = json_object_get(spec, "pty"), *rank;
+	size_t i;
+
+	if (!list || bitset_init(&set, SPEC_NTASKS_MAX) < 0)
+		return false;
+	if (json_is_string(list) &&
+		parse_ranges(json_string_value(list), SPEC_NTASKS_MAX, add_to_set, &set) < 0)
+		return false;
+	json_array_foreach (list, i, rank)
+		add_to_set((uint32_t)json_integer_value(rank), &set);
+	return parse_ranges(ranks, SPEC_NTASKS_MAX, is_in_set, &set) == -EEXIST;
+}
+
 bool relay_doc_reads_stdin(const json_t *spec, const char *ranks)
 {
 	const json_t *in = json_object_get(spec, "stdin");
@@ -45,10 +75,57 @@ bool relay_doc_reads_stdin(const json_t *spec, const char *ranks)
 
 	if (!mode)
 		return false;
+	if (strcmp(mode, "rank") != 0 && json_object_get(spec, "pty"))
+		return strcmp(mode, "all") == 0 && relay_doc_has_pty(spec, ranks);
 	if (strcmp(mode, "rank") != 0)
 		return strcmp(mode, "all") == 0 || strcmp(mode, "inherit") == 0;
 	rank = (uint32_t)json_integer_value(number);
 	return parse_ranges(ranks, SPEC_NTASKS_MAX, is_rank, &rank) == -EEXIST;
+}
+
+/* ---- the terminal -------------------------------------------------------------------------- */
+
+json_t *relay_terminal_pack(const struct relay_terminal *t)
+{
+	char modes[BASE64_SIZE(sizeof(t->modes)) + 1];
+
+	base64_encode(&t->modes, sizeof(t->modes), modes);
+	return json_pack("{s:s, s:[i, i, i, i], s:b, s:b}", "modes", modes, "size", t->size.ws_row,
+		t->size.ws_col, t->size.ws_xpixel, t->size.ws_ypixel, "out", t->is_out, "err",
+		t->is_err);
+}
+
+/* Modes of another size are those of another machine's kernel: the terminal has its own, then. */
+static void read_modes(const char *text, struct relay_terminal *t)
+{
+	char bytes[BASE64_SIZE(sizeof(t->modes)) + 1];
+
+	if (strlen(text) >= sizeof(bytes))
+		return;
+	t->has_modes = base64_decode(text, strlen(text), bytes) == (ssize_t)sizeof(t->modes);
+	if (t->has_modes)
+		memcpy(&t->modes, bytes, sizeof(t->modes));
+}
+
+/* Only a node that has such a rank gets one; output goes there only where the node reads it, too:
+ * else it is never raw. */
+static void read_terminal(struct relay_doc *d, const char *ranks)
+{
+	const json_t *object = json_object_get(d->all, "terminal"), *size;
+	struct relay_terminal *t = &d->terminal;
+
+	d->has_terminal = object && relay_doc_has_pty(d->spec, ranks);
+	if (!d->has_terminal)
+		return;
+	size = json_object_get(object, "size");
+	t->size = (struct winsize){
+		.ws_row = (unsigned short)json_integer_value(json_array_get(size, 0)),
+		.ws_col = (unsigned short)json_integer_value(json_array_get(size, 1)),
+		.ws_xpixel = (unsigned short)json_integer_value(json_array_get(size, 2)),
+		.ws_ypixel = (unsigned short)json_integer_value(json_array_get(size, 3))};
+	t->is_out = d->reads_stdin && json_get_bool(object, "out", false);
+	t->is_err = d->reads_stdin && json_get_bool(object, "err", false);
+	read_modes(json_get_text(object, "modes", ""), t);
 }
 
 /* ---- the node's part ----------------------------------------------------------------------- */
@@ -111,6 +188,7 @@ static int add_node(struct relay_doc *d, uint32_t id, const char *name, struct e
 			(json_int_t)json_array_size(ranks), "ranks", ranks, "list",
 			json_object_get(d->all, "list")));
 	d->reads_stdin = relay_doc_reads_stdin(d->spec, own);
+	read_terminal(d, own);
 	/* No task here reads it; a file is opened by the tasks. */
 	if (r == 0 && !d->reads_stdin && json_object_get(json_object_get(d->spec, "stdin"), "rank"))
 		r = json_object_set_new(d->spec, "stdin", json_string("none"));

@@ -11,17 +11,28 @@
  *	node_files   arrays of arguments, the last of which is a file: each node has its own, with
  *	             the node's name behind it
  *	runtime_dir  that of the agents, which is among args, too
+ *	terminal     steprun's, where ranks with a pseudo-terminal read it (relay_terminal)
  */
 #ifndef STEPD_CLI_RELAY_RELAY_DOC_H
 #define STEPD_CLI_RELAY_RELAY_DOC_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
+#include <termios.h>
 
 #include "stepd/base/err.h"
 #include "stepd/base/strv.h"
 
 struct json_t;
+
+/* The terminal of steprun's user: an agent gets one like it in its place. */
+struct relay_terminal {
+	struct winsize size;
+	struct termios modes;
+	bool has_modes;
+	bool is_out, is_err; /* the streams that go there, beside standard input */
+};
 
 struct relay_doc {
 	struct json_t *all;  /* owned; spec and runtime_dir are parts of it */
@@ -30,7 +41,9 @@ struct relay_doc {
 	const char *runtime_dir; /* NULL: the default */
 	bool wired;              /* the agent gets the listening socket */
 	bool reads_stdin;        /* some task of this node reads the step's standard input */
-	int secret_fd;           /* -1: none */
+	bool has_terminal;       /* the agent's standard input is one */
+	struct relay_terminal terminal;
+	int secret_fd; /* -1: none */
 };
 
 #define RELAY_DOC_INIT                                                                             \
@@ -43,6 +56,12 @@ int relay_doc_read(const char *text, size_t size, uint32_t node, const char *nam
 	struct relay_doc *ret_doc, struct err *err) _must_check_;
 
 void relay_doc_clear(struct relay_doc *doc);
+
+/* A new reference; NULL: no memory. */
+struct json_t *relay_terminal_pack(const struct relay_terminal *terminal);
+
+/* Whether one of these ranks has a pseudo-terminal. */
+bool relay_doc_has_pty(const struct json_t *spec, const char *ranks);
 
 /* Whether the step's standard input is for one of these ranks. */
 bool relay_doc_reads_stdin(const struct json_t *spec, const char *ranks);

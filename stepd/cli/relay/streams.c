@@ -83,17 +83,22 @@ void outlet_resume(struct outlet *o)
 		ev_io_start(o->to->loop, &o->io);
 }
 
+void outlet_init_take(struct outlet *o, const struct carrier *to, const char *verb, int fd)
+{
+	*o = (struct outlet){.to = to, .verb = verb, .fd = fd};
+	ev_io_init(&o->io, on_outlet_readable, o->fd, EV_READ);
+	o->io.data = o;
+	ev_io_start(to->loop, &o->io);
+}
+
 int outlet_open(struct outlet *o, const struct carrier *to, const char *verb, int *ret_fd)
 {
 	int ends[2], r = stdfd_pipe(true, ends);
 
 	if (r < 0)
 		return r;
-	*o = (struct outlet){.to = to, .verb = verb, .fd = ends[0]};
+	outlet_init_take(o, to, verb, ends[0]);
 	*ret_fd = ends[1];
-	ev_io_init(&o->io, on_outlet_readable, o->fd, EV_READ);
-	o->io.data = o;
-	ev_io_start(to->loop, &o->io);
 	return 0;
 }
 
@@ -143,6 +148,14 @@ static void on_inlet_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ 
 	inlet_push(w->data);
 }
 
+void inlet_init_take(struct inlet *in, struct ev_loop *loop, const struct inlet_events *events,
+	void *userdata, int fd)
+{
+	*in = (struct inlet){.loop = loop, .fd = fd, .events = events, .userdata = userdata};
+	ev_io_init(&in->io, on_inlet_writable, in->fd, EV_WRITE);
+	in->io.data = in;
+}
+
 int inlet_open(struct inlet *in, struct ev_loop *loop, const struct inlet_events *events,
 	void *userdata, int *ret_fd)
 {
@@ -150,10 +163,8 @@ int inlet_open(struct inlet *in, struct ev_loop *loop, const struct inlet_events
 
 	if (r < 0)
 		return r;
-	*in = (struct inlet){.loop = loop, .fd = ends[1], .events = events, .userdata = userdata};
+	inlet_init_take(in, loop, events, userdata, ends[1]);
 	*ret_fd = ends[0];
-	ev_io_init(&in->io, on_inlet_writable, in->fd, EV_WRITE);
-	in->io.data = in;
 	return 0;
 }
 

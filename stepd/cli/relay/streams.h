@@ -42,6 +42,9 @@ struct outlet {
 int outlet_open(
 	struct outlet *o, const struct carrier *to, const char *verb, int *ret_fd) _must_check_;
 
+/* fd does not block: the reading end of a pipe, or the master of a terminal. */
+void outlet_init_take(struct outlet *o, const struct carrier *to, const char *verb, int fd);
+
 /* The channel has capacity again, or steprun is gone. */
 void outlet_resume(struct outlet *o);
 
@@ -74,6 +77,10 @@ struct inlet {
 /* *ret_fd is the reading end. 0 or -errno. */
 int inlet_open(struct inlet *in, struct ev_loop *loop, const struct inlet_events *events,
 	void *userdata, int *ret_fd) _must_check_;
+
+/* fd does not block: the writing end of a pipe, or the master of a terminal. */
+void inlet_init_take(struct inlet *in, struct ev_loop *loop, const struct inlet_events *events,
+	void *userdata, int fd);
 
 void inlet_write(struct inlet *in, const void *bytes, size_t size);
 void inlet_end(struct inlet *in); /* closed once all is written */

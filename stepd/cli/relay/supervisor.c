@@ -122,6 +122,16 @@ static void on_reply(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int reven
 	request_send_next(k);
 }
 
+static void supervisor_on_event(struct supervisor *k, const struct stepd_event *event)
+{
+	bool suspend = strcmp(event->kind, "suspend") == 0;
+
+	if (strcmp(event->kind, "task_exit") == 0 && event->rank >= 0)
+		k->events->task_ended((uint32_t)event->rank, (int)event->wait_status, k->userdata);
+	else if (k->events->suspended && (suspend || strcmp(event->kind, "resume") == 0))
+		k->events->suspended(suspend, k->userdata);
+}
+
 static void on_event(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct supervisor *k = w->data;
@@ -131,9 +141,7 @@ static void on_event(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int reven
 
 	assert(k);
 	while ((r = stepd_next_event(k->follow.client, 0, &event, &error)) > 0) {
-		if (strcmp(event.kind, "task_exit") == 0 && event.rank >= 0)
-			k->events->task_ended(
-				(uint32_t)event.rank, (int)event.wait_status, k->userdata);
+		supervisor_on_event(k, &event);
 	}
 	if (r == -EAGAIN)
 		connection_watch(&k->follow);
@@ -291,6 +299,8 @@ static void on_ready(struct supervisor *k)
 	}
 	k->started = true;
 	connect_agent(k);
+	if (k->events->started)
+		k->events->started(k->userdata);
 }
 
 static void intake_close(struct intake *in)
@@ -489,6 +499,11 @@ void supervisor_terminate(struct supervisor *k, bool now)
 void supervisor_suspend(struct supervisor *k, bool on)
 {
 	signal_agent(k, on ? SIGTSTP : SIGCONT);
+}
+
+void supervisor_resize(struct supervisor *k)
+{
+	signal_agent(k, SIGWINCH);
 }
 
 struct supervisor *supervisor_free(struct supervisor *k)

@@ -20,6 +20,10 @@ struct strv;
 struct supervisor;
 
 struct supervisor_events {
+	/* The tasks run, and the agent reads its terminal, where they have one. NULL: not wanted,
+	 * as suspended. */
+	void (*started)(void *userdata);
+	void (*suspended)(bool on, void *userdata);
 	void (*task_ended)(uint32_t rank, int wait_status, void *userdata);
 	/* A message for the user: a signal was refused, the agent has died. */
 	void (*report)(const char *text, void *userdata);
@@ -51,6 +55,9 @@ void supervisor_terminate(struct supervisor *supervisor, bool now);
 
 /* Stops or continues the step, as the agent does at the terminal's signal. */
 void supervisor_suspend(struct supervisor *supervisor, bool on);
+
+/* The agent's terminal has another size. */
+void supervisor_resize(struct supervisor *supervisor);
 
 /* NULL is allowed; returns NULL. An agent that still runs notices that its supervisor is gone. */
 struct supervisor *supervisor_free(struct supervisor *supervisor);
