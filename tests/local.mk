@@ -697,7 +697,7 @@ tests_unit_test_findings_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_findings_LDADD = $(UNIT_LDADD)
 endif
 
-# Slurm's step sockets (contrib/slurm-socket).
+# Slurm's step sockets (contrib/slurm).
 SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh \
 	tests/system/0701-slurm-scontrol.sh tests/system/0702-slurm-spool.sh \
 	tests/system/0703-slurm-actions.sh

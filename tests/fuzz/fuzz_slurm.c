@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "contrib/slurm-socket/wire.h"
+#include "contrib/slurm/wire.h"
 
 #define HELLO_SIZE ((int)sizeof(int32_t))
 

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# For tests of contrib/slurm-socket, on top of step.sh:
+# For tests of contrib/slurm, on top of step.sh:
 #	$adapter            the program
 #	$spool              a spool directory of the test's own, which the adapter makes
 #	begin_adapter ARG...  starts it for $run and $spool, and waits until it listens; $adapter_pid
@@ -14,7 +14,7 @@
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 command -v python3 >/dev/null || skip_all "needs python3"
-adapter=${top_builddir:?}/contrib/slurm-socket/stepd-slurm-socket
+adapter=${top_builddir:?}/contrib/slurm/stepd-slurm-socket
 # shellcheck disable=SC2154 # of tap.sh
 spool=$tmpdir/spool
 adapter_pid=

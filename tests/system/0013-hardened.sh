@@ -14,7 +14,7 @@ case " $(sed -n 's/^CFLAGS = //p' Makefile) " in
 esac
 
 # Libtool's wrappers of programs are scripts.
-programs=$(for program in stepd/cli/stepd stepd/cli/stepctl stepd/cli/steprun contrib/slurm-socket/stepd-slurm-socket \
+programs=$(for program in stepd/cli/stepd stepd/cli/stepctl stepd/cli/steprun contrib/slurm/stepd-slurm-socket \
 	stepd/cli/selftest/mpi-selftest; do
 	[ ! -e "$program" ] || real_program "$program"
 done)

@@ -7,8 +7,8 @@
 units=/run/systemd/system
 spool=/run/stepd-slurm
 # Where the unit's own /tmp and /home don't hide it.
-cp "$top_builddir/contrib/slurm-socket/stepd-slurm-socket" /usr/local/sbin/
-sed "s|@sbindir@|/usr/local/sbin|" "$top_srcdir/contrib/slurm-socket/stepd-slurm-socket.service.in" \
+cp "$top_builddir/contrib/slurm/stepd-slurm-socket" /usr/local/sbin/
+sed "s|@sbindir@|/usr/local/sbin|" "$top_srcdir/contrib/slurm/stepd-slurm-socket.service.in" \
 	>$units/stepd-slurm-socket.service
 sed "s|@stepctl@|$stepctl|" "$top_srcdir/systemd/stepd-clean.service.in" >$units/stepd-clean.service
 cp "$top_srcdir/systemd/stepd-clean.timer" "$top_srcdir/systemd/stepd.slice" $units/

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "contrib/slurm-socket/names.h"
+#include "contrib/slurm/names.h"
 
 #include <errno.h>
 #include <setjmp.h>

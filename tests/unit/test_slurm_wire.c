@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "contrib/slurm-socket/wire.h"
+#include "contrib/slurm/wire.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "contrib/slurm-socket/call.h"
+#include "contrib/slurm/call.h"
 
 #include <assert.h>
 #include <ev.h>

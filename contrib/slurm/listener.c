@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "contrib/slurm-socket/names.h"
-#include "contrib/slurm-socket/server.h"
+#include "contrib/slurm/names.h"
+#include "contrib/slurm/server.h"
 #include "stepd/base/err.h"
 
 /* Of one turn of a listening socket: others have their turn in between. */

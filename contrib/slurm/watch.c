@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "contrib/slurm-socket/watch.h"
+#include "contrib/slurm/watch.h"
 
 #include <assert.h>
 #include <ev.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "contrib/slurm-socket/spool.h"
+#include "contrib/slurm/spool.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "contrib/slurm-socket/names.h"
+#include "contrib/slurm/names.h"
 #include "stepd/base/fs.h"
 
 #define LOCK_NAME ".lock"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "contrib/slurm-socket/requests.h"
+#include "contrib/slurm/requests.h"
 
 #include <jansson.h>
 #include <signal.h>

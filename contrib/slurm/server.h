@@ -20,8 +20,8 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include "contrib/slurm-socket/requests.h"
-#include "contrib/slurm-socket/spool.h"
+#include "contrib/slurm/requests.h"
+#include "contrib/slurm/spool.h"
 #include "stepd/base/err.h"
 
 #define SERVER_CONNECTIONS_MAX          1024

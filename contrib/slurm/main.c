@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 
 #include "config.h"
-#include "contrib/slurm-socket/server.h"
-#include "contrib/slurm-socket/watch.h"
+#include "contrib/slurm/server.h"
+#include "contrib/slurm/watch.h"
 #include "stepd/base/err.h"
 #include "systemd/systemd.h"
 

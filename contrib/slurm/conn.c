@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "contrib/slurm-socket/call.h"
-#include "contrib/slurm-socket/server.h"
+#include "contrib/slurm/call.h"
+#include "contrib/slurm/server.h"
 #include "stepd/base/err.h"
 
 enum conn_state {

@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "contrib/slurm-socket/wire.h"
+#include "contrib/slurm/wire.h"
 
 struct json_t;
 

@@ -1,0 +1,30 @@
+# Slurm's step sockets for the steps of stepd; its tests take the parts that do nothing by themselves.
+noinst_LTLIBRARIES += libslurmwire.la
+libslurmwire_la_SOURCES = \
+	contrib/slurm/names.c contrib/slurm/names.h \
+	contrib/slurm/requests.c contrib/slurm/requests.h \
+	contrib/slurm/wire.c contrib/slurm/wire.h
+libslurmwire_la_LIBADD = libbase.la $(JANSSON_LIBS)
+
+sbin_PROGRAMS += contrib/slurm/stepd-slurm-socket
+contrib_slurm_stepd_slurm_socket_SOURCES = \
+	contrib/slurm/call.c contrib/slurm/call.h \
+	contrib/slurm/conn.c \
+	contrib/slurm/listener.c \
+	contrib/slurm/main.c \
+	contrib/slurm/server.h \
+	contrib/slurm/spool.c contrib/slurm/spool.h \
+	contrib/slurm/watch.c contrib/slurm/watch.h
+contrib_slurm_stepd_slurm_socket_LDADD = libslurmwire.la libclient.la libstepdsystemd.la \
+	libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+
+dist_man_MANS += doc/stepd-slurm-socket.8
+EXTRA_DIST += contrib/slurm/README.md contrib/slurm/stepd-slurm-socket.service.in
+if SYSTEMD_UNITS
+systemdsystemunit_DATA += contrib/slurm/stepd-slurm-socket.service
+endif
+CLEANFILES += contrib/slurm/stepd-slurm-socket.service
+contrib/slurm/stepd-slurm-socket.service: $(srcdir)/contrib/slurm/stepd-slurm-socket.service.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) contrib/slurm && \
+		sed 's|@sbindir[@]|$(sbindir)|' '$(srcdir)/contrib/slurm/stepd-slurm-socket.service.in' >'$@.new' && \
+		mv '$@.new' '$@'
