@@ -18,7 +18,24 @@ contrib_slurm_stepd_slurm_socket_SOURCES = \
 contrib_slurm_stepd_slurm_socket_LDADD = libslurmwire.la libclient.la libstepdsystemd.la \
 	libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
-dist_man_MANS += doc/stepd-slurm-socket.8
+# What slurmd starts in slurmstepd's place. The reader of its messages is a library for tests.
+noinst_LTLIBRARIES += libslurminit.la
+libslurminit_la_SOURCES = \
+	contrib/slurm/decision.c contrib/slurm/decision.h \
+	contrib/slurm/init.c contrib/slurm/init.h \
+	contrib/slurm/launch.c contrib/slurm/launch.h \
+	contrib/slurm/unpack.c contrib/slurm/unpack.h
+libslurminit_la_LIBADD = libbase.la
+
+pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd
+contrib_slurm_stepd_slurmstepd_SOURCES = \
+	contrib/slurm/handover.c contrib/slurm/handover.h \
+	contrib/slurm/settings.c contrib/slurm/settings.h \
+	contrib/slurm/slurmstepd.c \
+	stepd/cli/site_config.c stepd/cli/site_config.h
+contrib_slurm_stepd_slurmstepd_LDADD = libslurminit.la libnode.la libbase.la $(JANSSON_LIBS)
+
+dist_man_MANS += doc/stepd-slurm.8 doc/stepd-slurm-socket.8
 EXTRA_DIST += contrib/slurm/README.md contrib/slurm/stepd-slurm-socket.service.in
 if SYSTEMD_UNITS
 systemdsystemunit_DATA += contrib/slurm/stepd-slurm-socket.service

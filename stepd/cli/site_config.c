@@ -25,7 +25,9 @@ struct site_config {
 	bool keep_result_given;
 	uint64_t keep_result_ms;
 	bool mpi_unfiltered;
-	json_t *fields; /* by the key: defaults for steps whose spec lacks the field */
+	json_t *fields;          /* by the key: defaults for steps whose spec lacks the field */
+	site_foreign_fn foreign; /* of a program in contrib/; NULL: an agent reads */
+	void *userdata;
 };
 
 /* Each row has an entry in stepd.conf(5), which a test checks. */
@@ -153,6 +155,13 @@ static int take_wire_fanout(
 	return set_field(config, key, json_integer(n), err);
 }
 
+/* Of a program in contrib/, which checks the value. */
+static int take_foreign(
+	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
+{
+	return config->foreign ? config->foreign(key->name, value, config->userdata, err) : 0;
+}
+
 static const struct site_key keys[] = {
 	{"operator_group", take_operator_group, 0, NULL, NULL},
 	{"keep_result", take_keep_result, 0, NULL, NULL},
@@ -164,6 +173,8 @@ static const struct site_key keys[] = {
 	{"wire_auth", take_wire_auth, SPEC_TABLE_WIRE, "wire", "auth"},
 	{"wire_fanout", take_wire_fanout, SPEC_TABLE_WIRE, "wire", "fanout"},
 	{"wire_ifname", take_text, SPEC_TABLE_WIRE, "wire", "ifname"},
+	{"slurm_stepd_path", take_foreign, 0, NULL, NULL},
+	{"slurm_record", take_foreign, 0, NULL, NULL},
 };
 
 /* ---- the file ------------------------------------------------------------------------------ */
@@ -380,4 +391,12 @@ int site_apply(const struct site_options *site, uint64_t keep_result_ms,
 	if (site->keep_result_given)
 		options->keep_result_ms = site->keep_result_ms;
 	return r;
+}
+
+int site_read_foreign(const char *file, site_foreign_fn fn, void *userdata, struct err *err)
+{
+	json_auto_t *fields = json_object();
+	struct site_config config = {.fields = fields, .foreign = fn, .userdata = userdata};
+
+	return site_config_read(file, &config, err);
 }

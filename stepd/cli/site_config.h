@@ -36,4 +36,10 @@ int site_take_keep_result(struct site_options *site, const char *arg, struct err
 int site_apply(const struct site_options *site, uint64_t keep_result_ms,
 	struct agent_options *options, struct json_t *doc, struct err *err) _must_check_;
 
+/* The keys of a program in contrib/, whose values only it can check: calls fn for each. file: NULL
+ * is the site's. The agent's own keys are checked, too. */
+typedef int (*site_foreign_fn)(const char *key, const char *value, void *userdata, struct err *err);
+int site_read_foreign(
+	const char *file, site_foreign_fn fn, void *userdata, struct err *err) _must_check_;
+
 #endif

@@ -58,6 +58,7 @@ BEGIN {
 	down[j "sim"] = j "cli " j "engine " j "preempt " j "select " j "conf api base"
 	down[j "server"] = j "sim " j "run " j "store " j "engine " j "preempt " j "select " j "conf control " \
 		"plugin systemd cli api base"
+	down["contrib/slurm"] = j "conf client state systemd cli cli/doctor api base"
 	check_down()
 }
 
@@ -167,7 +168,7 @@ END
 
 # Prints what is wrong in the tree at $1, a line each.
 check_arrows() {
-	(cd "$1" && find stepd proctrack mpi systemd contrib/jobd -name '*.[ch]' -exec \
+	(cd "$1" && find stepd proctrack mpi systemd contrib/jobd contrib/slurm -name '*.[ch]' -exec \
 		grep -HE '^[[:space:]]*#[[:space:]]*include' {} + 2>/dev/null) |
 		awk -f "$tmpdir/arrows.awk" | sort
 }
@@ -248,6 +249,8 @@ contrib/jobd/cli/jobctl.c "contrib/jobd/server/server.h"
 contrib/jobd/server/server.c "stepd/step/agent.h"
 contrib/jobd/other/thing.c "stepd/base/err.h"
 stepd/step/agent.c "contrib/jobd/engine/engine.h"
+stepd/cli/doctor/doctor.c "contrib/slurm/init.h"
+contrib/slurm/init.c "stepd/step/agent.h"
 END
 
 while read -r file include; do
@@ -294,7 +297,7 @@ contrib/jobd/sim/replay.c "contrib/jobd/cli/options.h"
 END
 
 # ---- the tree ----------------------------------------------------------------------------------
-files=$(cd "$top_srcdir" && find stepd proctrack mpi systemd contrib/jobd -name '*.[ch]' | wc -l)
+files=$(cd "$top_srcdir" && find stepd proctrack mpi systemd contrib/jobd contrib/slurm -name '*.[ch]' | wc -l)
 ok "the tree has sources to check" test "$files" -gt 20
 is "$(check_arrows "$top_srcdir")" "" "all arrows of the tree run down"
 

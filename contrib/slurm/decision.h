@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is against serving a step here: one table of reasons, of which the first that holds counts.
+ * A step without any would be served; the last row, which always holds, says that none is yet.
+ */
+#ifndef SLURM_DECISION_H
+#define SLURM_DECISION_H
+
+#include "contrib/slurm/launch.h"
+
+enum slurm_reason {
+	SLURM_REASON_RELEASE, /* unknown */
+	SLURM_REASON_SWITCH,  /* its data have no length */
+	SLURM_REASON_UNREADABLE,
+	SLURM_REASON_X11,
+	SLURM_REASON_STEP_MANAGER,
+	SLURM_REASON_CONTAINER,
+	SLURM_REASON_NAMESPACE,
+	SLURM_REASON_PROFILE,
+	SLURM_REASON_TLS,
+	SLURM_REASON_NOT_SERVED, /* any step */
+	SLURM_REASON_MAX,
+};
+
+/* An init as far as it was understood. */
+struct slurm_init {
+	int error; /* of slurm_init_missing(), or of its reading; else of decoding */
+	struct slurm_frame frame;
+	struct slurm_node_conf conf;
+	struct slurm_launch launch;
+	bool has_launch; /* launch says at least which step it is */
+	struct err err;  /* where decoding failed */
+};
+
+/* Decodes what slurm_init_missing() has accepted, or refused with this error. */
+void slurm_init_decode(
+	struct slurm_init *init, const void *data, const struct slurm_frame *frame, int error);
+
+enum slurm_reason slurm_decide(const struct slurm_init *init);
+
+/* The reason in words, as a sentence for the log. */
+#define SLURM_REASON_SIZE (ERR_TEXT_SIZE + 64)
+void slurm_reason_print(const struct slurm_init *init, enum slurm_reason reason,
+	char text[static SLURM_REASON_SIZE]);
+
+/* Its row's word, for documents and tests: "x11". */
+const char *slurm_reason_name(enum slurm_reason reason);
+
+#endif

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm/init.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define CPU_FREQUENCY_SIZE 332 /* of a record */
+#define SOCKADDR_SIZE      128
+#define NODE_NAME_MAX      1024
+
+/* ---- the stream ---------------------------------------------------------------------------- */
+
+struct stream {
+	const uint8_t *data;
+	size_t size, at;
+	size_t missing;
+	int error;
+};
+
+/* Passes the next bytes: false if not all of them are there. */
+static bool stream_pass(struct stream *s, uint64_t size, struct slurm_span *ret_span)
+{
+	if (s->missing || s->error)
+		return false;
+	if (size > SLURM_INIT_MAX - s->at) {
+		s->error = -EMSGSIZE;
+		return false;
+	}
+	if (s->size - s->at < size) {
+		s->missing = (size_t)size - (s->size - s->at);
+		return false;
+	}
+	if (ret_span)
+		*ret_span = (struct slurm_span){s->at, (size_t)size};
+	s->at += (size_t)size;
+	return true;
+}
+
+static bool stream_take(struct stream *s, void *value, size_t size)
+{
+	struct slurm_span span;
+
+	if (!stream_pass(s, size, &span))
+		return false;
+	memcpy(value, s->data + span.at, size);
+	return true;
+}
+
+/* A length and so many bytes. */
+static bool stream_pass_item(struct stream *s, int32_t most, struct slurm_span *ret_span)
+{
+	int32_t size;
+
+	if (!stream_take(s, &size, sizeof(size)))
+		return false;
+	if (size < 0 || size > most) {
+		s->error = -EBADMSG;
+		return false;
+	}
+	return stream_pass(s, (uint64_t)size, ret_span);
+}
+
+/* The configuration alone tells the release, and with it what follows. */
+static bool stream_take_release(struct stream *s, struct slurm_frame *f)
+{
+	int32_t size;
+	uint8_t bytes[2];
+	struct slurm_span begin;
+
+	if (!stream_take(s, &size, sizeof(size)))
+		return false;
+	if (size < (int32_t)sizeof(bytes)) {
+		s->error = -EBADMSG;
+		return false;
+	}
+	if (!stream_pass(s, sizeof(bytes), &begin))
+		return false;
+	memcpy(bytes, s->data + begin.at, sizeof(bytes));
+	f->release = (uint16_t)(bytes[0] << 8 | bytes[1]);
+	if (!slurm_release_name(f->release)) {
+		s->error = -EPROTONOSUPPORT;
+		return false;
+	}
+	f->conf = (struct slurm_span){begin.at, (size_t)size};
+	return stream_pass(s, (uint64_t)size - sizeof(bytes), NULL);
+}
+
+static bool stream_take_tree(struct stream *s, struct slurm_frame *f)
+{
+	if (!stream_take(s, &f->type, sizeof(f->type)))
+		return false;
+	if (f->type != SLURM_LAUNCH_BATCH && f->type != SLURM_LAUNCH_TASKS) {
+		s->error = -EBADMSG;
+		return false;
+	}
+	return stream_take(s, &f->rank, sizeof(f->rank)) &&
+		stream_take(s, &f->parent_rank, sizeof(f->parent_rank)) &&
+		stream_take(s, &f->children, sizeof(f->children)) &&
+		stream_take(s, &f->depth, sizeof(f->depth)) &&
+		stream_take(s, &f->max_depth, sizeof(f->max_depth));
+}
+
+static bool stream_take_items(struct stream *s, struct slurm_frame *f)
+{
+	uint16_t frequencies, client_release;
+	int32_t most = SLURM_INIT_MAX;
+
+	if (!stream_take_release(s, f))
+		return false;
+	/* 22.05: cgroup.conf and acct_gather.conf; from 23.02 on the table of the node lines. */
+	if (!stream_pass_item(s, most, NULL) ||
+		(f->release == SLURM_22_05 && !stream_pass_item(s, most, NULL)))
+		return false;
+	if (!stream_take_tree(s, f))
+		return false;
+	/* The parent's address, or its name. */
+	if (f->release < SLURM_23_11 ? !stream_pass(s, SOCKADDR_SIZE, NULL)
+				     : !stream_pass_item(s, NODE_NAME_MAX, NULL))
+		return false;
+	/* The client's address, and the node's own. */
+	if (!stream_pass_item(s, most, NULL) ||
+		(f->release < SLURM_23_11 && !stream_pass_item(s, most, NULL)))
+		return false;
+	return stream_take(s, &frequencies, sizeof(frequencies)) &&
+		stream_pass(s, (uint64_t)frequencies * CPU_FREQUENCY_SIZE, NULL) &&
+		stream_take(s, &client_release, sizeof(client_release)) &&
+		stream_pass_item(s, most, &f->launch);
+}
+
+ssize_t slurm_init_missing(const void *data, size_t size, struct slurm_frame *ret_frame)
+{
+	struct stream s = {.data = data, .size = size};
+	struct slurm_frame f = {0};
+
+	if (stream_take_items(&s, &f)) {
+		f.end = s.at;
+		*ret_frame = f;
+		return 0;
+	}
+	assert(s.error || s.missing);
+	ret_frame->release = f.release;
+	return s.error ? s.error : (ssize_t)s.missing;
+}
+
+/* ---- the node's configuration -------------------------------------------------------------- */
+
+#define CONF(member_) UNPACK_KEEP(struct slurm_node_conf, member_)
+
+static void take_daemon(struct unpack *u, void *result)
+{
+	struct slurm_node_conf *conf = result;
+
+	conf->daemon = u->release < SLURM_23_02 ? unpack_u32(u) : unpack_u8(u);
+}
+
+/* clang-format off */
+static const struct unpack_row node_rows[] = {
+	FIELD("version", U16),
+	FIELD("hostname", TEXT, .keep = CONF(hostname)),
+	FIELD("cpus", U16),
+	FIELD("boards", U16),
+	FIELD("sockets", U16),
+	FIELD("cores", U16),
+	FIELD("threads", U16),
+	FIELD("actual_threads", U16, .since = SLURM_23_11),
+	FIELD("cpu_spec_list", TEXT),
+	FIELD("core_spec_cnt", U16),
+	FIELD("mem_spec_limit", U64),
+	FIELD("memory_size", U64),
+	FIELD("block_map_size", U16),
+	FIELD("block_map", A16),
+	FIELD("block_map_inv", A16),
+	FIELD("conffile", TEXT, .since = SLURM_24_05),
+	FIELD("spooldir", TEXT, .keep = CONF(spool_dir)),
+	FIELD("node_name", TEXT, .keep = CONF(node_name)),
+	FIELD("logfile", TEXT, .keep = CONF(log_file)),
+	FIELD("debug_level", U32, .keep = CONF(debug_level)),
+	FIELD("syslog_debug", U32, .keep = CONF(syslog_level)),
+	FIELD("stepd_loc", TEXT, .since = SLURM_24_05),
+	FIELD("daemonize", CALL, .call = take_daemon),
+	FIELD("node_topo_addr", TEXT),
+	FIELD("node_topo_pattern", TEXT),
+	FIELD("port", U16),
+};
+
+/* Fields that came within a release's life: an init has them or not, and each way is tried. */
+enum { WITH_CLUSTER = 1, WITH_ROUTE = 2, WITH_TIMEOUT = 4, WITH_TOPOLOGY = 8, WITH_PORTS = 16,
+	WITH_EPILOG_TIME = 32 };
+
+static const struct unpack_row slurm_conf_rows[] = {
+	FIELD("accounting_storage_enforce", U16, .since = SLURM_24_05),
+	FIELD("accounting_storage_params", TEXT, .since = SLURM_24_05),
+	FIELD("accounting_storage_type", TEXT, .since = SLURM_24_05),
+	FIELD("acct_gather_energy_type", TEXT),
+	FIELD("acct_gather_profile_type", TEXT, .keep = CONF(profile_type)),
+	FIELD("acct_gather_interconnect_type", TEXT),
+	FIELD("acct_gather_filesystem_type", TEXT),
+	FIELD("acct_gather_node_freq", U16),
+	FIELD("authalttypes", TEXT),
+	FIELD("authinfo", TEXT),
+	FIELD("authalt_params", TEXT),
+	FIELD("authtype", TEXT),
+	FIELD("core_spec_plugin", TEXT, .until = SLURM_23_11),
+	FIELD("cluster_name", TEXT, .until = SLURM_23_11, .optional = WITH_CLUSTER),
+	FIELD("cluster_name", TEXT, .since = SLURM_24_05),
+	FIELD("comm_params", TEXT),
+	FIELD("conf_flags", U32),
+	FIELD("control_addr", TEXTS),
+	FIELD("cpu_freq_def", U32),
+	FIELD("cpu_freq_govs", U32),
+	FIELD("cred_type", TEXT, .keep = CONF(cred_type)),
+	FIELD("debug_flags", U64),
+	FIELD("epilog", TEXTS, .since = SLURM_24_05),
+	FIELD("epilog_msg_time", U32, .since = SLURM_25_11, .until = SLURM_25_11,
+		.optional = WITH_EPILOG_TIME),
+	FIELD("epilog_msg_time", U32, .since = SLURM_26_05),
+	FIELD("gres_plugins", TEXT),
+	FIELD("gpu_freq_def", TEXT),
+	FIELD("hash_plugin", TEXT, .since = SLURM_24_05),
+	FIELD("job_acct_gather_freq", TEXT),
+	FIELD("job_acct_gather_type", TEXT),
+	FIELD("job_acct_gather_params", TEXT),
+	FIELD("job_acct_oom_kill", U16),
+	FIELD("def_runtime_plugin", TEXT, .since = SLURM_26_11),
+	FIELD("job_container_plugin", TEXT, .keep = CONF(namespace_plugin)),
+	FIELD("job_file_append", U16),
+	FIELD("keepalive_interval", U32),
+	FIELD("keepalive_probes", U32),
+	FIELD("keepalive_time", U32),
+	FIELD("kill_wait", U16),
+	FIELD("launch_params", TEXT),
+	FIELD("log_fmt", U16),
+	FIELD("max_step_cnt", U32, .since = SLURM_24_05),
+	FIELD("max_tasks_per_node", U16, .since = SLURM_24_05),
+	FIELD("mpi_default", TEXT),
+	FIELD("msg_timeout", U16),
+	FIELD("plugindir", TEXT),
+	FIELD("plugstack", TEXT),
+	FIELD("preempt_params", TEXT, .since = SLURM_23_11),
+	FIELD("prep_params", TEXT),
+	FIELD("prep_plugins", TEXT),
+	FIELD("proctrack_type", TEXT),
+	FIELD("prolog", TEXTS, .since = SLURM_24_05),
+	FIELD("prolog_flags", U16, .since = SLURM_24_05),
+	FIELD("propagate_prio_process", U16),
+	FIELD("propagate_rlimits", TEXT),
+	FIELD("propagate_rlimits_except", TEXT),
+	FIELD("route_plugin", TEXT, .since = SLURM_23_02, .until = SLURM_23_02,
+		.optional = WITH_ROUTE),
+	FIELD("select_type", TEXT),
+	FIELD("select_type_param", U16),
+	FIELD("slurm_user_id", U32),
+	FIELD("slurmd_user_id", U32),
+	FIELD("slurmctld_addr", TEXT),
+	FIELD("slurmctld_port", U32),
+	FIELD("slurmctld_port_count", U16),
+	FIELD("slurmctld_timeout", U16, .until = SLURM_23_02, .optional = WITH_TIMEOUT),
+	FIELD("slurmctld_timeout", U16, .since = SLURM_23_11),
+	FIELD("slurmd_spooldir", TEXT),
+	FIELD("slurmstepd_params", TEXT, .since = SLURM_26_11),
+	FIELD("srun_port_min", U16, .since = SLURM_24_05, .until = SLURM_24_05,
+		.optional = WITH_PORTS),
+	FIELD("srun_port_max", U16, .since = SLURM_24_05, .until = SLURM_24_05,
+		.optional = WITH_PORTS),
+	FIELD("srun_port_min", U16, .since = SLURM_24_11),
+	FIELD("srun_port_max", U16, .since = SLURM_24_11),
+	FIELD("switch_type", TEXT, .keep = CONF(switch_type)),
+	FIELD("switch_param", TEXT),
+	FIELD("task_epilog", TEXT),
+	FIELD("task_plugin", TEXT),
+	FIELD("task_plugin_param", U32),
+	FIELD("task_prolog", TEXT),
+	FIELD("tcp_timeout", U16),
+	FIELD("tls_params", TEXT, .since = SLURM_25_11),
+	FIELD("tls_type", TEXT, .since = SLURM_24_05, .keep = CONF(tls_type)),
+	FIELD("tmp_fs", TEXT),
+	FIELD("topology_param", TEXT, .until = SLURM_23_02, .optional = WITH_TOPOLOGY),
+	FIELD("topology_plugin", TEXT, .until = SLURM_23_02, .optional = WITH_TOPOLOGY),
+	FIELD("topology_param", TEXT, .since = SLURM_23_11),
+	FIELD("topology_plugin", TEXT, .since = SLURM_23_11),
+	FIELD("tree_width", U16),
+	FIELD("unkillable_program", TEXT),
+	FIELD("unkillable_timeout", U16),
+	FIELD("vsize_factor", U16),
+	FIELD("wait_time", U16),
+	FIELD("x11_params", TEXT),
+};
+
+static const struct unpack_row tres_rows[] = {
+	FIELD("alloc_secs", U64),
+	FIELD("count", U64),
+	FIELD("id", U32),
+	FIELD("name", TEXT),
+	FIELD("type", TEXT),
+};
+/* clang-format on */
+
+static uint16_t conf_variants(uint16_t release)
+{
+	switch (release) {
+	case SLURM_23_02:
+		return WITH_CLUSTER | WITH_ROUTE | WITH_TIMEOUT | WITH_TOPOLOGY;
+	case SLURM_23_11:
+		return WITH_CLUSTER;
+	case SLURM_24_05:
+		return WITH_PORTS;
+	case SLURM_25_11:
+		return WITH_EPILOG_TIME;
+	default:
+		return 0;
+	}
+}
+
+/* Up to the last byte: that shows that the fields were the right ones. */
+static bool decode_slurm_conf(struct unpack *u, uint16_t variant, struct slurm_node_conf *conf)
+{
+	uint32_t tres;
+
+	u->variant = variant;
+	if (u->release >= SLURM_23_02)
+		unpack_rows(u, slurm_conf_rows, ARRAY_SIZE(slurm_conf_rows), conf);
+	for (tres = unpack_u32(u); tres > 0 && !u->bad; tres--)
+		unpack_rows(u, tres_rows, ARRAY_SIZE(tres_rows), NULL);
+	return !u->bad && u->at == u->size;
+}
+
+/* With all optional fields first, then with fewer of them. */
+static bool decode_variants(struct unpack *u, struct slurm_node_conf *conf)
+{
+	uint16_t all = conf_variants(u->release), variant = all;
+	struct slurm_node_conf c;
+	struct unpack attempt;
+
+	for (;;) {
+		c = *conf;
+		attempt = *u;
+		if (decode_slurm_conf(&attempt, variant, &c)) {
+			*conf = c;
+			return true;
+		}
+		if (variant == 0)
+			break;
+		variant = (uint16_t)((variant - 1) & all);
+	}
+	u->bad = attempt.bad ? attempt.bad : "more data than fields";
+	u->field = attempt.field;
+	return false;
+}
+
+int slurm_init_decode_conf(const void *data, const struct slurm_frame *frame,
+	struct slurm_node_conf *conf, struct err *err)
+{
+	struct unpack u = {.data = (const uint8_t *)data + frame->conf.at,
+		.size = frame->conf.size,
+		.release = frame->release};
+
+	*conf = (struct slurm_node_conf){0};
+	unpack_rows(&u, node_rows, ARRAY_SIZE(node_rows), conf);
+	if (!u.bad)
+		(void)decode_variants(&u, conf); /* u has the failure */
+	if (u.bad)
+		return err_set_text(err, -EBADMSG,
+			"the node's configuration is not that of release %s: %s at %s",
+			slurm_release_name(u.release), u.bad, u.field ? u.field : "its end");
+	return 0;
+}

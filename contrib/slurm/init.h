@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What slurmd writes to the step daemon that it starts, up to and with the launch message, 22.05 to
+ * 26.11. The stream is a sequence of items in the machine's byte order, most of them a length and
+ * so many bytes, which are packed data (unpack.h): the node's configuration, whose first number is
+ * slurmd's release, the node's place in the tree of the step's nodes, addresses, and the message.
+ * What follows it (cgroup.conf, GRES, the MPI plugin's configuration) is not read here.
+ *
+ * Lengths are not trusted. Nothing is copied: texts are those of the stream's bytes.
+ */
+#ifndef SLURM_INIT_H
+#define SLURM_INIT_H
+
+#include "contrib/slurm/unpack.h"
+#include "stepd/base/err.h"
+
+/* A batch script alone may have 4 MiB, and the environment as much. */
+#define SLURM_INIT_MAX (64u << 20)
+
+struct slurm_span {
+	size_t at, size;
+};
+
+enum slurm_launch_type {
+	SLURM_LAUNCH_BATCH = 0,
+	SLURM_LAUNCH_TASKS = 1,
+};
+
+/* Where the items are. */
+struct slurm_frame {
+	uint16_t release;
+	int32_t type; /* enum slurm_launch_type */
+	int32_t rank, parent_rank, children, depth, max_depth;
+	struct slurm_span conf, launch;
+	size_t end; /* of what is read here */
+};
+
+/* How many bytes are missing, at least, until the launch message is complete: 0 with *ret_frame
+ * filled; -EPROTONOSUPPORT: an unknown release, ret_frame->release (and nothing more is known of
+ * the stream); -EBADMSG: no such stream; -EMSGSIZE: it is longer than SLURM_INIT_MAX. */
+ssize_t slurm_init_missing(
+	const void *data, size_t size, struct slurm_frame *ret_frame) _must_check_;
+
+/* ---- the node's configuration -------------------------------------------------------------- */
+
+struct slurm_node_conf {
+	const char *hostname, *spool_dir, *node_name;
+	const char *log_file; /* NULL: none */
+	uint32_t debug_level, syslog_level;
+	bool daemon; /* slurmd runs in the background */
+	/* From slurm.conf, which slurmd sends from 23.02 on; NULL before. */
+	const char *cred_type, *namespace_plugin, *profile_type, *switch_type, *tls_type;
+};
+
+/* 0 or -EBADMSG. What was read before the failure is valid. */
+int slurm_init_decode_conf(const void *data, const struct slurm_frame *frame,
+	struct slurm_node_conf *conf, struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm/launch.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GRES_STATE       0x438a34d4u
+#define SWITCH_NONE      100u
+#define SELECT_CONS_RES  101u
+#define SELECT_LINEAR    102u
+#define SELECT_CONS_TRES 109u
+
+const char *slurm_kind_name(enum slurm_step_kind kind)
+{
+	static const char *const names[SLURM_KIND_MAX] = {
+		[SLURM_KIND_SRUN] = "srun",
+		[SLURM_KIND_BATCH] = "batch",
+		[SLURM_KIND_EXTERN] = "extern",
+		[SLURM_KIND_INTERACTIVE] = "interactive",
+		[SLURM_KIND_HET] = "het",
+	};
+
+	return names[kind];
+}
+
+void slurm_step_label(const struct slurm_step_id *id, char label[static SLURM_LABEL_SIZE])
+{
+	int n = snprintf(label, SLURM_LABEL_SIZE, "%u.", id->job);
+
+	switch (id->step) {
+	case SLURM_STEP_EXTERN:
+		n += snprintf(label + n, SLURM_LABEL_SIZE - (size_t)n, "extern");
+		break;
+	case SLURM_STEP_BATCH:
+		n += snprintf(label + n, SLURM_LABEL_SIZE - (size_t)n, "batch");
+		break;
+	case SLURM_STEP_INTERACTIVE:
+		n += snprintf(label + n, SLURM_LABEL_SIZE - (size_t)n, "interactive");
+		break;
+	default:
+		n += snprintf(label + n, SLURM_LABEL_SIZE - (size_t)n, "%u", id->step);
+	}
+	if (id->het_component != SLURM_NO_VAL)
+		(void)snprintf(label + n, SLURM_LABEL_SIZE - (size_t)n, "+%u", id->het_component);
+}
+
+/* ---- parts that both messages have --------------------------------------------------------- */
+
+/* Two or three arrays behind a count, if that is not 0. */
+static void skip_arrays(struct unpack *u, uint32_t n, const enum unpack_type *types, size_t count)
+{
+	size_t i;
+
+	for (i = 0; n > 0 && i < count; i++)
+		unpack_skip(u, types[i]);
+}
+
+static void skip_sockets(struct unpack *u, _unused_ void *result)
+{
+	static const enum unpack_type types[] = {UNPACK_A16, UNPACK_A16, UNPACK_A32};
+
+	skip_arrays(u, unpack_u16(u), types, ARRAY_SIZE(types));
+}
+
+static void skip_cpus(struct unpack *u, _unused_ void *result)
+{
+	static const enum unpack_type types[] = {UNPACK_A16, UNPACK_A32};
+
+	skip_arrays(u, unpack_u32(u), types, ARRAY_SIZE(types));
+}
+
+static void skip_memory(struct unpack *u, _unused_ void *result)
+{
+	static const enum unpack_type types[] = {UNPACK_A64, UNPACK_A32};
+
+	skip_arrays(u, unpack_u32(u), types, ARRAY_SIZE(types));
+}
+
+static void skip_addresses(struct unpack *u, _unused_ void *result)
+{
+	uint32_t n;
+
+	for (n = unpack_u32(u); n > 0 && !u->bad; n--)
+		unpack_skip(u, UNPACK_ADDR);
+}
+
+/* Before 24.05 a plugin for switches packs what it likes, without a length. */
+static void skip_switch(struct unpack *u, void *result)
+{
+	const struct slurm_node_conf *conf = u->about;
+	struct slurm_launch *launch = result;
+	bool configured = conf->switch_type && strcmp(conf->switch_type, "switch/none") != 0;
+	uint32_t plugin;
+
+	if (u->release >= SLURM_23_11 && !configured)
+		return; /* nothing is packed */
+	plugin = unpack_u32(u);
+	if (plugin == SWITCH_NONE)
+		return;
+	launch->switch_plugin = plugin;
+	unpack_fail(u, "a switch plugin's data");
+}
+
+static void skip_select(struct unpack *u, _unused_ void *result)
+{
+	uint32_t plugin = unpack_u32(u);
+
+	if (plugin != SELECT_CONS_RES && plugin != SELECT_LINEAR && plugin != SELECT_CONS_TRES)
+		unpack_fail(u, "a select plugin's data");
+}
+
+/* ---- GRES ---------------------------------------------------------------------------------- */
+
+/* clang-format off */
+static const struct unpack_row gres_rows[] = {
+	FIELD("gres plugin_id", U32),
+	FIELD("gres cpus_per_gres", U16),
+	FIELD("gres flags", U16),
+	FIELD("gres per_job", U64),
+	FIELD("gres per_node", U64),
+	FIELD("gres per_socket", U64),
+	FIELD("gres per_task", U64),
+	FIELD("gres mem_per_gres", U64),
+};
+
+static const struct unpack_row gres_job_rows[] = {
+	FIELD("gres ntasks_per_gres", U16),
+	FIELD("gres total", U64),
+	FIELD("gres type", TEXT),
+};
+
+static const struct unpack_row gres_step_rows[] = {
+	FIELD("gres total", U64),
+	FIELD("gres type", TEXT, .since = SLURM_24_05),
+};
+/* clang-format on */
+
+static void skip_nodes(struct unpack *u, uint32_t nodes, enum unpack_type type)
+{
+	for (; nodes > 0 && !u->bad; nodes--)
+		unpack_skip(u, type);
+}
+
+/* From 23.11 on: for each node a flag, and the shares of each device behind it. */
+static void skip_shares(struct unpack *u, uint32_t nodes)
+{
+	if (u->release < SLURM_23_11)
+		return;
+	for (; nodes > 0 && !u->bad; nodes--) {
+		if (unpack_u8(u))
+			unpack_skip(u, UNPACK_A64);
+	}
+}
+
+static void skip_gres_record(struct unpack *u, bool of_step)
+{
+	uint32_t nodes;
+
+	if (unpack_u32(u) != GRES_STATE)
+		unpack_fail(u, "not a GRES record");
+	unpack_rows(u, gres_rows, ARRAY_SIZE(gres_rows), NULL);
+	if (of_step)
+		unpack_rows(u, gres_step_rows, ARRAY_SIZE(gres_step_rows), NULL);
+	else
+		unpack_rows(u, gres_job_rows, ARRAY_SIZE(gres_job_rows), NULL);
+	nodes = unpack_u32(u);
+	if (of_step)
+		unpack_skip(u, UNPACK_BITS);
+	if (unpack_u8(u))
+		unpack_skip(u, UNPACK_A64);
+	if (unpack_u8(u))
+		skip_nodes(u, nodes, UNPACK_BITS);
+	skip_shares(u, nodes);
+	if (of_step)
+		return;
+	if (unpack_u8(u))
+		skip_nodes(u, nodes, UNPACK_BITS);
+	if (unpack_u8(u))
+		unpack_skip(u, UNPACK_A64);
+	skip_shares(u, nodes);
+}
+
+static void skip_gres(struct unpack *u, bool of_step)
+{
+	uint16_t n;
+
+	for (n = unpack_u16(u); n > 0 && !u->bad; n--)
+		skip_gres_record(u, of_step);
+}
+
+static void skip_job_gres(struct unpack *u, _unused_ void *result)
+{
+	skip_gres(u, false);
+}
+
+static void skip_step_gres(struct unpack *u, _unused_ void *result)
+{
+	skip_gres(u, true);
+}
+
+/* ---- the credential ------------------------------------------------------------------------ */
+
+/* In late 23.02 to 24.05 a switch plugin's data stand in the partition's text, behind its NUL; from
+ * 24.11 on they have a length of their own. The node addresses are those of cloud nodes. */
+
+#define LAUNCH(member_) UNPACK_KEEP(struct slurm_launch, member_)
+
+/* clang-format off */
+static const struct unpack_row cred_rows[] = {
+	FIELD("cred step_id", STEP_ID, .keep = LAUNCH(id)),
+	FIELD("cred uid", U32, .keep = LAUNCH(uid)),
+	FIELD("cred gid", U32, .keep = LAUNCH(gid)),
+	FIELD("cred pw_name", TEXT, .keep = LAUNCH(user)),
+	FIELD("cred pw_gecos", TEXT),
+	FIELD("cred pw_dir", TEXT),
+	FIELD("cred pw_shell", TEXT),
+	FIELD("cred gids", A32),
+	FIELD("cred gr_names", TEXTS),
+	FIELD("cred job_gres", CALL, .call = skip_job_gres),
+	FIELD("cred step_gres", CALL, .call = skip_step_gres),
+	FIELD("cred core_spec", U16),
+	FIELD("cred account", TEXT),
+	FIELD("cred node_addrs", CALL, .since = SLURM_23_11, .call = skip_addresses),
+	FIELD("cred alias_list", TEXT),
+	FIELD("cred comment", TEXT),
+	FIELD("cred constraints", TEXT),
+	FIELD("cred end_time", U64, .since = SLURM_23_02),
+	FIELD("cred extra", TEXT, .since = SLURM_23_02),
+	FIELD("cred exclusive", U16, .since = SLURM_26_05),
+	FIELD("cred oversubscribe", U16, .since = SLURM_23_02),
+	FIELD("cred partition", BYTES),
+	FIELD("cred qos", TEXT, .since = SLURM_26_05),
+	FIELD("cred reservation", TEXT),
+	FIELD("cred restart_cnt", U16),
+	FIELD("cred start_time", U64, .since = SLURM_23_02),
+	FIELD("cred std_err", TEXT),
+	FIELD("cred std_in", TEXT),
+	FIELD("cred std_out", TEXT),
+	FIELD("cred step_hostlist", TEXT),
+	FIELD("cred x11", U16),
+	FIELD("cred ctime", U64),
+	FIELD("cred cores", U32),
+	FIELD("cred job_core_bitmap", BITS),
+	FIELD("cred step_core_bitmap", BITS),
+	FIELD("cred sockets", CALL, .call = skip_sockets),
+	FIELD("cred cpus", CALL, .call = skip_cpus),
+	FIELD("cred job_nhosts", U32),
+	FIELD("cred job_ntasks", U32),
+	FIELD("cred job_hostlist", TEXT),
+	FIELD("cred licenses", TEXT, .since = SLURM_23_02),
+	FIELD("cred job_mem", CALL, .call = skip_memory),
+	FIELD("cred step_mem", CALL, .call = skip_memory),
+	FIELD("cred selinux_context", TEXT),
+	FIELD("cred switch", BYTES, .since = SLURM_24_11),
+	FIELD("cred signature", BYTES),
+};
+/* clang-format on */
+
+/* In its own version, which may be that of an older slurmctld or srun. With auth/slurm it is a
+ * token, which has the body in it and is passed over whole. */
+static void take_credential(struct unpack *u, void *result)
+{
+	const struct slurm_node_conf *conf = u->about;
+	uint16_t release = u->release, version = unpack_u16(u);
+
+	if (u->bad)
+		return;
+	if (!slurm_release_name(version)) {
+		unpack_fail(u, "a credential of an unknown release");
+		return;
+	}
+	if (conf->cred_type && strcmp(conf->cred_type, "auth/slurm") == 0) {
+		unpack_skip(u, UNPACK_BYTES);
+		return;
+	}
+	u->release = version;
+	unpack_rows(u, cred_rows, ARRAY_SIZE(cred_rows), result);
+	u->release = release;
+}
+
+/* ---- tasks --------------------------------------------------------------------------------- */
+
+/* Of a het job: lists of task numbers, one for each node; NO_VAL nodes: none. */
+static void skip_het_tids(struct unpack *u, _unused_ void *result)
+{
+	uint32_t nodes = unpack_u32(u), tasks;
+
+	if (nodes != SLURM_NO_VAL)
+		skip_nodes(u, nodes, UNPACK_A32);
+	tasks = unpack_u32(u);
+	if (tasks != SLURM_NO_VAL)
+		unpack_skip_bytes(u, (uint64_t)tasks * sizeof(uint32_t));
+}
+
+static void skip_het_steps(struct unpack *u, _unused_ void *result)
+{
+	uint32_t offset = unpack_u32(u), count = unpack_u32(u);
+
+	if (u->release >= SLURM_25_05 && offset < SLURM_NO_VAL && count > 0)
+		unpack_skip(u, UNPACK_A32);
+}
+
+static void skip_node_tasks(struct unpack *u, void *result)
+{
+	const struct slurm_launch *launch = result;
+	uint32_t n;
+
+	for (n = launch->nnodes; n > 0 && !u->bad; n--) {
+		(void)unpack_u16(u);
+		unpack_skip(u, UNPACK_A32);
+	}
+}
+
+static void skip_ports(struct unpack *u, _unused_ void *result)
+{
+	unpack_skip_bytes(u, (uint64_t)unpack_u16(u) * sizeof(uint16_t));
+}
+
+/* SPANK's options. */
+static void skip_options(struct unpack *u, _unused_ void *result)
+{
+	const char *tag = unpack_text(u);
+	uint32_t n;
+
+	if (!tag || strcmp(tag, "job_options") != 0)
+		unpack_fail(u, "no job options");
+	for (n = unpack_u32(u); n > 0 && !u->bad; n--) {
+		(void)unpack_u32(u);
+		(void)unpack_text(u);
+		(void)unpack_text(u);
+	}
+}
+
+/* Records of the job, node and partition, for the agent that manages the job's steps. */
+static void take_job(struct unpack *u, void *result)
+{
+	struct slurm_launch *launch = result;
+
+	launch->has_job = unpack_u8(u);
+	if (launch->has_job)
+		u->at = u->size;
+}
+
+static void skip_runtime(struct unpack *u, void *result)
+{
+	const struct slurm_launch *launch = result;
+
+	if (!launch->has_job)
+		(void)unpack_text(u);
+}
+
+/* clang-format off */
+static const struct unpack_row tasks_rows[] = {
+	FIELD("step_id", STEP_ID, .keep = LAUNCH(id)),
+	FIELD("uid", U32, .until = SLURM_23_02, .keep = LAUNCH(uid)),
+	FIELD("gid", U32, .until = SLURM_23_02, .keep = LAUNCH(gid)),
+	FIELD("user_name", TEXT, .until = SLURM_23_02, .keep = LAUNCH(user)),
+	FIELD("gids", A32),
+	FIELD("het_job_node_offset", U32),
+	FIELD("het_job_id", U32, .keep = LAUNCH(het_job)),
+	FIELD("het_job_tids", CALL, .call = skip_het_tids),
+	FIELD("het_job_steps", CALL, .call = skip_het_steps),
+	FIELD("het_job_task_offset", U32),
+	FIELD("het_job_node_list", TEXT),
+	FIELD("mpi_plugin_id", U32),
+	FIELD("ntasks", U32, .keep = LAUNCH(ntasks)),
+	FIELD("ntasks_per_board", U16),
+	FIELD("ntasks_per_core", U16),
+	FIELD("ntasks_per_tres", U16),
+	FIELD("ntasks_per_socket", U16),
+	FIELD("job_mem_lim", U64),
+	FIELD("step_mem_lim", U64),
+	FIELD("nnodes", U32, .keep = LAUNCH(nnodes)),
+	FIELD("cpus_per_task", U16),
+	FIELD("cpt_compact", A16, .since = SLURM_23_11),
+	FIELD("cpt_reps", A32, .since = SLURM_23_11),
+	FIELD("tres_per_task", TEXT),
+	FIELD("threads_per_core", U16),
+	FIELD("task_dist", U32),
+	FIELD("node_cpus", U16),
+	FIELD("job_core_spec", U16),
+	FIELD("accel_bind_type", U16),
+	FIELD("cred", CALL, .call = take_credential),
+	FIELD("tasks_to_launch", CALL, .call = skip_node_tasks),
+	FIELD("resp_port", CALL, .call = skip_ports),
+	FIELD("orig_addr", ADDR),
+	FIELD("env", TEXTS, .keep = LAUNCH(env)),
+	FIELD("spank_job_env", TEXTS),
+	FIELD("container", TEXT, .keep = LAUNCH(container)),
+	FIELD("cwd", TEXT, .keep = LAUNCH(cwd)),
+	FIELD("cpu_bind_type", U16),
+	FIELD("cpu_bind", TEXT),
+	FIELD("mem_bind_type", U16),
+	FIELD("mem_bind", TEXT),
+	FIELD("argv", TEXTS, .keep = LAUNCH(argv)),
+	FIELD("flags", U32),
+	FIELD("ofname", TEXT),
+	FIELD("efname", TEXT),
+	FIELD("ifname", TEXT),
+	FIELD("io_port", CALL, .call = skip_ports),
+	FIELD("alloc_tls_cert", TEXT, .since = SLURM_25_05, .keep = LAUNCH(tls_cert)),
+	FIELD("profile", U32, .keep = LAUNCH(profile)),
+	FIELD("task_prolog", TEXT),
+	FIELD("task_epilog", TEXT),
+	FIELD("slurmd_debug", U16),
+	FIELD("switch", CALL, .until = SLURM_24_05, .call = skip_switch),
+	FIELD("job_options", CALL, .call = skip_options),
+	FIELD("alias_list", TEXT, .until = SLURM_24_11),
+	FIELD("complete_nodelist", TEXT, .keep = LAUNCH(nodes)),
+	FIELD("open_mode", U8),
+	FIELD("acctg_freq", TEXT),
+	FIELD("cpu_freq_min", U32),
+	FIELD("cpu_freq_max", U32),
+	FIELD("cpu_freq_gov", U32),
+	FIELD("select", CALL, .until = SLURM_22_05, .call = skip_select),
+	FIELD("tres_bind", TEXT),
+	FIELD("tres_freq", TEXT),
+	FIELD("x11", U16, .keep = LAUNCH(x11)),
+	FIELD("x11_alloc_host", TEXT),
+	FIELD("x11_alloc_port", U16),
+	FIELD("x11_magic_cookie", TEXT),
+	FIELD("x11_target", TEXT),
+	FIELD("x11_target_port", U16),
+	FIELD("stepmgr", TEXT, .since = SLURM_24_05, .keep = LAUNCH(step_manager)),
+	FIELD("oom_kill_step", U8, .since = SLURM_24_11),
+	FIELD("job_ptr", CALL, .since = SLURM_24_05, .call = take_job),
+	FIELD("runtime", CALL, .since = SLURM_26_11, .call = skip_runtime),
+};
+/* clang-format on */
+
+/* ---- a batch script ------------------------------------------------------------------------ */
+
+/* clang-format off */
+static const struct unpack_row batch_rows[] = {
+	FIELD("job_id", U32, .until = SLURM_25_05, .keep = LAUNCH(id.job)),
+	FIELD("het_job_id", U32, .keep = LAUNCH(het_job)),
+	FIELD("uid", U32, .until = SLURM_23_02, .keep = LAUNCH(uid)),
+	FIELD("gid", U32, .until = SLURM_23_02, .keep = LAUNCH(gid)),
+	FIELD("user_name", TEXT, .until = SLURM_23_02, .keep = LAUNCH(user)),
+	FIELD("gids", A32),
+	FIELD("partition", TEXT),
+	FIELD("ntasks", U32, .keep = LAUNCH(ntasks)),
+	FIELD("pn_min_memory", U64),
+	FIELD("open_mode", U8),
+	FIELD("overcommit", U8),
+	FIELD("array_job_id", U32),
+	FIELD("array_task_id", U32),
+	FIELD("acctg_freq", TEXT),
+	FIELD("container", TEXT, .keep = LAUNCH(container)),
+	FIELD("cpu_bind_type", U16),
+	FIELD("cpus_per_task", U16),
+	FIELD("restart_cnt", U16),
+	FIELD("job_core_spec", U16),
+	FIELD("cpu_groups", CALL, .call = skip_cpus),
+	FIELD("alias_list", TEXT, .until = SLURM_24_05),
+	FIELD("cpu_bind", TEXT),
+	FIELD("nodes", TEXT, .keep = LAUNCH(nodes)),
+	FIELD("script", TEXT, .keep = LAUNCH(script)),
+	FIELD("work_dir", TEXT, .keep = LAUNCH(cwd)),
+	FIELD("std_err", TEXT),
+	FIELD("std_in", TEXT),
+	FIELD("std_out", TEXT),
+	FIELD("argc", U32),
+	FIELD("argv", TEXTS, .keep = LAUNCH(argv)),
+	FIELD("spank_job_env", TEXTS),
+	FIELD("envc", U32),
+	FIELD("env", TEXTS, .keep = LAUNCH(env)),
+	FIELD("job_mem", U64),
+	FIELD("cred", CALL, .call = take_credential),
+	FIELD("select", CALL, .until = SLURM_22_05, .call = skip_select),
+	FIELD("account", TEXT),
+	FIELD("qos", TEXT),
+	FIELD("resv_name", TEXT),
+	FIELD("profile", U32, .keep = LAUNCH(profile)),
+	FIELD("tres_bind", TEXT),
+	FIELD("tres_freq", TEXT),
+	FIELD("tres_per_task", TEXT, .since = SLURM_25_05),
+	FIELD("cpu_freq_min", U32, .since = SLURM_24_11),
+	FIELD("cpu_freq_max", U32, .since = SLURM_24_11),
+	FIELD("cpu_freq_gov", U32, .since = SLURM_24_11),
+	FIELD("oom_kill_step", U8, .since = SLURM_24_11),
+	FIELD("runtime", TEXT, .since = SLURM_26_11),
+};
+/* clang-format on */
+
+/* ---- the message --------------------------------------------------------------------------- */
+
+static enum slurm_step_kind kind_of(const struct slurm_frame *frame, const struct slurm_launch *l)
+{
+	if (frame->type == SLURM_LAUNCH_BATCH)
+		return SLURM_KIND_BATCH;
+	if (l->id.step == SLURM_STEP_EXTERN)
+		return SLURM_KIND_EXTERN;
+	if (l->id.step == SLURM_STEP_INTERACTIVE)
+		return SLURM_KIND_INTERACTIVE;
+	return l->het_job && l->het_job != SLURM_NO_VAL ? SLURM_KIND_HET : SLURM_KIND_SRUN;
+}
+
+int slurm_launch_decode(const void *data, const struct slurm_frame *frame,
+	const struct slurm_node_conf *conf, struct slurm_launch *launch, struct err *err)
+{
+	struct unpack u = {.data = (const uint8_t *)data + frame->launch.at,
+		.size = frame->launch.size,
+		.release = frame->release,
+		.about = conf};
+	bool batch = frame->type == SLURM_LAUNCH_BATCH;
+
+	*launch = (struct slurm_launch){.id.het_component = SLURM_NO_VAL};
+	if (batch)
+		unpack_rows(&u, batch_rows, ARRAY_SIZE(batch_rows), launch);
+	else
+		unpack_rows(&u, tasks_rows, ARRAY_SIZE(tasks_rows), launch);
+	launch->kind = kind_of(frame, launch);
+	if (batch)
+		launch->id.step = SLURM_STEP_BATCH;
+	if (u.bad || u.at != u.size)
+		return err_set_text(err, -EBADMSG,
+			"the launch message is not that of release %s: %s at %s",
+			slurm_release_name(frame->release), u.bad ? u.bad : "more data than fields",
+			u.field ? u.field : "its end");
+	return 0;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stepd-slurmstepd: what slurmd starts in place of slurmstepd, "slurmd -d". It reads what slurmd
+ * writes, finds out which step it is and whether it can be served here, and hands what can't be
+ * over to Slurm's own slurmstepd: see decision.h and handover.h. Every call with arguments is not a
+ * step, and is Slurm's own at once.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <syslog.h>
+#include <time.h>
+
+#include "contrib/slurm/decision.h"
+#include "contrib/slurm/handover.h"
+#include "contrib/slurm/settings.h"
+
+#define READ_SIZE (16u << 10)
+
+/* Of Slurm's levels. */
+#define SLURM_LEVEL_ERROR 2u
+#define SLURM_LEVEL_INFO  3u
+
+/* slurmd's log: its file, in the form of its lines, or syslog where it has none. */
+struct slurm_log {
+	struct log log; /* first: the hook gets only this */
+	uint32_t most;  /* SlurmdDebug */
+	char label[SLURM_LABEL_SIZE];
+};
+
+struct stepd {
+	struct slurm_log log;
+	struct slurm_settings settings;
+	struct buffer bytes; /* what was read of the init */
+	struct slurm_init init;
+};
+
+/* ---- the log ------------------------------------------------------------------------------- */
+
+static int send_line(const struct log *log, enum log_level level, const char *text)
+{
+	const struct slurm_log *l = (const struct slurm_log *)log;
+	bool error = level <= LOG_LEVEL_WARNING;
+	struct timespec now;
+	char when[32] = "";
+	struct tm tm;
+
+	if (l->most < (error ? SLURM_LEVEL_ERROR : SLURM_LEVEL_INFO))
+		return 0; /* as the site has it */
+	if (log->fd < 0) {
+		syslog(error ? LOG_ERR : LOG_INFO, "%s%s%s", l->label, *l->label ? " " : "", text);
+		return 0;
+	}
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	if (localtime_r(&now.tv_sec, &tm))
+		(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)dprintf(log->fd, "[%s.%03ld] [%s] stepd-slurmstepd: %s%s\n", when,
+		now.tv_nsec / 1000000, *l->label ? l->label : "-", error ? "error: " : "", text);
+	return 0;
+}
+
+static void open_log(struct slurm_log *l, const struct slurm_init *init)
+{
+	const struct slurm_node_conf *conf = &init->conf;
+
+	if (init->has_launch)
+		slurm_step_label(&init->launch.id, l->label);
+	if (conf->node_name)
+		l->most = conf->debug_level;
+	/* slurmd has made it; not to wait where it is a pipe that nobody reads */
+	if (conf->log_file)
+		l->log.fd = open(conf->log_file,
+			O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+}
+
+/* ---- the init ------------------------------------------------------------------------------ */
+
+/* Reads more of it: what there is, up to a piece, and never waits for more than is missing. */
+static int read_some(struct buffer *bytes)
+{
+	char piece[READ_SIZE];
+	ssize_t n;
+
+	do
+		n = read(STDIN_FILENO, piece, sizeof(piece));
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	return n == 0 ? -ENODATA : buffer_add(bytes, piece, (size_t)n);
+}
+
+static void read_init(struct stepd *s)
+{
+	struct slurm_frame frame = {0};
+	ssize_t missing;
+	int r = 0;
+
+	while (r == 0 &&
+		(missing = slurm_init_missing(
+			 buffer_bytes(&s->bytes), buffer_size(&s->bytes), &frame)) > 0)
+		r = read_some(&s->bytes);
+	if (r == 0 && missing < 0)
+		r = (int)missing;
+	slurm_init_decode(&s->init, buffer_bytes(&s->bytes), &frame, r);
+}
+
+/* ---- what becomes of it -------------------------------------------------------------------- */
+
+static void prepare_record(const struct stepd *s, struct handover *h)
+{
+	struct err err = ERR_INIT;
+
+	h->record_dir = -1;
+	if (!s->settings.record_dir)
+		return;
+	h->record_dir = handover_open_records(s->settings.record_dir, &err);
+	if (h->record_dir < 0)
+		log_warning(&s->log.log, "%s, ignoring", err.text);
+	(void)snprintf(h->record_name, sizeof(h->record_name), "%s-%d.init",
+		*s->log.label ? s->log.label : "unknown", (int)getpid());
+}
+
+static int hand_over(const struct stepd *s)
+{
+	enum slurm_reason reason = slurm_decide(&s->init);
+	struct handover h = {.init = &s->bytes, .log = &s->log.log, .record_dir = -1};
+	char why[SLURM_REASON_SIZE];
+	struct err err = ERR_INIT;
+
+	slurm_reason_print(&s->init, reason, why);
+	if (slurm_settings_find(&s->settings, &h.path, &err) == 0) {
+		log_info(&s->log.log, "%s%sstep handed over to %s: %s",
+			s->init.has_launch ? slurm_kind_name(s->init.launch.kind) : "",
+			s->init.has_launch ? " " : "", h.path, why);
+		prepare_record(s, &h);
+		handover_exec(&h, &err);
+	}
+	log_error(&s->log.log, "%s: the step is refused", err.text);
+	handover_refuse();
+	return EXIT_FAILURE;
+}
+
+/* "infinity", "spank", "getenv" and what else slurmd and Slurm's programs have it do: no step. */
+static int run_other(const struct slurm_settings *settings, char **argv)
+{
+	const char *path = argv[0];
+	struct err err = ERR_INIT;
+
+	if (slurm_settings_find(settings, &path, &err) == 0) {
+		argv[0] = (char *)path;
+		(void)execv(path, argv);
+		(void)err_set(&err, -errno, "can't execute '%s'", path);
+	}
+	(void)fprintf(stderr, "stepd-slurmstepd: %s\n", err.text);
+	return EXIT_FAILURE;
+}
+
+static void stepd_clear(struct stepd *s)
+{
+	s->log.log.fd = close_fd(s->log.log.fd);
+	slurm_settings_clear(&s->settings);
+	buffer_clear(&s->bytes);
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_(stepd_clear) struct stepd s = {
+		.log = {.log = {.send = send_line, .fd = -1, .most = LOG_LEVEL_INFO},
+			.most = SLURM_LEVEL_INFO}};
+	struct err err = ERR_INIT;
+	int r = slurm_settings_read(&s.settings, &err);
+
+	if (argc > 1)
+		return run_other(&s.settings, argv);
+	read_init(&s);
+	openlog("stepd-slurmstepd", LOG_PID, LOG_DAEMON);
+	open_log(&s.log, &s.init);
+	if (r < 0)
+		log_warning(&s.log.log, "%s, ignoring", err.text);
+	return hand_over(&s);
+}

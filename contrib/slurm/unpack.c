@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm/unpack.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define RELEASE_INDEX(r_) (((r_) >> 8) - 38)
+
+const char *slurm_release_name(unsigned release)
+{
+	static const char *const names[] = {
+		[RELEASE_INDEX(SLURM_22_05)] = "22.05",
+		[RELEASE_INDEX(SLURM_23_02)] = "23.02",
+		[RELEASE_INDEX(SLURM_23_11)] = "23.11",
+		[RELEASE_INDEX(SLURM_24_05)] = "24.05",
+		[RELEASE_INDEX(SLURM_24_11)] = "24.11",
+		[RELEASE_INDEX(SLURM_25_05)] = "25.05",
+		[RELEASE_INDEX(SLURM_25_11)] = "25.11",
+		[RELEASE_INDEX(SLURM_26_05)] = "26.05",
+		[RELEASE_INDEX(SLURM_26_11)] = "26.11",
+	};
+
+	if (release % 256 != 0 || release < SLURM_22_05 ||
+		RELEASE_INDEX(release) >= ARRAY_SIZE(names))
+		return NULL;
+	return names[RELEASE_INDEX(release)];
+}
+
+/* ---- single values ------------------------------------------------------------------------- */
+
+void unpack_fail(struct unpack *u, const char *what)
+{
+	if (!u->bad)
+		u->bad = what;
+	u->at = u->size;
+}
+
+/* The next bytes; NULL: there are fewer, or something failed before. */
+static const uint8_t *unpack_take(struct unpack *u, uint64_t size)
+{
+	const uint8_t *bytes = u->data + u->at;
+
+	if (u->bad)
+		return NULL;
+	if (u->size - u->at < size) {
+		unpack_fail(u, "end of the data");
+		return NULL;
+	}
+	u->at += (size_t)size;
+	return bytes;
+}
+
+/* Nothing here is aligned. */
+static bool unpack_copy(struct unpack *u, void *value, size_t size)
+{
+	const uint8_t *bytes = unpack_take(u, size);
+
+	if (bytes)
+		memcpy(value, bytes, size);
+	return bytes;
+}
+
+uint8_t unpack_u8(struct unpack *u)
+{
+	uint8_t n;
+
+	return unpack_copy(u, &n, sizeof(n)) ? n : 0;
+}
+
+uint16_t unpack_u16(struct unpack *u)
+{
+	uint16_t n;
+
+	return unpack_copy(u, &n, sizeof(n)) ? be16toh(n) : 0;
+}
+
+uint32_t unpack_u32(struct unpack *u)
+{
+	uint32_t n;
+
+	return unpack_copy(u, &n, sizeof(n)) ? be32toh(n) : 0;
+}
+
+uint64_t unpack_u64(struct unpack *u)
+{
+	uint64_t n;
+
+	return unpack_copy(u, &n, sizeof(n)) ? be64toh(n) : 0;
+}
+
+void unpack_skip_bytes(struct unpack *u, uint64_t size)
+{
+	(void)unpack_take(u, size); /* u has the failure */
+}
+
+/* ---- texts --------------------------------------------------------------------------------- */
+
+const char *unpack_text(struct unpack *u)
+{
+	uint32_t size = unpack_u32(u);
+	const uint8_t *bytes = size ? unpack_take(u, size) : NULL;
+
+	if (!bytes)
+		return NULL;
+	if (memchr(bytes, '\0', size) != bytes + size - 1) {
+		unpack_fail(u, "text without an end");
+		return NULL;
+	}
+	return (const char *)bytes;
+}
+
+/* Checks each one, so that slurm_strs_next() need not. */
+static struct slurm_strs unpack_texts(struct unpack *u)
+{
+	struct slurm_strs strs = {.n = unpack_u32(u)};
+	size_t begin = u->at;
+	uint32_t i;
+
+	for (i = 0; i < strs.n && !u->bad; i++)
+		(void)unpack_text(u);
+	if (u->bad)
+		return (struct slurm_strs){0};
+	strs.bytes = u->data + begin;
+	strs.size = u->at - begin;
+	return strs;
+}
+
+const char *slurm_strs_next(struct slurm_strs *rest)
+{
+	struct unpack u = {.data = rest->bytes, .size = rest->size};
+	const char *text;
+
+	if (rest->n == 0)
+		return NULL;
+	text = unpack_text(&u);
+	assert(!u.bad);
+	rest->n--;
+	rest->bytes += u.at;
+	rest->size -= u.at;
+	return text ? text : "";
+}
+
+/* ---- what is passed over ------------------------------------------------------------------- */
+
+static void unpack_skip_bits(struct unpack *u)
+{
+	if (unpack_u32(u) != SLURM_NO_VAL)
+		(void)unpack_text(u);
+}
+
+static void unpack_skip_addr(struct unpack *u)
+{
+	uint16_t family = unpack_u16(u);
+
+	if (family == AF_INET)
+		unpack_skip_bytes(u, 4 + 2);
+	else if (family == AF_INET6) {
+		unpack_skip(u, UNPACK_BYTES);
+		unpack_skip_bytes(u, 2);
+	}
+}
+
+void unpack_skip(struct unpack *u, enum unpack_type type)
+{
+	static const uint8_t sizes[] = {
+		[UNPACK_U8] = 1,
+		[UNPACK_U16] = 2,
+		[UNPACK_U32] = 4,
+		[UNPACK_U64] = 8,
+		[UNPACK_BYTES] = 1,
+		[UNPACK_A16] = 2,
+		[UNPACK_A32] = 4,
+		[UNPACK_A64] = 8,
+	};
+
+	if (type == UNPACK_BITS)
+		unpack_skip_bits(u);
+	else if (type == UNPACK_ADDR)
+		unpack_skip_addr(u);
+	else if (type == UNPACK_TEXT)
+		(void)unpack_text(u);
+	else if (type == UNPACK_TEXTS)
+		(void)unpack_texts(u);
+	else if (type == UNPACK_BYTES || type >= UNPACK_A16)
+		unpack_skip_bytes(u, (uint64_t)unpack_u32(u) * sizes[type]);
+	else
+		unpack_skip_bytes(u, sizes[type]);
+}
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+static struct slurm_step_id unpack_step_id(struct unpack *u)
+{
+	struct slurm_step_id id = {0};
+
+	if (u->release >= SLURM_24_11)
+		id.sluid = unpack_u64(u);
+	id.job = unpack_u32(u);
+	id.step = unpack_u32(u);
+	id.het_component = unpack_u32(u);
+	return id;
+}
+
+/* Into a member of the row's type. */
+static void unpack_keep(struct unpack *u, const struct unpack_row *row, void *result)
+{
+	void *member = (char *)result + row->keep - 1;
+
+	switch (row->type) {
+	case UNPACK_U8:
+		*(uint8_t *)member = unpack_u8(u);
+		break;
+	case UNPACK_U16:
+		*(uint16_t *)member = unpack_u16(u);
+		break;
+	case UNPACK_U32:
+		*(uint32_t *)member = unpack_u32(u);
+		break;
+	case UNPACK_U64:
+		*(uint64_t *)member = unpack_u64(u);
+		break;
+	case UNPACK_TEXT:
+		*(const char **)member = unpack_text(u);
+		break;
+	case UNPACK_TEXTS:
+		*(struct slurm_strs *)member = unpack_texts(u);
+		break;
+	case UNPACK_STEP_ID:
+		*(struct slurm_step_id *)member = unpack_step_id(u);
+		break;
+	default:
+		assert(!"a type that is only passed over");
+	}
+}
+
+static bool unpack_has(const struct unpack *u, const struct unpack_row *row)
+{
+	return u->release >= row->since && (!row->until || u->release <= row->until) &&
+		(u->variant & row->optional) == row->optional;
+}
+
+void unpack_rows(struct unpack *u, const struct unpack_row *rows, size_t n, void *result)
+{
+	size_t i;
+
+	for (i = 0; i < n && !u->bad; i++) {
+		if (!unpack_has(u, &rows[i]))
+			continue;
+		if (rows[i].type == UNPACK_CALL)
+			rows[i].call(u, result);
+		else if (rows[i].keep)
+			unpack_keep(u, &rows[i], result);
+		else if (rows[i].type == UNPACK_STEP_ID)
+			(void)unpack_step_id(u);
+		else
+			unpack_skip(u, rows[i].type);
+		if (u->bad && !u->field)
+			u->field = rows[i].name;
+	}
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Data as Slurm packs it, big-endian, read by tables: a row is a field, with the releases that have
+ * it. Nothing is copied: texts and lists are borrowed from the packed bytes. A length is believed
+ * only as far as there are bytes, and each turn of a loop takes at least one of them.
+ */
+#ifndef SLURM_UNPACK_H
+#define SLURM_UNPACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stepd/base/cleanup.h"
+
+/* Protocol versions; each is a release. */
+enum slurm_release {
+	SLURM_22_05 = 38 << 8,
+	SLURM_23_02 = 39 << 8,
+	SLURM_23_11 = 40 << 8,
+	SLURM_24_05 = 41 << 8,
+	SLURM_24_11 = 42 << 8,
+	SLURM_25_05 = 43 << 8,
+	SLURM_25_11 = 44 << 8,
+	SLURM_26_05 = 45 << 8,
+	SLURM_26_11 = 46 << 8,
+};
+
+/* "23.11"; NULL: a release that is not known here. */
+const char *slurm_release_name(unsigned release);
+
+#define SLURM_NO_VAL   0xfffffffeu
+#define SLURM_NO_VAL16 0xfffeu
+
+/* The strings of a list, one behind the other as they are packed. */
+struct slurm_strs {
+	uint32_t n;
+	const uint8_t *bytes;
+	size_t size;
+};
+
+/* The next string, NULL at the end; a string that is NULL itself is "". */
+const char *slurm_strs_next(struct slurm_strs *rest);
+
+struct slurm_step_id {
+	uint64_t sluid; /* 0 before 24.11 */
+	uint32_t job, step, het_component;
+};
+
+struct unpack {
+	const uint8_t *data;
+	size_t size, at;
+	uint16_t release;  /* whose formats are read */
+	uint16_t variant;  /* the optional fields that are there: bits */
+	const void *about; /* for the functions of rows */
+	const char *bad;   /* why the data make no sense; NULL: they do */
+	const char *field; /* the innermost field in which that was found */
+};
+
+enum unpack_type {
+	UNPACK_U8,
+	UNPACK_U16,
+	UNPACK_U32,
+	UNPACK_U64,
+	UNPACK_TEXT,  /* a string with its NUL, or NULL: const char * */
+	UNPACK_BYTES, /* of the same form, with any bytes */
+	UNPACK_TEXTS, /* struct slurm_strs */
+	UNPACK_A16,   /* arrays: a count, and the values */
+	UNPACK_A32,
+	UNPACK_A64,
+	UNPACK_BITS,
+	UNPACK_ADDR,
+	UNPACK_STEP_ID,
+	UNPACK_CALL,
+};
+
+/* Arrays, bits and addresses are only passed over. */
+struct unpack_row {
+	const char *name;
+	enum unpack_type type;
+	uint16_t since, until; /* the first and the last release with it; 0: no limit */
+	uint16_t optional;     /* a bit of unpack.variant: some point releases have it */
+	uint16_t keep;         /* 1 + its offset in the result; 0: it is not needed */
+	void (*call)(struct unpack *u, void *result); /* of UNPACK_CALL */
+};
+
+#define FIELD(name_, type_, ...)                                                                   \
+	{                                                                                          \
+		.name = (name_), .type = UNPACK_##type_, __VA_ARGS__                               \
+	}
+#define UNPACK_KEEP(type_, member_) ((uint16_t)(1 + offsetof(type_, member_)))
+
+/* Reads the rows' fields into result. What fails leaves the rest of result as it was. */
+void unpack_rows(struct unpack *u, const struct unpack_row *rows, size_t n, void *result);
+
+/* Single values, for the functions of rows; 0 once something has failed. */
+uint8_t unpack_u8(struct unpack *u);
+uint16_t unpack_u16(struct unpack *u);
+uint32_t unpack_u32(struct unpack *u);
+uint64_t unpack_u64(struct unpack *u);
+const char *unpack_text(struct unpack *u);
+void unpack_skip(struct unpack *u, enum unpack_type type);
+void unpack_skip_bytes(struct unpack *u, uint64_t size);
+
+/* Ends it: the data are not what they should be. Without effect where something failed before. */
+void unpack_fail(struct unpack *u, const char *what);
+
+#endif
