@@ -499,6 +499,12 @@ tests_fuzz_fuzz_slurm_SOURCES = tests/fuzz/fuzz_slurm.c $(FUZZER_MAIN)
 tests_fuzz_fuzz_slurm_LDFLAGS = $(FUZZER_LINK)
 tests_fuzz_fuzz_slurm_LDADD = libslurmwire.la
 
+# tests/fuzz/fuzz_slurm_init -max_total_time=300 -max_len=16384 CORPUS
+FUZZERS += tests/fuzz/fuzz_slurm_init
+tests_fuzz_fuzz_slurm_init_SOURCES = tests/fuzz/fuzz_slurm_init.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_slurm_init_LDFLAGS = $(FUZZER_LINK)
+tests_fuzz_fuzz_slurm_init_LDADD = libslurminit.la
+
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
 	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_pty tests/unit/test_transfer \
@@ -705,10 +711,13 @@ TESTS += $(SLURM_SYSTEM_TESTS)
 EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/lib/slurm.sh tests/lib/slurm_agent.py \
 	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_step.py
 if CMOCKA
-SLURM_UNIT_TESTS = tests/unit/test_slurm_names tests/unit/test_slurm_requests \
+SLURM_UNIT_TESTS = tests/unit/test_slurm_init tests/unit/test_slurm_names tests/unit/test_slurm_requests \
 	tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
 TESTS += $(SLURM_UNIT_TESTS)
+tests_unit_test_slurm_init_SOURCES = tests/unit/test_slurm_init.c
+tests_unit_test_slurm_init_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_init_LDADD = libslurminit.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_names_SOURCES = tests/unit/test_slurm_names.c
 tests_unit_test_slurm_names_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_names_LDADD = libslurmwire.la $(CMOCKA_LIBS)

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Inits that slurmd 22.05.8 has written, tests/fuzz/corpus/slurm_init, and what is made of them.
+ */
+#include "contrib/slurm/decision.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "stepd/base/fs.h"
+
+struct recorded {
+	char *bytes;
+	size_t size;
+	struct slurm_frame frame;
+	struct slurm_init init;
+};
+
+static void recorded_clear(struct recorded *r)
+{
+	free(r->bytes);
+}
+#define _cleanup_recorded_ _cleanup_(recorded_clear)
+
+static void load(struct recorded *r, const char *name)
+{
+	char path[PATH_MAX];
+
+	assert_non_null(getenv("top_srcdir"));
+	(void)snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/slurm_init/%s",
+		getenv("top_srcdir"), name);
+	assert_int_equal(fs_read(AT_FDCWD, path, SLURM_INIT_MAX, &r->bytes, &r->size), 0);
+}
+
+static void decode(struct recorded *r)
+{
+	ssize_t missing = slurm_init_missing(r->bytes, r->size, &r->frame);
+
+	slurm_init_decode(&r->init, r->bytes, &r->frame, missing > 0 ? -ENODATA : (int)missing);
+}
+
+/* ---- what was recorded --------------------------------------------------------------------- */
+
+static const struct {
+	const char *file;
+	enum slurm_step_kind kind;
+	enum slurm_reason reason;
+	const char *label;
+} records[] = {
+	{"srun", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "2.0"},
+	{"batch", SLURM_KIND_BATCH, SLURM_REASON_NOT_SERVED, "3.batch"},
+	{"extern", SLURM_KIND_EXTERN, SLURM_REASON_NOT_SERVED, "2.extern"},
+	{"interactive", SLURM_KIND_INTERACTIVE, SLURM_REASON_NOT_SERVED, "2.interactive"},
+	{"het", SLURM_KIND_HET, SLURM_REASON_NOT_SERVED, "8.0"},
+	{"gres", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "7.0"},
+	{"multi_prog", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "2.0"},
+	{"container", SLURM_KIND_SRUN, SLURM_REASON_CONTAINER, "10.0"},
+	{"profile", SLURM_KIND_SRUN, SLURM_REASON_PROFILE, "11.0"},
+	{"x11", SLURM_KIND_EXTERN, SLURM_REASON_X11, "3.extern"},
+};
+
+static void test_records(void **state)
+{
+	char label[SLURM_LABEL_SIZE];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(records); i++) {
+		_cleanup_recorded_ struct recorded r = {0};
+
+		load(&r, records[i].file);
+		decode(&r);
+		if (r.init.error)
+			fail_msg("%s: %s", records[i].file, r.init.err.text);
+		assert_int_equal(r.init.launch.kind, records[i].kind);
+		assert_int_equal(slurm_decide(&r.init), records[i].reason);
+		slurm_step_label(&r.init.launch.id, label);
+		assert_string_equal(label, records[i].label);
+		/* What follows is cgroup.conf and such, and slurmd's last four bytes. */
+		assert_true(r.frame.end < r.size);
+		assert_int_equal(r.init.frame.release, SLURM_22_05);
+	}
+}
+
+static void assert_strs(struct slurm_strs strs, const char *const *texts, size_t n)
+{
+	size_t i;
+
+	assert_int_equal(strs.n, n);
+	for (i = 0; i < n; i++)
+		assert_string_equal(slurm_strs_next(&strs), texts[i]);
+	assert_null(slurm_strs_next(&strs));
+}
+
+static void test_tasks(void **state)
+{
+	static const char *const argv[] = {"sh", "-c", "exit 3"};
+	_cleanup_recorded_ struct recorded r = {0};
+	const struct slurm_launch *l = &r.init.launch;
+
+	(void)state;
+	load(&r, "srun");
+	decode(&r);
+	assert_int_equal(r.frame.rank, 0);
+	assert_int_equal(r.frame.parent_rank, -1);
+	assert_string_equal(r.init.conf.node_name, "bench27591-1");
+	assert_string_equal(r.init.conf.log_file, "/tmp/slurm-log.bench27591-1");
+	assert_int_equal(r.init.conf.debug_level, 3);
+	assert_false(r.init.conf.daemon);
+	assert_int_equal(l->uid, 0);
+	assert_string_equal(l->user, "root");
+	assert_string_equal(l->cwd, "/");
+	assert_string_equal(l->nodes, "bench27591-1");
+	assert_int_equal(l->ntasks, 2);
+	assert_int_equal(l->nnodes, 1);
+	assert_strs(l->argv, argv, ARRAY_SIZE(argv));
+	assert_true(l->env.n > 30);
+}
+
+static void test_batch(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "batch");
+	decode(&r);
+	assert_int_equal(r.frame.rank, -1);
+	assert_int_equal(r.init.launch.id.job, 3);
+	assert_non_null(r.init.launch.script);
+	assert_non_null(strstr(r.init.launch.script, "srun -n1 true"));
+	assert_string_equal(r.init.launch.cwd, "/");
+}
+
+static void test_container(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+	char text[SLURM_REASON_SIZE];
+
+	(void)state;
+	load(&r, "container");
+	decode(&r);
+	assert_string_equal(r.init.launch.container, "/tmp/nothing");
+	slurm_reason_print(&r.init, slurm_decide(&r.init), text);
+	assert_string_equal(text, "it runs in an OCI container");
+}
+
+/* ---- what is wrong ------------------------------------------------------------------------- */
+
+static void test_cut(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+	struct slurm_frame frame = {0};
+	size_t cut, end;
+	ssize_t missing;
+
+	(void)state;
+	load(&r, "srun");
+	decode(&r);
+	end = r.frame.end;
+	for (cut = 0; cut < end; cut++) {
+		missing = slurm_init_missing(r.bytes, cut, &frame);
+		assert_true(missing > 0);
+		assert_true(cut + (size_t)missing <= end);
+	}
+	assert_int_equal(slurm_init_missing(r.bytes, end, &frame), 0);
+	r.size = end / 2;
+	decode(&r);
+	assert_int_equal(r.init.error, -ENODATA);
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_UNREADABLE);
+}
+
+static void test_release(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+	char text[SLURM_REASON_SIZE];
+
+	(void)state;
+	load(&r, "srun");
+	r.bytes[4] = 0x2f; /* one after 26.11 */
+	decode(&r);
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_RELEASE);
+	slurm_reason_print(&r.init, SLURM_REASON_RELEASE, text);
+	assert_non_null(strstr(text, "(12032)"));
+	r.bytes[4] = 0x25; /* 21.08 */
+	decode(&r);
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_RELEASE);
+	/* A known release, but the bytes of another. */
+	r.bytes[4] = 0x28;
+	decode(&r);
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_UNREADABLE);
+}
+
+static void test_lengths(void **state)
+{
+	static const int32_t bad[] = {-1, INT_MIN, INT_MAX, 1, 0, SLURM_INIT_MAX + 1};
+	_cleanup_recorded_ struct recorded r = {0};
+	struct slurm_frame frame = {0};
+	size_t i;
+
+	(void)state;
+	load(&r, "srun");
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		memcpy(r.bytes, &bad[i], sizeof(bad[i]));
+		assert_true(slurm_init_missing(r.bytes, r.size, &frame) < 0);
+	}
+}
+
+/* Each byte of the launch message, made as large as it gets: whatever it is, it ends. */
+static void test_large_numbers(void **state)
+{
+	size_t i, at;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(records); i++) {
+		_cleanup_recorded_ struct recorded r = {0};
+
+		load(&r, records[i].file);
+		decode(&r);
+		for (at = r.frame.launch.at; at < r.frame.end; at++) {
+			char before = r.bytes[at];
+
+			r.bytes[at] = (char)0xff;
+			decode(&r);
+			assert_true(slurm_decide(&r.init) < SLURM_REASON_MAX);
+			r.bytes[at] = before;
+		}
+	}
+}
+
+static void test_field_is_named(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+	char text[SLURM_REASON_SIZE], *options;
+
+	(void)state;
+	load(&r, "srun");
+	options = memmem(r.bytes, r.size, "job_options", strlen("job_options"));
+	assert_non_null(options);
+	options[0] = 'J';
+	decode(&r);
+	slurm_reason_print(&r.init, slurm_decide(&r.init), text);
+	assert_string_equal(text,
+		"what slurmd sent is not understood: the launch message is not that of release "
+		"22.05: no job options at job_options");
+}
+
+/* ---- the reasons --------------------------------------------------------------------------- */
+
+static void test_reasons(void **state)
+{
+	struct slurm_init init = {.launch.id.job = 7};
+
+	(void)state;
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_NOT_SERVED);
+	init.conf.tls_type = "tls/none";
+	init.conf.namespace_plugin = "job_container/none";
+	init.conf.profile_type = "acct_gather_profile/none";
+	init.launch.profile = 1;
+	init.launch.x11 = 1; /* of a step that does not forward */
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_NOT_SERVED);
+	init.conf.tls_type = "tls/s2n";
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_TLS);
+	init.conf.profile_type = "acct_gather_profile/hdf5";
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_PROFILE);
+	init.conf.namespace_plugin = "namespace/tmpfs";
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_NAMESPACE);
+	init.launch.container = "/bundle";
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_CONTAINER);
+	init.launch.has_job = true;
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_STEP_MANAGER);
+	init.launch.kind = SLURM_KIND_EXTERN;
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_X11);
+	init.error = -EBADMSG;
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_UNREADABLE);
+	init.launch.switch_plugin = 104;
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_SWITCH);
+	init.error = -EPROTONOSUPPORT;
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_RELEASE);
+}
+
+static void test_releases(void **state)
+{
+	(void)state;
+	assert_string_equal(slurm_release_name(SLURM_22_05), "22.05");
+	assert_string_equal(slurm_release_name(SLURM_26_11), "26.11");
+	assert_null(slurm_release_name(SLURM_22_05 - 256));
+	assert_null(slurm_release_name(SLURM_22_05 + 1));
+	assert_null(slurm_release_name(SLURM_26_11 + 256));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_records),
+		cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_batch),
+		cmocka_unit_test(test_container),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_release),
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_large_numbers),
+		cmocka_unit_test(test_field_is_named),
+		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_releases),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
