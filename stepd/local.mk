@@ -162,6 +162,7 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/doctor/doctor.c stepd/cli/doctor/doctor.h \
 	stepd/cli/doctor/findings.c stepd/cli/doctor/findings.h \
 	stepd/cli/doctor/mpi.c \
+	stepd/cli/doctor/program.c \
 	stepd/cli/doctor/trial.c \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/main.c \

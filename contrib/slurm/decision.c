@@ -116,6 +116,11 @@ enum slurm_reason slurm_decide(const struct slurm_init *init)
 	return SLURM_REASON_NOT_SERVED;
 }
 
+const char *slurm_reason_text(enum slurm_reason reason)
+{
+	return rows[reason].text;
+}
+
 const char *slurm_reason_name(enum slurm_reason reason)
 {
 	return rows[reason].name;

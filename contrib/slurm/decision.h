@@ -43,7 +43,10 @@ enum slurm_reason slurm_decide(const struct slurm_init *init);
 void slurm_reason_print(const struct slurm_init *init, enum slurm_reason reason,
 	char text[static SLURM_REASON_SIZE]);
 
-/* Its row's word, for documents and tests: "x11". */
+/* The sentence of its row. */
+const char *slurm_reason_text(enum slurm_reason reason);
+
+/* Its row's word, for documents: "x11". */
 const char *slurm_reason_name(enum slurm_reason reason);
 
 #endif

@@ -35,6 +35,16 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	stepd/cli/site_config.c stepd/cli/site_config.h
 contrib_slurm_stepd_slurmstepd_LDADD = libslurminit.la libnode.la libbase.la $(JANSSON_LIBS)
 
+# The findings of "stepd doctor --slurm". jobd's reader of slurm.conf is the only one.
+pkglibexec_PROGRAMS += contrib/slurm/stepd-slurm-doctor
+contrib_slurm_stepd_slurm_doctor_SOURCES = \
+	contrib/jobd/conf/lines.c contrib/jobd/conf/lines.h \
+	contrib/slurm/doctor.c \
+	contrib/slurm/handover.c contrib/slurm/handover.h \
+	contrib/slurm/settings.c contrib/slurm/settings.h \
+	stepd/cli/site_config.c stepd/cli/site_config.h
+contrib_slurm_stepd_slurm_doctor_LDADD = libslurminit.la libnode.la libbase.la $(JANSSON_LIBS)
+
 dist_man_MANS += doc/stepd-slurm.8 doc/stepd-slurm-socket.8
 EXTRA_DIST += contrib/slurm/README.md contrib/slurm/stepd-slurm-socket.service.in
 if SYSTEMD_UNITS

@@ -28,7 +28,7 @@ struct doctor {
 	const char *runtime_dir;
 	const char *proctrack;
 	const char *cgroup_root;
-	bool json, quiet, mpi, help;
+	bool json, quiet, mpi, slurm, help;
 
 	char *plugin_dir;
 	struct findings findings;
@@ -203,6 +203,12 @@ static void examine(struct doctor *d)
 	begin(d, "libraries");
 	doctor_libraries(&d->reporter);
 	check_plugins(d);
+	if (d->slurm) {
+		begin(d, "slurm");
+		d->findings.optional = true;
+		doctor_program(&d->reporter, "../../contrib/slurm/stepd-slurm-doctor",
+			STEPD_LIBEXEC_DIR "/stepd-slurm-doctor");
+	}
 }
 
 static bool wants_colour(void)
@@ -250,6 +256,8 @@ static int take_cgroup_root(
 static const struct cli_option rows[] = {
 	{.name = "mpi", .take = cli_take_flag, .offset = AT(mpi),
 	 .doc = "also test each MPI plugin with a step of two tasks"},
+	{.name = "slurm", .take = cli_take_flag, .offset = AT(slurm),
+	 .doc = "also check the node's Slurm; stepd-slurm(8)"},
 	{.name = "json", .take = cli_take_flag, .offset = AT(json),
 	 .doc = "for programs; stepd(8) describes it"},
 	{.name = "quiet", .letter = 'q', .take = cli_take_flag, .offset = AT(quiet),

@@ -60,4 +60,10 @@ void trial_clear(struct trial *trial);
 void doctor_mpi(
 	const struct reporter *reporter, const struct trial_options *options, const char *name);
 
+/* program.c */
+
+/* The findings of a program outside the core, which is below the directory of this one, or
+ * installed. */
+void doctor_program(const struct reporter *reporter, const char *below, const char *installed);
+
 #endif

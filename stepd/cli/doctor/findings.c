@@ -47,6 +47,17 @@ static json_t *pack_text(const char *text)
 	return report_json_text(copy);
 }
 
+int findings_level(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(levels); i++) {
+		if (strcmp(levels[i].name, name) == 0)
+			return (int)i;
+	}
+	return STEPD_FINDING_WARNING;
+}
+
 static enum stepd_finding_level level_of(const struct findings *fs, int level)
 {
 	/* a plugin from elsewhere may pass anything */

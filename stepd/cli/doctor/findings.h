@@ -25,6 +25,9 @@ struct findings {
 	bool optional; /* a step runs without: a problem there is a warning */
 };
 
+/* enum stepd_finding_level by its name in JSON; a warning for any other text. */
+int findings_level(const char *name);
+
 /* A stepd_tell_fn; ctx is a struct findings. */
 void findings_add(void *ctx, const stepd_finding_t *finding);
 void findings_clear(struct findings *findings);

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stepd-slurm-doctor: the findings of "stepd doctor --slurm", a JSON object a line. What this
+ * node's slurm.conf has that concerns a step daemon, what of it would be against serving a step
+ * (the reasons of decision.h), and whether steps can be handed over. It changes nothing.
+ */
+#include <assert.h>
+#include <jansson.h>
+#include <limits.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "contrib/jobd/conf/lines.h"
+#include "contrib/slurm/decision.h"
+#include "contrib/slurm/handover.h"
+#include "contrib/slurm/settings.h"
+#include "stepd/base/fs.h"
+
+/* As slurmd looks for it: the last one is slurmctld's copy where nodes have none. */
+static const char *const usual_confs[] = {
+	"/etc/slurm/slurm.conf",
+	"/etc/slurm-llnl/slurm.conf",
+	"/usr/local/etc/slurm.conf",
+	"/run/slurm/conf/slurm.conf",
+};
+
+/* Keys, with what is there if they are not. */
+enum conf_key {
+	KEY_PROCTRACK,
+	KEY_TASK,
+	KEY_ACCOUNTING,
+	KEY_MPI,
+	KEY_PROLOG_FLAGS,
+	KEY_SLURMCTLD,
+	KEY_SWITCH,
+	KEY_NAMESPACE,
+	KEY_CONTAINER,
+	KEY_PROFILE,
+	KEY_TLS,
+	KEY_MAX,
+};
+
+static const struct {
+	const char *name, *usual;
+} keys[KEY_MAX] = {
+	[KEY_PROCTRACK] = {"ProctrackType", "proctrack/cgroup"},
+	[KEY_TASK] = {"TaskPlugin", "task/none"},
+	[KEY_ACCOUNTING] = {"JobAcctGatherType", "jobacct_gather/none"},
+	[KEY_MPI] = {"MpiDefault", "none"},
+	[KEY_PROLOG_FLAGS] = {"PrologFlags", ""},
+	[KEY_SLURMCTLD] = {"SlurmctldParameters", ""},
+	[KEY_SWITCH] = {"SwitchType", ""},
+	[KEY_NAMESPACE] = {"NamespaceType", ""},
+	[KEY_CONTAINER] = {"JobContainerType", ""},
+	[KEY_PROFILE] = {"AcctGatherProfileType", ""},
+	[KEY_TLS] = {"TLSType", ""},
+};
+
+struct slurm_doctor {
+	const char *conf;      /* the file */
+	char *values[KEY_MAX]; /* NULL: not given */
+	int error;             /* of writing */
+};
+
+static void doctor_clear(struct slurm_doctor *d)
+{
+	size_t i;
+
+	for (i = 0; i < KEY_MAX; i++)
+		free(d->values[i]);
+}
+
+/* ---- a finding ----------------------------------------------------------------------------- */
+
+static _printf_(6, 7) void report(struct slurm_doctor *d, const char *level, const char *id,
+	const char *value, const char *remedy, const char *fmt, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	json_t *finding = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	if (text)
+		finding = json_pack("{s:s, s:s, s:s, s:s, s:s}", "level", level, "id", id, "value",
+			value, "text", text, "remedy", remedy);
+	if (!finding || json_dumpf(finding, stdout, 0) < 0 || putchar('\n') == EOF)
+		d->error = -EIO;
+	json_decref(finding);
+}
+
+/* ---- slurm.conf ---------------------------------------------------------------------------- */
+
+/* Of a key that is given twice the last one counts, as for Slurm. */
+static int take_line(const struct conf_line *line, void *userdata, struct err *err)
+{
+	struct slurm_doctor *d = userdata;
+	char *value;
+	size_t i, k;
+
+	assert(d);
+	for (i = 0; i < line->n; i++) {
+		for (k = 0; k < KEY_MAX && strcasecmp(line->pairs[i].key, keys[k].name) != 0; k++)
+			;
+		if (k == KEY_MAX)
+			continue;
+		value = strdup(line->pairs[i].value);
+		if (!value)
+			return err_set(err, -ENOMEM, "read slurm.conf");
+		free(d->values[k]);
+		d->values[k] = value;
+	}
+	return 0;
+}
+
+static const char *find_conf(void)
+{
+	const char *given = secure_getenv("SLURM_CONF");
+	size_t i;
+
+	for (i = 0; !given && i < ARRAY_SIZE(usual_confs); i++) {
+		if (access(usual_confs[i], F_OK) == 0)
+			given = usual_confs[i];
+	}
+	return given;
+}
+
+static bool read_conf(struct slurm_doctor *d)
+{
+	struct err err = ERR_INIT;
+
+	d->conf = find_conf();
+	if (!d->conf) {
+		report(d, "warning", "slurm.conf", "", "name it by SLURM_CONF",
+			"there is no slurm.conf in /etc/slurm or another usual place");
+		return false;
+	}
+	if (conf_lines_read(d->conf, take_line, d, &err) < 0) {
+		report(d, "warning", "slurm.conf", d->conf, "", "%s", err.text);
+		return false;
+	}
+	report(d, "ok", "slurm.conf", d->conf, "", "the node's Slurm is configured by '%s'",
+		d->conf);
+	return true;
+}
+
+static const char *value_of(const struct slurm_doctor *d, enum conf_key key)
+{
+	return d->values[key] ? d->values[key] : keys[key].usual;
+}
+
+/* Whether a list of words with commas has this one, alone or with a value behind "=". */
+static bool has_word(const char *list, const char *word)
+{
+	size_t size = strlen(word), n;
+
+	for (; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		if (n >= size && strncasecmp(list, word, size) == 0 &&
+			(n == size || list[size] == '='))
+			return true;
+	}
+	return false;
+}
+
+/* ---- what steps need ----------------------------------------------------------------------- */
+
+static void report_needs(struct slurm_doctor *d)
+{
+	static const enum conf_key needs[] = {
+		KEY_PROCTRACK, KEY_TASK, KEY_ACCOUNTING, KEY_MPI, KEY_PROLOG_FLAGS};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(needs); i++) {
+		if (*value_of(d, needs[i]))
+			report(d, "note", "slurm.needs", value_of(d, needs[i]), "",
+				"a step daemon has to do what %s=%s says%s", keys[needs[i]].name,
+				value_of(d, needs[i]),
+				d->values[needs[i]] ? "" : ", which is the default");
+	}
+}
+
+static bool names_plugin(const char *value)
+{
+	const char *slash = strchr(value, '/');
+
+	return *value && strcasecmp(slash ? slash + 1 : value, "none") != 0;
+}
+
+static bool has_x11(const char *value)
+{
+	return has_word(value, "X11");
+}
+
+static bool has_step_manager(const char *value)
+{
+	return has_word(value, "enable_stepmgr");
+}
+
+/* What slurm.conf says of the reasons, and of which steps. */
+static const struct {
+	enum conf_key key;
+	bool (*holds)(const char *value);
+	enum slurm_reason reason;
+	const char *steps;
+} obstacles[] = {
+	{KEY_SWITCH, names_plugin, SLURM_REASON_SWITCH, "every step, up to 24.05"},
+	{KEY_NAMESPACE, names_plugin, SLURM_REASON_NAMESPACE, "every step"},
+	{KEY_CONTAINER, names_plugin, SLURM_REASON_NAMESPACE, "every step"},
+	{KEY_PROFILE, names_plugin, SLURM_REASON_PROFILE, "every step"},
+	{KEY_TLS, names_plugin, SLURM_REASON_TLS, "every step"},
+	{KEY_PROLOG_FLAGS, has_x11, SLURM_REASON_X11, "the extern step of jobs with --x11"},
+	{KEY_SLURMCTLD, has_step_manager, SLURM_REASON_STEP_MANAGER,
+		"the extern step of a job's first node"},
+};
+
+/* Whether there is such a file beside slurm.conf. */
+static bool has_neighbour(const struct slurm_doctor *d, const char *name)
+{
+	const char *slash = strrchr(d->conf, '/');
+	char path[PATH_MAX];
+	int dir = slash ? (int)(slash - d->conf + 1) : 0;
+
+	return snprintf(path, sizeof(path), "%.*s%s", dir, d->conf, name) < (int)sizeof(path) &&
+		access(path, F_OK) == 0;
+}
+
+static void report_obstacles(struct slurm_doctor *d)
+{
+	const char *value;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(obstacles); i++) {
+		value = value_of(d, obstacles[i].key);
+		if (obstacles[i].holds(value))
+			report(d, "note", "slurm.handover", slurm_reason_name(obstacles[i].reason),
+				"", "by %s=%s this is handed over in any case: %s; %s",
+				keys[obstacles[i].key].name, value, obstacles[i].steps,
+				slurm_reason_text(obstacles[i].reason));
+	}
+	if (has_neighbour(d, "oci.conf"))
+		report(d, "note", "slurm.handover", slurm_reason_name(SLURM_REASON_CONTAINER), "",
+			"by oci.conf this is handed over in any case: steps with --container; %s",
+			slurm_reason_text(SLURM_REASON_CONTAINER));
+}
+
+/* ---- whether steps can be handed over ------------------------------------------------------ */
+
+static void report_stepd(struct slurm_doctor *d, const struct slurm_settings *settings)
+{
+	const char *path;
+	struct err err = ERR_INIT;
+
+	if (slurm_settings_find(settings, &path, &err) < 0)
+		report(d, "problem", "slurm.slurmstepd", "",
+			"without it no step can be handed over: each one would fail", "%s",
+			err.text);
+	else
+		report(d, "ok", "slurm.slurmstepd", path, "", "steps can be handed over to '%s'",
+			path);
+}
+
+/* It is root's; it isn't made here. */
+static void report_records(struct slurm_doctor *d, const char *path)
+{
+	_cleanup_close_ int dir = -1;
+	struct err err = ERR_INIT;
+	struct stat st;
+	int full;
+
+	if (stat(path, &st) < 0 && errno == ENOENT) {
+		report(d, "ok", "slurm.record", path, "", "inits will be kept in '%s'", path);
+		return;
+	}
+	dir = handover_open_records(path, &err);
+	full = dir < 0 ? 0 : handover_records_full(dir);
+	if (dir < 0)
+		report(d, "warning", "slurm.record", path, "chown root DIR; chmod 700 DIR", "%s",
+			err.text);
+	else if (full)
+		report(d, "warning", "slurm.record", path, "move files out of it",
+			"'%s' is full: no more inits are kept", path);
+	else
+		report(d, "ok", "slurm.record", path, "",
+			"inits are kept in '%s', with credentials and environments in them", path);
+}
+
+static void report_handover(struct slurm_doctor *d)
+{
+	_cleanup_slurm_settings_ struct slurm_settings settings = {0};
+	struct err err = ERR_INIT;
+
+	if (slurm_settings_read(&settings, &err) < 0)
+		report(d, "warning", "slurm.settings", "", "", "%s", err.text);
+	report_stepd(d, &settings);
+	if (settings.record_dir)
+		report_records(d, settings.record_dir);
+	report(d, "note", "slurm.served", "none", "",
+		"with stepd-slurmstepd every step is handed over: %s",
+		slurm_reason_text(SLURM_REASON_NOT_SERVED));
+}
+
+int main(void)
+{
+	_cleanup_(doctor_clear) struct slurm_doctor d = {0};
+
+	if (read_conf(&d)) {
+		report_needs(&d);
+		report_obstacles(&d);
+	}
+	report_handover(&d);
+	if (d.error || fflush(stdout) == EOF) {
+		(void)fprintf(stderr, "stepd-slurm-doctor: can't write the findings\n");
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
