@@ -2,6 +2,7 @@
 #include "proctrack/proctrack.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 
 #include "proctrack/generic.h"
@@ -47,6 +48,7 @@ struct proctrack {
 	struct generic_ops generic;
 	struct generic_stopped *stopped;
 	uint64_t own_id; /* of the container that this process created or adopted, 0 for none */
+	bool killed;     /* its members of a moment were sent SIGKILL */
 	char note[ERR_TEXT_SIZE];
 };
 
@@ -320,7 +322,16 @@ int proctrack_add(struct proctrack *pt, stepd_step_rec_t *job, pid_t pid)
 
 int proctrack_signal(struct proctrack *pt, uint64_t id, int signal)
 {
-	return call(pt, signal, id, signal);
+	int r = call(pt, signal, id, signal);
+
+	if (r == 0 && signal == SIGKILL && id == pt->own_id)
+		pt->killed = true;
+	return r;
+}
+
+bool proctrack_was_killed(const struct proctrack *pt)
+{
+	return pt->killed;
 }
 
 int proctrack_destroy(struct proctrack *pt, uint64_t id)

@@ -52,6 +52,10 @@ const char *proctrack_get_type(const struct proctrack *pt);
 int proctrack_create(struct proctrack *pt, stepd_step_rec_t *job) _must_check_;
 int proctrack_add(struct proctrack *pt, stepd_step_rec_t *job, pid_t pid) _must_check_;
 int proctrack_signal(struct proctrack *pt, uint64_t id, int signal) _must_check_;
+
+/* Whether the container that was created or adopted here was sent SIGKILL through pt. */
+bool proctrack_was_killed(const struct proctrack *pt);
+
 int proctrack_destroy(struct proctrack *pt, uint64_t id) _must_check_;
 uint64_t proctrack_find(struct proctrack *pt, pid_t pid);
 int proctrack_get_pids(

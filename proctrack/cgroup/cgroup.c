@@ -486,9 +486,8 @@ int proctrack_p_is_suspended(uint64_t id, int *suspended, char *text, size_t siz
 	return SLURM_SUCCESS;
 }
 
-/* Whether a birth works, tried once in the first task's group: the step's own must hold none. Not
- * where the MPI service process has been born in its group: that takes some 0.4 ms less, most of
- * which is the time until the agent runs again (Linux 6.18). */
+/* Whether a birth works, where the MPI service process could not be born. Else the first birth
+ * shows it: a trial takes some 0.2 ms, most of which is the time until the agent runs again. */
 static int try_birth(struct container *c, int fd)
 {
 	int r = clone_try(fd);
@@ -505,21 +504,15 @@ int proctrack_p_spans_sessions(void)
 
 int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
 {
-	_cleanup_close_ int fd = -1;
 	struct container *c;
-	int r = local_id < job->node_tasks ? take_container(job->cont_id, &c) : -EINVAL;
+	int fd, r = local_id < job->node_tasks ? take_container(job->cont_id, &c) : -EINVAL;
 
-	if (r == 0 && !c->tried && c->service_given && job->service_pid > 0)
-		c->tried = true;
 	if (r == 0 && c->tried)
 		r = c->clone_result;
 	if (r < 0)
 		return to_slurm(r);
 	fd = step_open_task(&c->dir, job->task[local_id].gtid);
-	if (fd < 0)
-		return to_slurm(fd);
-	r = c->tried ? 0 : try_birth(c, fd);
-	return r < 0 ? to_slurm(r) : take_fd(&fd);
+	return fd < 0 ? to_slurm(fd) : fd;
 }
 
 int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone)
@@ -697,7 +690,7 @@ int proctrack_p_signal_task(uint64_t id, uint32_t rank, int signal)
 }
 
 /* The id alone is found anywhere. What the dead agent was about to do to a task's group is taken
- * back. The births that it made are over, and so a trial is not needed before the next one. */
+ * back. */
 int proctrack_p_adopt(stepd_step_rec_t *job, _unused_ const pid_t *pids, _unused_ int n)
 {
 	struct container *c;

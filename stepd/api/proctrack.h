@@ -88,7 +88,9 @@ STEPD_EXPORT int proctrack_p_is_suspended(uint64_t id, int *suspended, char *tex
 
 /* A descriptor of the cgroup that a task is to be born in (CLONE_INTO_CGROUP), made on demand:
  * the caller closes it. local_id is the task's. EOPNOTSUPP: the kernel or the position of the
- * container does not allow it; the host forks and calls proctrack_p_add(). */
+ * container does not allow it; the host forks and calls proctrack_p_add(). The answer may be
+ * untested: where the first birth of a launch fails, or SIGKILL is pending in what was born, the
+ * host does the same. */
 STEPD_EXPORT int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id);
 
 /* A descriptor of the cgroup of the step's MPI service process: under the step's limits, its

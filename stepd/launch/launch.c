@@ -77,6 +77,7 @@ int launch_open(struct launch *l, struct proctrack *pt, bool hold, struct err *e
 		return err_set(err, fd, "make the container of task %u",
 			l->setup.plan->job.task[l->first].gtid);
 	l->into = fd >= 0;
+	l->hold = hold || !l->into;
 	l->next_clone_fd = fd >= 0 ? fd : -1;
 	if (pipe2(report, O_CLOEXEC) < 0)
 		return err_set(err, -errno, "make the pipe for the tasks' reports");
@@ -84,8 +85,6 @@ int launch_open(struct launch *l, struct proctrack *pt, bool hold, struct err *e
 	l->task_report_fd = report[1];
 	if (fcntl(l->report_fd, F_SETFL, O_NONBLOCK) < 0 || move_up(&l->task_report_fd) < 0)
 		return err_set(err, -errno, "make the pipe for the tasks' reports");
-	if (!hold && l->into)
-		return 0;
 	if (pipe2(held, O_CLOEXEC) < 0)
 		return err_set(err, -errno, "make the pipe that holds the tasks");
 	l->hold_fd = held[0];
@@ -118,6 +117,42 @@ static int adopt_held(struct launch *l, uint32_t rank, pid_t pid, struct err *er
 	if (r < 0)
 		(void)kill(pid, SIGKILL); /* our own child, not reaped; r has the reason */
 	return r;
+}
+
+static int let_go(const struct launch *l, struct err *err)
+{
+	/* The byte stays in the pipe for every task that polls. */
+	return write(l->hold_write_fd, "", 1) == 1 ? 0 : err_set(err, -errno, "release the tasks");
+}
+
+/* What is short is no reason to make the tasks in another way. */
+static bool is_shortage(int r)
+{
+	return r == -EAGAIN || r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+}
+
+/* Below a cgroup that was once killed SIGKILL is sent to what is born (proctrack(7), "The poison
+ * rule"). It may have been taken by now. */
+static bool is_being_killed(pid_t pid)
+{
+	struct procstat st;
+
+	return procstat_read(pid, &st) == 0 &&
+		(st.pending & (1u << (SIGKILL - 1)) || WTERMSIG((int)st.exit_code) == SIGKILL);
+}
+
+/* The first birth shows whether one is possible, with r from its clone: 0, or -errno with
+ * l->birth_failed. The task is held and has executed nothing: another can be made for it. */
+static int prove_birth(struct launch *l, int r, pid_t pid, struct err *err)
+{
+	if (l->born || is_shortage(r))
+		return r;
+	if (r == 0 && !is_being_killed(pid)) {
+		l->born = true;
+		return l->hold ? 0 : let_go(l, err);
+	}
+	l->birth_failed = true;
+	return r < 0 ? r : -EOPNOTSUPP;
 }
 
 static void run_child(void *context)
@@ -156,6 +191,8 @@ static int fork_into(
 	context->hold_write_fd = l->hold_write_fd;
 	l->clone.cgroup_fd = cgroup_fd;
 	r = clone_child(&l->clone, run_child, context, &context->own_signals, ret_pid);
+	if (l->into)
+		r = prove_birth(l, r, *ret_pid, err);
 	if (r < 0)
 		return err_set(err, r, "fork task %u", rank);
 	job->task[local_id].pid = *ret_pid;
@@ -171,6 +208,19 @@ static int fork_into(
 	return 0;
 }
 
+/* In the agent, whose child pid is; 0: none was made. From here on tasks are added. */
+static void give_up_births(struct launch *l, pid_t *pid)
+{
+	if (*pid > 0) {
+		while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	*pid = 0;
+	l->birth_failed = l->into = false;
+	l->hold = true;
+	l->clone.cgroup_fd = -1;
+}
+
 int launch_fork(struct launch *l, uint32_t local_id, struct child_context *context, pid_t *ret_pid,
 	struct err *err)
 {
@@ -182,6 +232,10 @@ int launch_fork(struct launch *l, uint32_t local_id, struct child_context *conte
 		return r;
 	context->io = io;
 	r = fork_into(l, context, ret_pid, err);
+	if (l->birth_failed && !l->clone.siblings) {
+		give_up_births(l, ret_pid);
+		r = fork_into(l, context, ret_pid, err);
+	}
 	stdio_task_close(l->io, &io);
 	return r;
 }
@@ -191,10 +245,11 @@ int launch_release(struct launch *l, struct err *err)
 	int r = 0;
 
 	l->task_report_fd = close_fd(l->task_report_fd);
-	/* The byte stays in the pipe for every task that polls. Our own reading end is open until
-	 * then, as all tasks may have failed before. */
-	if (l->hold_write_fd >= 0 && write(l->hold_write_fd, "", 1) != 1)
-		r = err_set(err, -errno, "release the tasks");
+	/* Our own reading end is open until then, as all tasks may have failed before. */
+	if (l->hold)
+		r = let_go(l, err);
+	else
+		l->hold_write_fd = close_fd(l->hold_write_fd);
 	l->hold_fd = close_fd(l->hold_fd);
 	return r;
 }
@@ -243,6 +298,7 @@ void launch_close(struct launch *l)
 /* The launcher's result, in memory shared with the agent. */
 struct shared_result {
 	struct err err;
+	bool birth_failed; /* of the first task */
 	pid_t pid[];
 };
 
@@ -365,9 +421,10 @@ _noreturn_ static void launcher_main(struct launch *l, struct shared_result *sha
 	r = set_oom_score_adj(l, &shared->err);
 	if (r == 0)
 		r = make_all(l, shared);
+	shared->birth_failed = l->birth_failed;
 	if (r == 0)
 		r = stdio_transfer_flush(l->io, &shared->err);
-	else /* so that the output of tasks that are not held is not lost */
+	else if (!l->birth_failed) /* so that the output of tasks that are not held is not lost */
 		(void)!stdio_transfer_flush(l->io, NULL);
 	_exit(r < 0 ? STATUS_NOT_EXECUTABLE : 0);
 }
@@ -432,6 +489,7 @@ static int run_launcher(struct launch *l, pid_t *pids, struct err *err)
 	l->next_clone_fd = close_fd(l->next_clone_fd); /* the launcher has used its own of it */
 	for (i = 0; i < n; i++)
 		pids[i] = l->setup.plan->job.task[i].pid = shared->pid[i];
+	l->birth_failed = shared->birth_failed || (pid < 0 && !is_shortage(r));
 	(void)munmap(shared, size); /* our own mapping */
 	return r;
 }
@@ -445,8 +503,17 @@ int launch_fork_all(struct launch *l, pid_t *pids, struct err *err)
 
 	(void)getrusage(RUSAGE_SELF, &own); /* valid arguments can't fail */
 	l->rss_kib = own.ru_maxrss;
-	if (is_of_use(l))
-		return run_launcher(l, pids, err);
+	if (is_of_use(l)) {
+		r = run_launcher(l, pids, err);
+		if (!l->birth_failed)
+			return r;
+		if (proctrack_was_killed(l->pt)) /* by a request, which must hold */
+			return err_set_text(err, -ECANCELED,
+				"the step was killed while its tasks were started");
+		give_up_births(l, &pids[0]);
+		*err = (struct err)ERR_INIT;
+		r = 0;
+	}
 	for (i = 0; r == 0 && i < l->setup.plan->job.node_tasks; i++) {
 		r = launch_fork(l, i, &context, &pids[i], err);
 		if (l->setup.mpi)

@@ -4,6 +4,7 @@
  * container (clone3, CLONE_INTO_CGROUP, Linux 5.7) and no pid is ever migrated; elsewhere it is
  * added after its fork, and always held until then. Held tasks have done all but their exec: one
  * byte on a pipe, which none of them takes out, lets all go at once, and its hang-up ends them.
+ * The first task is held until its birth is known to have worked (doc/decisions.md, 14).
  *
  * The launcher: a short-lived copy of the agent that makes the tasks' processes with its memory
  * shared (CLONE_VM) instead of copied once more for each, and gives them to the agent as the
@@ -34,6 +35,9 @@ struct launch {
 	uint32_t first; /* the first task's local id */
 	int next_clone_fd; /* of that one, opened to learn whether there is one */
 	bool into;         /* tasks are born in the container */
+	bool born;         /* the first one was, and lives */
+	bool birth_failed; /* it could not be, or was killed for it: tasks are to be added */
+	bool hold;         /* all tasks are held until all are forked */
 	/* Runs the agent's loop: until fd is readable, or with -1 once for what is due. The
 	 * launcher may wait for that: the loop takes its ends of the tasks' pipes. */
 	void (*meanwhile)(int fd, void *userdata);
@@ -41,7 +45,7 @@ struct launch {
 	long rss_kib;       /* the largest resident memory of a task before its exec */
 	int report_fd;      /* to be read by the agent; non-blocking */
 	int task_report_fd; /* the tasks' end */
-	int hold_write_fd;  /* -1 if tasks are not held */
+	int hold_write_fd;  /* a byte here lets the tasks go */
 	int hold_fd;        /* the tasks' end */
 };
 

@@ -36,6 +36,12 @@ if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
 	is "$(find "$poisoned" -mindepth 1 -type d)" "" "the step leaves no cgroup in a once killed group"
 	out=$(step --no-hold --proctrack cgroup --cgroup-root "$poisoned" -n 3 -- grep -c "/step_0" /proc/self/cgroup)
 	is "$(echo $out)" "1 1 1" "no task runs outside of its container with --no-hold"
+	# As many as the launcher makes, with and without streams that it makes, too.
+	for how in --quiet --no-hold --label; do
+		out=$(step $how --proctrack cgroup --cgroup-root "$poisoned" -n 5 -- sed -n "s,^0::.*/task_,,p" /proc/self/cgroup)
+		is "$(echo "$out" | sed 's/^[0-9]: //' | sort | xargs)" "0 1 2 3 4" \
+			"$how: tasks of the launcher run in their groups below a once killed group, each once"
+	done
 	# The MPI service process is what is born first there; it counts its lines: the tasks, and itself.
 	# shellcheck disable=SC2016 # the task's $0
 	out=$(step --proctrack cgroup --cgroup-root "$poisoned" --mpi pmi2 -n 2 -- \
@@ -44,7 +50,7 @@ if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
 	is "$(echo $out)" "1 1" "below a once killed group the MPI service process and its tasks are in their groups"
 	is "$(find "$poisoned" -mindepth 1 -type d)" "" "an MPI step leaves no cgroup in a once killed group"
 else
-	skip 6 "needs proctrack/cgroup and root"
+	skip 9 "needs proctrack/cgroup and root"
 fi
 
 # Processes that SIGKILL does not end are named, and the agent does not wait for ever.
