@@ -178,6 +178,7 @@ STEPD_PROGRAM_SOURCES = \
 	$(RUN_OPTIONS_SOURCES)
 stepd_cli_stepd_SOURCES = $(STEPD_PROGRAM_SOURCES) \
 	stepd/cli/version.c
+stepd_cli_stepd_LDFLAGS = $(COMMAND_LDFLAGS)
 stepd_cli_stepd_LDADD = libclient.la libmpiselftest.la libpmiclient.la libagent.la
 
 # The tasks of the steps by which "stepd doctor --mpi" tries plugins: found beside stepd, or where
@@ -202,6 +203,7 @@ stepd_cli_stepctl_SOURCES = \
 	stepd/cli/ctl/usage.c stepd/cli/ctl/usage.h \
 	$(RUN_OPTIONS_SOURCES)
 stepd_cli_stepctl_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
+stepd_cli_stepctl_LDFLAGS = $(COMMAND_LDFLAGS)
 stepd_cli_stepctl_LDADD = libclient.la libnode.la
 
 # The command that starts steps, here and on several nodes.
@@ -225,4 +227,5 @@ stepd_cli_steprun_SOURCES = \
 	$(RUN_OPTIONS_SOURCES) \
 	stepd/cli/version.c
 stepd_cli_steprun_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
+stepd_cli_steprun_LDFLAGS = $(COMMAND_LDFLAGS)
 stepd_cli_steprun_LDADD = libclient.la libagent.la
