@@ -131,6 +131,9 @@ libagent_la_SOURCES = \
 	stepd/stdio/stdio_impl.h \
 	stepd/stdio/streams.c \
 	stepd/stdio/transfer.c \
+	stepd/stdio/hold.c stepd/stdio/hold.h \
+	stepd/stdio/hold_impl.h stepd/stdio/holder.c \
+	stepd/stdio/tally.c stepd/stdio/tally.h \
 	stepd/step/adopt.c \
 	stepd/step/agent.c stepd/step/agent.h \
 	stepd/step/agent_impl.h \

@@ -508,13 +508,16 @@ tests_fuzz_fuzz_slurm_init_LDADD = libslurminit.la
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
 	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_pty tests/unit/test_transfer \
-	tests/unit/test_backlog tests/unit/test_sink
+	tests/unit/test_backlog tests/unit/test_sink tests/unit/test_hold
 STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h
 check_PROGRAMS += $(STDIO_UNIT_TESTS)
 TESTS += $(STDIO_UNIT_TESTS)
 tests_unit_test_fname_SOURCES = tests/unit/test_fname.c
 tests_unit_test_fname_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_fname_LDADD = $(UNIT_LDADD)
+tests_unit_test_hold_SOURCES = tests/unit/test_hold.c tests/lib/scratch.h
+tests_unit_test_hold_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_hold_LDADD = $(UNIT_LDADD)
 tests_unit_test_stdio_SOURCES = tests/unit/test_stdio.c $(STDIO_RIG)
 tests_unit_test_stdio_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_stdio_LDADD = $(UNIT_LDADD)
@@ -667,6 +670,7 @@ EXTRA_DIST += $(OUTER_TESTS) tests/system/0782-bootstrap-slurm.sh tests/lib/boot
 STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh \
 	tests/system/0646-frozen-by-hand.sh tests/system/0648-clean.sh \
 	tests/system/0650-kill-9.sh \
+	tests/system/0655-dead-agent-streams.sh \
 	tests/system/0651-last-member.sh \
 	tests/system/0652-upheaval.sh tests/system/0653-added.sh \
 	tests/system/0654-added-children.sh

@@ -44,7 +44,8 @@ static const stepd_step_rec_t *own;
 /* Children of the agent that are none of the step's. */
 static int is_agents_own(uint64_t id, pid_t pid)
 {
-	return own && own->cont_id == id && (pid == own->service_pid || pid == own->worker_pid);
+	return own && own->cont_id == id &&
+		(pid == own->service_pid || pid == own->worker_pid || pid == own->holder_pid);
 }
 
 static int fail(int code)

@@ -4,8 +4,8 @@
  *
  * The agent is a child subreaper, so that every orphan among its descendants becomes its child
  * again, whatever sessions and groups it went through. Members are all living descendants but the
- * agent itself, the MPI service process and the agent's worker with what descends from those; and
- * each process given to proctrack_p_add(), known by pid and start time, with its descendants.
+ * agent itself and those of its children that the step record has as none of the step's; and each
+ * process given to proctrack_p_add(), known by pid and start time, with its descendants.
  *
  * Limits: processes that a daemon outside starts on a member's behalf are none. When the agent
  * dies its children go to another reaper, and the container is gone. An agent that takes the step
@@ -186,6 +186,7 @@ static int mark_members(struct procs *procs, void *userdata)
 	if (is_own(id)) {
 		set_membership(procs, membership, own.job->service_pid, MEMBERSHIP_OUT);
 		set_membership(procs, membership, own.job->worker_pid, MEMBERSHIP_OUT);
+		set_membership(procs, membership, own.job->holder_pid, MEMBERSHIP_OUT);
 	}
 	set_membership(procs, membership, (pid_t)id, MEMBERSHIP_ROOT);
 	for (i = 0; i < procs->n; i++) {
@@ -203,6 +204,13 @@ static int check_id(uint64_t id)
 	return 0;
 }
 
+/* Its children that are none of the step's. */
+static bool is_agents(pid_t pid)
+{
+	return pid == own.job->service_pid || pid == own.job->worker_pid ||
+		pid == own.job->holder_pid;
+}
+
 /* One way up from pid. 1: a member; 0: none; -EAGAIN: a process on the way ended; else -errno. */
 static int walk_up(pid_t pid)
 {
@@ -210,8 +218,7 @@ static int walk_up(pid_t pid)
 	struct procstat st;
 	int r;
 
-	while (at > 0 && at != (pid_t)own.id && at != own.job->service_pid &&
-		at != own.job->worker_pid) {
+	while (at > 0 && at != (pid_t)own.id && !is_agents(at)) {
 		r = procstat_read(at, &st);
 		if (r < 0)
 			return r == -ESRCH && at != pid ? -EAGAIN : r;
@@ -250,7 +257,7 @@ static int check_addable(pid_t pid)
 	struct procstat st;
 	int r;
 
-	if (pid == own.job->service_pid || pid == own.job->worker_pid)
+	if (is_agents(pid))
 		return -EINVAL;
 	while (at > 0) {
 		if (at == pid)

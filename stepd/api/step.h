@@ -93,6 +93,10 @@ typedef struct {
 	uint32_t command_count;
 	const stepd_step_command_t *commands;
 	const char *cwd; /* the step's directory, of all that name no other; absolute */
+
+	/* A process of the agent's own that holds the tasks' streams for an adopter: never part of
+	 * the container either; 0 for none */
+	pid_t holder_pid;
 } stepd_step_rec_t;
 
 #ifdef __cplusplus

@@ -412,7 +412,7 @@ static const char *find_obstacle(const struct agent *a, pid_t pid, const struct 
 
 	if (pid == job->jmgr_pid || pid == getpid())
 		return "it is the step's agent";
-	if (pid == job->worker_pid || pid == job->service_pid)
+	if (pid == job->worker_pid || pid == job->service_pid || pid == job->holder_pid)
 		return "it is a helper of the step's agent";
 	if (pid == 1)
 		return "it is the first process of the system";

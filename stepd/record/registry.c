@@ -161,7 +161,7 @@ static void remove_unfinished(int dir_fd)
 
 /* The lock goes last: until then no other agent starts here. */
 static const char *const step_files[] = {"state.json", "spec.json", "events.jsonl", "socket.agent",
-	"socket.owner", "socket", "script", "result.json", "lock"};
+	"socket.owner", "socket", "holder", "script", "result.json", "lock"};
 
 bool registry_has_file(const char *name)
 {

@@ -5,6 +5,7 @@
  *                agent is gone, whatever process has its pid now
  *   state.json   the step's identity and how its processes are found; replaced whole at each change
  *   spec.json    the document it was made of, for an agent that takes it over
+ *   holder       the socket of what holds the tasks' streams (stdio/hold.h)
  *   script       of a batch step, readable by its user alone
  *   result.json  how it ended; stays behind, alone, until it expires
  * <runtime> is /run/stepd for root; for a user $XDG_RUNTIME_DIR/stepd, or /tmp/stepd-UID.

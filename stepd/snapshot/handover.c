@@ -182,6 +182,56 @@ void handover_put_fd(struct handover *h, json_t *object, const char *name, int f
 	handover_add_fd(h, fd);
 }
 
+void handover_set_held(struct handover *h)
+{
+	handover_put_bool(h, h->root, "held", true);
+}
+
+bool handover_is_held(const struct handover *h)
+{
+	return json_get_bool(h->root, "held", false);
+}
+
+static bool names_fd(const char *name)
+{
+	const char *last = strrchr(name, '_');
+
+	return strcmp(last ? last + 1 : name, "fd") == 0;
+}
+
+static int each_fd_in(json_t *value, handover_fd_fn fn, void *userdata)
+{
+	const char *name;
+	json_t *member;
+	size_t i;
+	int r = 0, fd;
+
+	json_array_foreach (value, i, member) {
+		r = each_fd_in(member, fn, userdata);
+		if (r < 0)
+			return r;
+	}
+	json_object_foreach (value, name, member) {
+		fd = (int)json_integer_value(member);
+		if (!json_is_integer(member) || !names_fd(name) || fd < 0) {
+			r = each_fd_in(member, fn, userdata);
+		} else {
+			fd = fn(value, fd, userdata);
+			r = fd < -1 ? fd : 0;
+			if (r == 0)
+				(void)json_integer_set(member, fd); /* it is an integer */
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int handover_each_fd(struct handover *h, handover_fd_fn fn, void *userdata)
+{
+	return each_fd_in(h->root, fn, userdata);
+}
+
 int64_t handover_deadline_ns(double left_sec)
 {
 	return (int64_t)clock_now_ns() + (int64_t)(left_sec * 1e9);

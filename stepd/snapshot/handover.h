@@ -64,6 +64,17 @@ void handover_put_json_take(struct handover *h, json_t *object, const char *name
 int64_t handover_deadline_ns(double left_sec);
 double handover_left_sec(int64_t deadline_ns);
 
+/* The document is for an adopter, after this agent's death: only what holds then is written, the
+ * descriptors and what they are, and nothing that stands in buffers. */
+void handover_set_held(struct handover *h);
+bool handover_is_held(const struct handover *h);
+
+/* Calls fn for each descriptor that the document names, in members "fd" and "..._fd" of objects,
+ * and has the number that it returns in its place, or none for -1. 0, or what fn returned below -1.
+ */
+typedef int (*handover_fd_fn)(const json_t *object, int fd, void *userdata);
+int handover_each_fd(struct handover *h, handover_fd_fn fn, void *userdata) _must_check_;
+
 /* Marks the step as impossible to hand over, with a reason for the message. The first reason
  * stays. */
 void handover_fail(struct handover *h, int code, const char *why);

@@ -507,11 +507,13 @@ static void writer_save_pty(const struct writer_out *out, struct handover *h, js
 void stdin_writer_save(const struct stdin_writer *writer, struct handover *h, json_t *object)
 {
 	json_t *outs = handover_put_array(h, object, "outs"), *out_object;
-	int64_t start = backlog_save(writer->backlog, writer_lowest(writer), h, object);
+	bool held = handover_is_held(h); /* an adopter has none of the bytes */
+	int64_t start = held ? 0 : backlog_save(writer->backlog, writer_lowest(writer), h, object);
 	const struct writer_out *out;
 
 	handover_put_bool(h, object, "is_socket", writer->is_socket);
-	handover_put_bool(h, object, "paused", writer->paused);
+	/* A terminal is not an adopter's: a shell reads it. */
+	handover_put_bool(h, object, "paused", writer->paused || (held && isatty(writer->fd)));
 	handover_put_bool(h, object, "mid_line", writer->mid_line);
 	handover_put_bool(h, object, "at_end", writer->at_end);
 	handover_put_bool(h, object, "warned", writer->warned);
@@ -525,7 +527,7 @@ void stdin_writer_save(const struct stdin_writer *writer, struct handover *h, js
 		out_object = handover_append_object(h, outs);
 		handover_put_fd(h, out_object, "fd", out->fd);
 		handover_put_int(h, out_object, "rank", out->rank);
-		handover_put_int(h, out_object, "at", out->ended ? 0 : out->at - start);
+		handover_put_int(h, out_object, "at", out->ended || held ? 0 : out->at - start);
 		if (out->is_pty)
 			writer_save_pty(out, h, out_object);
 	}

@@ -55,7 +55,22 @@ struct sink {
 	struct buffer pending; /* at most SINK_SIZE */
 	sink_space_fn on_space;
 	void *userdata;
+	sink_written_fn on_written; /* NULL: nobody counts */
+	void *written_userdata;
+	uint32_t *writing;
 };
+
+static void sink_report_written(struct sink *sink, const char *data, size_t size)
+{
+	if (sink->on_written)
+		sink->on_written(data, size, sink->written_userdata);
+}
+
+static void sink_set_writing(struct sink *sink, uint32_t writing)
+{
+	if (sink->writing)
+		*(volatile uint32_t *)sink->writing = writing;
+}
 
 /* "rank 3's", "the tasks'" */
 static const char *sink_whose(const struct sink *sink, char *text, size_t size)
@@ -72,6 +87,7 @@ static void sink_lose(struct sink *sink, int error, const char *consequence)
 	char whose[32];
 
 	sink_count_lost(sink, buffer_size(&sink->pending));
+	sink_report_written(sink, NULL, buffer_size(&sink->pending));
 	buffer_clear(&sink->pending);
 	sink->gap = true;
 	if (!first)
@@ -134,8 +150,13 @@ static ssize_t sink_write_first(struct sink *sink)
 /* One write. False: it would block, or all is done, or the sink failed. */
 static bool sink_write_some(struct sink *sink)
 {
-	ssize_t n = sink_write_first(sink);
+	ssize_t n;
 
+	sink_set_writing(sink, 1);
+	n = sink_write_first(sink);
+	if (n > 0)
+		sink_report_written(sink, buffer_bytes(&sink->pending), (size_t)n);
+	sink_set_writing(sink, 0);
 	if (n < 0 && errno == EINTR)
 		return true;
 	if (n < 0 && errno == EAGAIN)
@@ -292,6 +313,19 @@ void sink_on_space(struct sink *sink, sink_space_fn on_space, void *userdata)
 	sink->userdata = userdata;
 }
 
+void sink_on_written(
+	struct sink *sink, sink_written_fn on_written, void *userdata, uint32_t *writing)
+{
+	sink->on_written = on_written;
+	sink->written_userdata = userdata;
+	sink->writing = writing;
+}
+
+int sink_get_fd(const struct sink *sink)
+{
+	return sink->fd;
+}
+
 void sink_close(struct sink *sink)
 {
 	int fd;
@@ -313,7 +347,7 @@ void sink_save(const struct sink *sink, struct handover *h, struct json_t *objec
 {
 	handover_put_text(h, object, "name", sink->name);
 	handover_put_text(h, object, "kind", sink_kind_names[sink->kind]);
-	handover_put_bool(h, object, "own", sink->own);
+	handover_put_bool(h, object, "own", sink->own || handover_is_held(h));
 	handover_put_bool(h, object, "failed", sink->failed);
 	handover_put_bool(h, object, "lost", sink->loss_error);
 	handover_put_int(h, object, "loss_error", sink->loss_error);
@@ -325,7 +359,7 @@ void sink_save(const struct sink *sink, struct handover *h, struct json_t *objec
 	handover_put_int(h, object, "stream", sink->stream);
 	handover_put_int(h, object, "rank", sink->rank);
 	handover_put_fd(h, object, "fd", sink->fd);
-	if (sink_pending(sink) > 0)
+	if (sink_pending(sink) > 0 && !handover_is_held(h))
 		handover_put_bytes(
 			h, object, "bytes", buffer_bytes(&sink->pending), sink_pending(sink));
 }

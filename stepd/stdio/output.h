@@ -37,6 +37,15 @@ int sink_new(struct ev_loop *loop, const struct log *log, int fd, bool own, cons
 	struct sink **ret_sink) _must_check_;
 void sink_on_space(struct sink *sink, sink_space_fn on_space, void *userdata);
 
+/* Called after each write with the bytes that were written, and with NULL for those that are lost
+ * when the sink fails; *writing (NULL: none) is 1 from before a write until then. */
+typedef void (*sink_written_fn)(const char *data, size_t size, void *userdata);
+void sink_on_written(
+	struct sink *sink, sink_written_fn on_written, void *userdata, uint32_t *writing);
+
+/* The descriptor; -1 once it is closed. */
+int sink_get_fd(const struct sink *sink);
+
 /* Bytes that sink_put() accepts now. */
 size_t sink_space(const struct sink *sink);
 

@@ -16,6 +16,7 @@
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/output.h"
 #include "stepd/stdio/pty.h"
+#include "stepd/stdio/tally.h"
 
 #define PUMP_LABEL_SIZE 16 /* "4294967295: ", and the end of a line */
 
@@ -40,7 +41,15 @@ struct pump_source {
 	size_t start, size;
 	size_t seen;      /* of size, known to hold no newline */
 	int64_t position; /* used by pump_save() */
+	uint32_t number;  /* in the pump */
 };
+
+/* Bytes in a destination's sink: of them payload are a source's, the others are labels. */
+struct pump_part {
+	uint32_t source, bytes, payload;
+};
+
+#define PART_OF_NONE UINT32_MAX
 
 struct pump_dest {
 	struct pump *pump;
@@ -53,7 +62,8 @@ struct pump_dest {
 	bool settled;  /* its sources have ended and all bytes are written */
 	bool counted;  /* among the unsettled; it has had sources */
 	size_t sources;
-	size_t number; /* in the pump's array */
+	size_t number;       /* in the pump's array */
+	struct buffer parts; /* struct pump_part of the sink's bytes, with a tally */
 };
 
 struct pump {
@@ -72,6 +82,10 @@ struct pump {
 	void *userdata;
 	pump_terminal_fn on_terminal; /* may be NULL */
 	void *terminal_userdata;
+	uint32_t sources_count;
+	struct tally *tally; /* borrowed; NULL: nothing is counted */
+	pump_closing_fn on_closing;
+	void *closing_userdata;
 };
 
 /* ---- copies for tools ---------------------------------------------------------------------- */
@@ -139,6 +153,118 @@ bool pump_copies(const struct pump *pump)
 	return src;
 }
 
+/* ---- counts for an adopter ----------------------------------------------------------------- */
+
+static void count_written(struct pump *pump, uint32_t source, size_t size)
+{
+	if (pump->tally && source < pump->tally->sources_count)
+		pump->tally->sources[source].written += size;
+}
+
+static void pump_on_written(const char *data, size_t size, void *userdata)
+{
+	struct pump_dest *dest = userdata;
+	struct pump_part *part;
+	uint32_t n, payload;
+
+	if (data && dest->pump->tally)
+		dest->pump->tally->dests[dest->number].mid_line = data[size - 1] != '\n';
+	while (size > 0 && buffer_size(&dest->parts) > 0) {
+		part = (void *)(dest->parts.data + dest->parts.at);
+		n = size < part->bytes ? (uint32_t)size : part->bytes;
+		part->bytes -= n; /* the label comes first */
+		payload = part->payload > part->bytes ? part->payload - part->bytes : 0;
+		part->payload -= payload;
+		count_written(dest->pump, part->source, payload);
+		if (part->bytes == 0)
+			buffer_drop(&dest->parts, sizeof(*part));
+		size -= n;
+	}
+}
+
+/* What the sink has more than it had before: payload bytes of it are the source's. */
+static void note_part(struct pump_dest *dest, uint32_t source, size_t before, size_t payload)
+{
+	struct pump_part part = {.source = source, .payload = (uint32_t)payload}, *last;
+
+	if (!dest->pump->tally || dest->number >= dest->pump->tally->dests_count)
+		return;
+	part.bytes = (uint32_t)(sink_pending(dest->sink) - before);
+	last = buffer_size(&dest->parts) > 0
+		? (void *)(dest->parts.data + dest->parts.end - sizeof(*last))
+		: NULL;
+	if (sink_failed(dest->sink)) {
+		count_written(dest->pump, source, payload); /* it is dropped, and logged */
+	} else if (last && last->source == source && part.bytes == payload) {
+		last->bytes += part.bytes;
+		last->payload += part.payload;
+	} else if (buffer_add(&dest->parts, &part, sizeof(part)) < 0) {
+		count_written(dest->pump, source, payload); /* better than for ever lost */
+	}
+}
+
+static void watch_dest(struct pump_dest *dest)
+{
+	struct tally *tally = dest->pump->tally;
+
+	sink_on_written(dest->sink, tally ? pump_on_written : NULL, dest,
+		tally ? &tally->dests[dest->number].writing : NULL);
+}
+
+void pump_set_tally(struct pump *pump, struct tally *tally)
+{
+	size_t i;
+
+	pump->tally = tally;
+	for (i = 0; i < pump->dests_count; i++)
+		watch_dest(pump->dests[i]);
+}
+
+size_t pump_count_sources(const struct pump *pump)
+{
+	return pump->sources_count;
+}
+
+size_t pump_count_dests(const struct pump *pump)
+{
+	return pump->dests_count;
+}
+
+static struct tally_source *tally_of(const struct pump_source *src)
+{
+	const struct tally *tally = src->dest->pump->tally;
+
+	return tally && src->number < tally->sources_count ? &tally->sources[src->number] : NULL;
+}
+
+static void set_reading(const struct pump_source *src, uint32_t reading)
+{
+	struct tally_source *counts = tally_of(src);
+
+	if (counts)
+		*(volatile uint32_t *)&counts->reading = reading;
+}
+
+static void count_read(const struct pump_source *src, size_t size)
+{
+	struct tally_source *counts = tally_of(src);
+
+	if (counts)
+		counts->read += size;
+}
+
+void pump_on_closing(struct pump *pump, pump_closing_fn on_closing, void *userdata)
+{
+	pump->on_closing = on_closing;
+	pump->closing_userdata = userdata;
+}
+
+static void announce_closing(const struct pump *pump, int fd)
+{
+	if (pump->on_closing && fd >= 0)
+		pump->on_closing(fd, pump->closing_userdata);
+}
+
 /* ---- a task's bytes to the destination ----------------------------------------------------- */
 
 /* Whether ends of lines are to be written as a raw terminal needs them. */
@@ -170,10 +296,13 @@ static void put_lines(struct pump_dest *dest, const char *p, size_t size)
 
 static void put_bytes(struct pump_source *src, const char *p, size_t size)
 {
+	size_t before = sink_pending(src->dest->sink);
+
 	if (returns_carriage(src))
 		put_lines(src->dest, p, size);
 	else
 		sink_put(src->dest->sink, p, size);
+	note_part(src->dest, src->number, before, size);
 }
 
 static void break_line(struct pump_dest *dest)
@@ -194,12 +323,14 @@ static bool has_line(struct pump_source *src)
 static bool begin_line(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
+	size_t before = sink_pending(dest->sink);
 
 	if (dest->owner || sink_space(dest->sink) <= PUMP_LABEL_SIZE)
 		return false;
 	if (dest->mid_line)
 		break_line(dest);
 	sink_put(dest->sink, src->label, src->label_size);
+	note_part(dest, src->number, before, 0);
 	dest->mid_line = true;
 	dest->owner = src;
 	return true;
@@ -233,6 +364,7 @@ static void drop_bytes(struct pump_source *src)
 	if (src->dest->owner == src)
 		src->dest->owner = NULL;
 	sink_count_lost(src->dest->sink, src->size);
+	count_written(src->dest->pump, src->number, src->size);
 	src->size = 0;
 	src->seen = 0;
 }
@@ -340,15 +472,19 @@ static bool read_source(struct pump_source *src)
 	if (!make_space(src)) {
 		log_warning(pump->log, "out of memory; the rest of rank %u's output is lost",
 			src->rank);
+		announce_closing(pump, src->fd);
 		close_source(src);
 		return true;
 	}
 	want = PUMP_LINE_SIZE - src->size;
 	if (pump->finishing && want > (size_t)src->left)
 		want = (size_t)src->left;
+	set_reading(src, 1);
 	do
 		n = want > 0 ? read(src->fd, src->buf + src->size, want) : 0;
 	while (n < 0 && errno == EINTR);
+	count_read(src, n > 0 ? (size_t)n : 0);
+	set_reading(src, 0);
 	if (n > 0) {
 		copy_bytes(src, src->buf + src->size, (size_t)n);
 		src->size += (size_t)n;
@@ -449,6 +585,7 @@ static void serve_dest(struct pump_dest *dest)
 	if (dest->sources == 0 && sink_pending(dest->sink) == 0) {
 		dest->settled = true;
 		pump->unsettled--;
+		announce_closing(pump, sink_get_fd(dest->sink));
 		sink_close(dest->sink);
 	}
 }
@@ -535,6 +672,7 @@ static int attach_dest(struct pump *pump, struct pump_dest *dest)
 static struct pump_dest *free_dest(struct pump_dest *dest)
 {
 	(void)sink_free(dest->sink);
+	buffer_clear(&dest->parts);
 	free(dest);
 	return NULL;
 }
@@ -577,6 +715,7 @@ int pump_add_source_take(
 	src->fd = fd;
 	src->rank = rank;
 	src->stream = stream;
+	src->number = pump->sources_count++;
 	src->label_size =
 		(size_t)snprintf(src->label, sizeof(src->label), "%*u: ", pump->label_width, rank);
 	src->dest = dest;
@@ -633,6 +772,7 @@ bool pump_has_ended(const struct pump_dest *dest)
 
 int pump_put_note(struct pump_dest *dest, const char *line, size_t size)
 {
+	size_t before = sink_pending(dest->sink);
 	struct pump_source *owner;
 
 	if (dest->settled || sink_failed(dest->sink))
@@ -645,6 +785,7 @@ int pump_put_note(struct pump_dest *dest, const char *line, size_t size)
 		put_lines(dest, line, size);
 	else
 		sink_put(dest->sink, line, size);
+	note_part(dest, PART_OF_NONE, before, 0);
 	dest->mid_line = false;
 	owner = take_ptr(dest->owner);
 	if (owner && owner->waiting)
@@ -717,6 +858,60 @@ struct pump *pump_free(struct pump *pump)
 	return NULL;
 }
 
+/* ---- adoption ------------------------------------------------------------------------------ */
+
+/* Streams that are named in the log, one line each. */
+#define LOST_LINES_MAX 16u
+
+static const char *lost_stream_name(const struct pump_source *src)
+{
+	return src->is_terminal                ? "terminal"
+		: src->stream == STDERR_FILENO ? "standard error"
+					       : "standard output";
+}
+
+static bool recover_source(
+	const struct pump_source *src, const struct tally *left, unsigned *lines, uint64_t *rest)
+{
+	const struct tally_source *counts = &left->sources[src->number];
+	bool unsure = counts->reading ||
+		(src->dest->number < left->dests_count && left->dests[src->dest->number].writing);
+	uint64_t lost = counts->read - counts->written + (counts->reading ? PUMP_LINE_SIZE : 0);
+
+	if (lost == 0 || counts->written > counts->read)
+		return false;
+	if (*lines < LOST_LINES_MAX)
+		log_warning(src->dest->pump->log,
+			"%s%llu bytes of rank %u's %s that the dead agent had read are lost",
+			unsure ? "at most " : "", (unsigned long long)lost, src->rank,
+			lost_stream_name(src));
+	else
+		*rest += lost;
+	(*lines)++;
+	return true;
+}
+
+bool pump_recover(struct pump *pump, const struct tally *left)
+{
+	const struct pump_source *src;
+	unsigned lines = 0;
+	uint64_t rest = 0;
+	bool lost = false;
+	size_t i;
+
+	for (i = 0; i < pump->dests_count && i < left->dests_count; i++)
+		pump->dests[i]->mid_line = left->dests[i].mid_line;
+	for (src = pump->sources; src; src = src->next) {
+		if (src->number < left->sources_count)
+			lost |= recover_source(src, left, &lines, &rest);
+	}
+	if (rest > 0)
+		log_warning(pump->log,
+			"at most %llu bytes of %u more streams that the dead agent had read are lost",
+			(unsigned long long)rest, lines - LOST_LINES_MAX);
+	return lost;
+}
+
 /* ---- re-exec ------------------------------------------------------------------------------- */
 
 int64_t pump_number_of(const struct pump_dest *dest)
@@ -737,6 +932,11 @@ static void save_dest(const struct pump_dest *dest, struct handover *h, json_t *
 	handover_put_bool(h, object, "mid_line", dest->mid_line);
 	handover_put_bool(h, object, "crlf", dest->crlf);
 	handover_put_bool(h, object, "settled", dest->settled);
+	if (handover_is_held(h))
+		return;
+	if (buffer_size(&dest->parts) > 0)
+		handover_put_bytes(
+			h, object, "parts", buffer_bytes(&dest->parts), buffer_size(&dest->parts));
 	if (ev_is_active(idle))
 		handover_put_int(h, object, "idle_deadline_ns",
 			handover_deadline_ns(ev_timer_remaining(dest->pump->loop, idle)));
@@ -747,10 +947,12 @@ static void save_source(const struct pump_source *src, struct handover *h, json_
 	handover_put_int(h, object, "rank", src->rank);
 	handover_put_int(h, object, "dest", pump_number_of(src->dest));
 	handover_put_fd(h, object, "fd", src->fd);
-	handover_put_bool(h, object, "ended", src->ended);
+	handover_put_bool(h, object, "ended", src->ended || (handover_is_held(h) && src->fd < 0));
 	handover_put_int(h, object, "stream", src->stream);
 	handover_put_bool(h, object, "pty", src->is_pty);
 	handover_put_bool(h, object, "terminal", src->is_terminal);
+	if (handover_is_held(h))
+		return;
 	if (src->copied) {
 		handover_put_bool(h, object, "copied", true);
 		handover_put_int(h, object, "lost", (int64_t)src->lost);
@@ -807,12 +1009,17 @@ static int restore_dest(struct reading *rd, const json_t *object)
 	_cleanup_(free_dest_p) struct pump_dest *dest = calloc(1, sizeof(*dest));
 	int64_t deadline_ns = json_get_int(object, "idle_deadline_ns", -1);
 	struct pump *pump = rd->pump;
+	const char *parts;
+	size_t size = 0;
 	int r;
 
 	if (!dest)
 		return -ENOMEM;
 	r = sink_restore(
 		pump->loop, pump->log, rd->h, json_get_object(object, "sink"), &dest->sink);
+	parts = handover_get_bytes(rd->h, object, "parts", &size);
+	if (r == 0 && parts)
+		r = buffer_add(&dest->parts, parts, size - size % sizeof(struct pump_part));
 	if (r == 0)
 		r = attach_dest(pump, dest);
 	if (r < 0)
@@ -869,7 +1076,8 @@ static int restore_source(struct reading *rd, const json_t *object)
 	src->left = (int)json_get_int(object, "left", 0);
 	src->copied = json_get_bool(object, "copied", false);
 	src->lost = (uint64_t)json_get_int(object, "lost", 0);
-	src->ended = json_get_bool(object, "ended", false);
+	src->ended = json_get_bool(object, "ended", false) ||
+		(handover_is_held(rd->h) && src->fd < 0); /* dropped */
 	if (src->ended)
 		dest->sources--;
 	else if (json_get_bool(object, "owner", false))

@@ -32,6 +32,7 @@ struct json_t;
 struct log;
 struct pump;
 struct pump_dest;
+struct tally;
 
 typedef void (*pump_done_fn)(void *userdata);
 
@@ -88,6 +89,21 @@ bool pump_copies(const struct pump *pump);
 /* Carries the bytes that are in the pipes now, and no more even if a writer still holds one, then
  * calls done once, from here or from the loop. done may free the pump. */
 void pump_finish(struct pump *pump, pump_done_fn done, void *userdata);
+
+/* What an adopter of the step is to know (tally.h), counted from now on: read is called for each
+ * task's stream, written for each destination. The tally has as many of both as the pump. NULL:
+ * nothing is counted. */
+void pump_set_tally(struct pump *pump, struct tally *tally);
+size_t pump_count_sources(const struct pump *pump);
+size_t pump_count_dests(const struct pump *pump);
+
+/* Called before a descriptor is closed that somebody at its other end waits for. */
+typedef void (*pump_closing_fn)(int fd, void *userdata);
+void pump_on_closing(struct pump *pump, pump_closing_fn on_closing, void *userdata);
+
+/* After pump_restore() of a dead agent's streams: goes on where it stopped, and logs what it had
+ * read and not written. Whether there is any such. */
+bool pump_recover(struct pump *pump, const struct tally *left);
 
 /* At a re-exec (handover.h): each byte that was read and not written yet, the line's owner, and
  * the waiting sources. restore: it continues from the loop; done is that of pump_finish() where

@@ -11,10 +11,12 @@
 #include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
+#include "stepd/stdio/hold.h"
 #include "stepd/stdio/input.h"
 #include "stepd/stdio/output.h"
 #include "stepd/stdio/pump.h"
 #include "stepd/stdio/stdio_impl.h"
+#include "stepd/stdio/tally.h"
 
 /* ---- tools and the tasks' streams ---------------------------------------------------------- */
 
@@ -428,7 +430,7 @@ static void note_save(const struct note *note, struct handover *h, struct json_t
 	handover_put_int(h, object, "note_kind", note->kind);
 	if (note->kind == NOTE_FD)
 		handover_put_fd(h, object, "note_fd", note->fd);
-	if (note->sink && sink_pending(note->sink) > 0)
+	if (note->sink && sink_pending(note->sink) > 0 && !handover_is_held(h))
 		sink_save(note->sink, h, handover_put_object(h, object, "note_sink"));
 }
 
@@ -497,8 +499,9 @@ static void on_pumped(void *userdata)
 {
 	struct stdio *io = userdata;
 
-	stdio_copy_stop(io);    /* no more input */
-	io->done(io->userdata); /* may have freed io */
+	stdio_copy_stop(io);           /* no more input */
+	io->hold = hold_end(io->hold); /* readers get the end of the output with ours */
+	io->done(io->userdata);        /* may have freed io */
 }
 
 void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
@@ -529,7 +532,7 @@ static void on_loss(_unused_ const struct sink_loss *loss, void *userdata)
 
 bool stdio_has_lost(const struct stdio *io)
 {
-	bool found = false;
+	bool found = io->lost;
 
 	stdio_each_loss(io, on_loss, &found);
 	return found;
@@ -546,6 +549,7 @@ struct stdio *stdio_free(struct stdio *io)
 
 	if (!io)
 		return NULL;
+	io->hold = hold_end(io->hold);
 	stdio_transfer_free(io);
 	terminal_release(&io->terminal);
 	for (i = 0; i < io->ends_count; i++)
@@ -559,7 +563,8 @@ struct stdio *stdio_free(struct stdio *io)
 		(void)close_fd(io->note.fd);
 	(void)pump_free(io->pump);
 	(void)stdin_writer_free(io->writer);
-	(void)copy_free(io->copy); /* after the pump, which uses it */
+	(void)copy_free(io->copy); /* after the pump, which uses them */
+	(void)tally_free(io->tally);
 	(void)toolin_free(io->input);
 	(void)close_fd(io->null_fd);
 	free(io->ends);
@@ -568,7 +573,149 @@ struct stdio *stdio_free(struct stdio *io)
 	return NULL;
 }
 
+/* ---- for an adopter ------------------------------------------------------------------------ */
+
+static void stdio_on_closing(int fd, void *userdata)
+{
+	struct stdio *io = userdata;
+
+	if (io->hold)
+		hold_drop(io->hold, fd);
+}
+
+/* New counts are made for each set: it may have more streams than the one before. */
+static int give_to_holder(struct stdio *io, struct err *err)
+{
+	_cleanup_handover_ struct handover *h = hold_document(io->hold);
+	_cleanup_tally_ struct tally *tally = NULL;
+	int r;
+
+	if (!h)
+		return err_set(err, -ENOMEM, "hold the tasks' streams for an adopter");
+	stdio_save(io, h, handover_put_object(h, handover_root(h), "stdio"));
+	r = tally_new(pump_count_sources(io->pump), pump_count_dests(io->pump), io->tally, &tally);
+	if (r < 0)
+		return err_set(err, r, "count the tasks' output for an adopter");
+	r = hold_give(io->hold, h, tally->fd, err);
+	if (r < 0)
+		return r;
+	pump_set_tally(io->pump, tally);
+	(void)tally_free(io->tally);
+	io->tally = take_ptr(tally);
+	pump_on_closing(io->pump, stdio_on_closing, io);
+	return 0;
+}
+
+static void end_holding(struct stdio *io, const struct err *why)
+{
+	log_warning(io->log,
+		"%s: if this agent is killed, its tasks' streams end with it, ignoring", why->text);
+	io->hold = hold_end(io->hold);
+	if (io->pump)
+		pump_set_tally(io->pump, NULL);
+	io->tally = tally_free(io->tally);
+}
+
+void stdio_hold_joined(struct stdio *io)
+{
+	struct err err = ERR_INIT;
+
+	if (io->hold && give_to_holder(io, &err) < 0)
+		end_holding(io, &err);
+}
+
+void stdio_hold(struct stdio *io, int dir_fd, const char *label)
+{
+	struct err err = ERR_INIT;
+	int r;
+
+	if (!io->pump)
+		return;
+	r = hold_start(dir_fd, label, &io->hold, &err);
+	if (r == -ENOSYS)
+		log_debug(io->log, "%s", err.text); /* Linux before 5.3 */
+	else if (r < 0)
+		end_holding(io, &err);
+	stdio_hold_joined(io);
+}
+
+pid_t stdio_get_holder(const struct stdio *io)
+{
+	return io->hold ? hold_get_child(io->hold) : 0;
+}
+
+static int go_on_from(struct stdio *io, int counts_fd_take, struct err *err)
+{
+	_cleanup_tally_ struct tally *left = NULL;
+	int r = tally_open_take(counts_fd_take, &left);
+
+	if (r < 0)
+		return err_set(err, r, "read the counts of the tasks' output");
+	r = give_to_holder(io, err);
+	if (r == 0)
+		io->lost = pump_recover(io->pump, left);
+	return r;
+}
+
+/* The holder has the dead agent's descriptors until it gets ours: an adopter that is killed here
+ * has changed nothing. */
+int stdio_adopt(const struct spec *spec, const struct identity *id, struct ev_loop *loop,
+	const struct log *log, int dir_fd, const char *label, struct stdio **ret_stdio,
+	struct err *err)
+{
+	_cleanup_stdio_ struct stdio *io = NULL;
+	_cleanup_handover_ struct handover *h = NULL;
+	_cleanup_hold_ struct hold *hold = NULL;
+	const json_t *object;
+	int counts_fd, r;
+
+	r = hold_take(dir_fd, label, &hold, &h, &counts_fd, err);
+	if (r < 0)
+		return r;
+	object = json_get_object(handover_root(h), "stdio");
+	r = stdio_restore(spec, id, loop, log, h, object, NULL, NULL, &io, err);
+	if (r == 0 && !io->pump)
+		r = handover_err_part("tasks' standard streams", err);
+	if (r < 0) {
+		(void)close_fd(counts_fd);
+		return r;
+	}
+	io->hold = take_ptr(hold);
+	r = go_on_from(io, counts_fd, err);
+	if (r < 0)
+		return r;
+	*ret_stdio = take_ptr(io);
+	return 0;
+}
+
 /* ---- re-exec ------------------------------------------------------------------------------- */
+
+static void hold_state_save(const struct stdio *io, struct handover *h, struct json_t *object)
+{
+	if (!io->hold || !io->tally)
+		return;
+	hold_save(io->hold, h, handover_put_object(h, object, "hold"));
+	handover_put_fd(h, object, "tally_fd", io->tally->fd);
+}
+
+static int hold_state_restore(
+	struct stdio *io, const struct handover *h, const struct json_t *object, struct err *err)
+{
+	const struct json_t *hold = json_get_object(object, "hold");
+	int fd = handover_get_fd(object, "tally_fd"), r;
+
+	if (!hold || !io->pump || fd < 0)
+		return 0;
+	r = tally_open_take(fd, &io->tally);
+	if (r < 0)
+		return err_set(err, r, "take over the counts of the tasks' output");
+	io->hold = hold_restore(h, hold);
+	if (!io->hold)
+		return err_set(err, -ENOMEM, "restore the tasks' standard streams");
+	pump_set_tally(io->pump, io->tally);
+	pump_on_closing(io->pump, stdio_on_closing, io);
+	return 0;
+}
 
 /* Of the launch only the part for tasks that join the step: not the tasks' ends, nor /dev/null. */
 void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object)
@@ -583,13 +730,16 @@ void stdio_save(const struct stdio *io, struct handover *h, struct json_t *objec
 		handover_put_int(h, object, "stderr_dest", pump_number_of(io->note.dest));
 		pump_save(io->pump, h, handover_put_object(h, object, "pump"));
 	}
-	if (io->writer)
+	if (io->writer && (io->ptys > 0 || !handover_is_held(h)))
 		stdin_writer_save(io->writer, h, handover_put_object(h, object, "feed"));
 	handover_put_int(h, object, "input_dropped", (int64_t)io->input_dropped);
+	note_save(&io->note, h, object);
+	if (handover_is_held(h))
+		return; /* a pipe of standard input ends with the agent, as a tool's does */
 	if (io->ptys > 0)
 		terminal_save(&io->terminal, h, handover_put_object(h, object, "terminal"));
-	note_save(&io->note, h, object);
 	tools_save(io, h, object);
+	hold_state_save(io, h, object);
 }
 
 static int restore_files(
@@ -612,6 +762,8 @@ static void restore_terminal(
 
 	if (object)
 		terminal_restore(&io->terminal, h, object);
+	if (handover_is_held(h)) /* an adopter's terminal is not the step's */
+		io->terminal = (struct terminal)TERMINAL_INIT;
 	io->types = terminal_is_input(&io->terminal) && in->mode != SPEC_STREAM_NONE;
 	if (io->pump)
 		pump_on_terminal(io->pump, on_terminal, io);
@@ -658,6 +810,8 @@ int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_
 		return r == -EPROTO ? handover_err_part("tasks' standard streams", err)
 				    : err_set(err, r, "restore the tasks' standard streams");
 	r = restore_files(io, h, object, err);
+	if (r == 0) /* last: a failure must leave the holder alone */
+		r = hold_state_restore(io, h, object, err);
 	if (r < 0)
 		return r;
 	*ret_stdio = take_ptr(io);

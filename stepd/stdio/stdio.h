@@ -150,6 +150,23 @@ bool stdio_has_lost(const struct stdio *io);
 /* Bytes of the agent's standard input that tasks have not got (spec.h, SPEC_OVERFLOW_DROP). */
 uint64_t stdio_get_input_dropped(const struct stdio *io);
 
+/* ---- for an adopter, if this agent is killed (hold.h) --------------------------------------- */
+
+/* After stdio_start(), and again when tasks have joined: has the streams that pass through the
+ * agent held for an adopter. dir_fd is the step's directory. A failure is logged; then an adopter
+ * does without them. */
+void stdio_hold(struct stdio *io, int dir_fd, const char *label);
+void stdio_hold_joined(struct stdio *io);
+
+/* The pid of the agent's child that holds them; 0: there is none. */
+pid_t stdio_get_holder(const struct stdio *io);
+
+/* In an adopter: goes on with the streams of a dead agent, and logs what is lost. -ENOENT: nobody
+ * holds them; -EPERM: not for this process; -errno. Then stdio_finish() is to be called as ever. */
+int stdio_adopt(const struct spec *spec, const struct identity *id, struct ev_loop *loop,
+	const struct log *log, int dir_fd, const char *label, struct stdio **ret_stdio,
+	struct err *err) _must_check_;
+
 /* At a re-exec (handover.h), after stdio_start(). restore: done is that of stdio_finish(), if
  * that was called before. */
 void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object);

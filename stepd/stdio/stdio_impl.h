@@ -9,11 +9,13 @@
 #include "stepd/stdio/stdio.h"
 
 struct copy;
+struct hold;
 struct stdin_writer;
 struct toolin;
 struct pump;
 struct pump_dest;
 struct sink;
+struct tally;
 struct transfer;
 
 /* The files' owner and directory. */
@@ -82,6 +84,9 @@ struct stdio {
 	uint32_t ptys;            /* tasks here with a pseudo-terminal for a person */
 	struct terminal terminal; /* the agent's, in a step with such tasks */
 	bool types;               /* what is typed there is for them */
+	struct hold *hold;        /* for an adopter; NULL: none */
+	struct tally *tally;      /* likewise */
+	bool lost;                /* bytes that a dead agent had read */
 	stdio_done_fn done;
 	void *userdata;
 };

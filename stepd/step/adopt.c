@@ -20,6 +20,7 @@
 #include "stepd/record/report.h"
 #include "stepd/spec/spec.h"
 #include "stepd/state/steps.h"
+#include "stepd/stdio/stdio.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/reaping.h"
@@ -264,6 +265,10 @@ static void successor_clear(struct successor *h)
 
 /* ---- adoption ------------------------------------------------------------------------------ */
 
+/* How long readers may take for the output of a step without processes: the tool that cleans up
+ * (record/clean.c) waits a little longer. */
+#define DRAIN_LIMIT_S 3.
+
 struct adoption {
 	struct agent *agent;
 	struct successor successor;
@@ -395,11 +400,14 @@ static int take_container(struct adoption *ad, const pid_t *pids, int n, struct 
 
 /* ---- the step's life ----------------------------------------------------------------------- */
 
+/* Of what the dead agent's holder (stdio/hold.h) does not hold. */
 static void warn_of_streams(const struct agent *a)
 {
 	const struct spec *spec = a->plan.spec;
 
-	if (spec->label)
+	if (a->stdio)
+		;
+	else if (spec->label)
 		log_warning(a->log,
 			"the output of step %s had labels, which its dead agent put there: further "
 			"output of its tasks is lost",
@@ -409,7 +417,7 @@ static void warn_of_streams(const struct agent *a)
 			"the output of step %s passed through its dead agent: further output of its "
 			"tasks is lost",
 			a->plan.label);
-	if (spec->pty_count > 0)
+	if (spec->pty_count > 0 && !a->stdio)
 		log_warning(a->log,
 			"the pseudo-terminals of step %s were its dead agent's: they have hung up",
 			a->plan.label);
@@ -418,6 +426,27 @@ static void warn_of_streams(const struct agent *a)
 		log_warning(a->log,
 			"the standard input of step %s went through its dead agent: it ends here",
 			a->plan.label);
+}
+
+/* Whether bytes passed through the dead agent that a holder may have. */
+static bool has_carried(const struct spec *spec)
+{
+	return spec->kind != STEPD_STEP_EXTERN &&
+		(spec->label || spec->forward || spec->unbuffered || spec->pty_count > 0);
+}
+
+static void adopt_streams(struct agent *a)
+{
+	struct err err = ERR_INIT;
+	int r = -ENOENT;
+
+	if (has_carried(a->plan.spec))
+		r = stdio_adopt(a->plan.spec, &a->plan.id, a->loop, a->log,
+			registry_get_dirfd(a->registry), a->plan.label, &a->stdio, &err);
+	if (r == 0)
+		log_info(a->log, "goes on with the streams of the dead agent");
+	else if (r != -ENOENT)
+		log_warning(a->log, "%s", err.text);
 }
 
 static int adopt_take_over(struct adoption *ad, struct err *err)
@@ -511,6 +540,32 @@ static void note_ended(struct agent *a)
 	}
 }
 
+static void on_drain_limit(struct ev_loop *loop, _unused_ ev_timer *w, _unused_ int revents)
+{
+	ev_break(loop, EVBREAK_ALL);
+}
+
+/* What the tasks had written before they ended, and nobody had read. */
+static void drain_streams(struct agent *a)
+{
+	ev_timer limit;
+
+	if (!a->stdio)
+		return;
+	stdio_finish(a->stdio, ending_streams_done, a);
+	ev_timer_init(&limit, on_drain_limit, DRAIN_LIMIT_S, 0.);
+	ev_now_update(a->loop);
+	ev_timer_start(a->loop, &limit);
+	if (!a->end.streams_done)
+		ev_run(a->loop, 0);
+	ev_timer_stop(a->loop, &limit);
+	if (a->end.streams_done)
+		return;
+	a->end.output_lost = true;
+	log_warning(a->log, "nobody reads the output of step %s: the rest of it is lost",
+		a->plan.label);
+}
+
 static bool is_over(const struct adoption *ad)
 {
 	const struct agent *a = ad->agent;
@@ -530,6 +585,7 @@ static int live_on(struct adoption *ad, struct err *err)
 	if (strcmp(state, agent_state_names[AGENT_STARTING]) == 0 ||
 		(ad->successor.state.reason && a->reason == AGENT_REASON_LAUNCH))
 		return end_unstarted(ad, err);
+	adopt_streams(a);
 	/* An extern step that is only cleaned up gets no more processes. */
 	if (ad->has_container &&
 		!(a->options->remains_only && a->plan.spec->kind == STEPD_STEP_EXTERN)) {
@@ -537,6 +593,7 @@ static int live_on(struct adoption *ad, struct err *err)
 		go_on(ad, strcmp(state, "suspended") == 0);
 	} else {
 		note_ended(a);
+		drain_streams(a);
 	}
 	return 0;
 }

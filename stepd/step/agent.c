@@ -551,8 +551,11 @@ static void supervise(struct agent *a)
 {
 	a->state = AGENT_RUNNING;
 	a->origin.recover.running_ns = clock_now_ns();
-	if (a->stdio)
+	if (a->stdio) {
 		stdio_start(a->stdio);
+		stdio_hold(a->stdio, registry_get_dirfd(a->registry), a->plan.label);
+		a->plan.job.holder_pid = stdio_get_holder(a->stdio);
+	}
 	ending_started(a);
 	account_started(&a->account);
 	result_publish_state(a, agent_state_names[a->state]);

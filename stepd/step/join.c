@@ -586,6 +586,8 @@ static int release(struct join *j)
 	struct err err = ERR_INIT;
 
 	stdio_join_end(a->stdio);
+	stdio_hold_joined(a->stdio);
+	a->plan.job.holder_pid = stdio_get_holder(a->stdio);
 	/* An adopter finds the new tasks in it, too. */
 	result_publish_state(a, suspend_state_name(a));
 	j->phase = JOIN_EXECUTING;

@@ -383,6 +383,8 @@ static int restore_watchers(
 	if (r == 0 && stdio)
 		r = stdio_restore(a->plan.spec, &a->plan.id, a->loop, a->log, h, stdio,
 			ending_streams_done, a, &a->stdio, err);
+	if (r == 0 && a->stdio)
+		a->plan.job.holder_pid = stdio_get_holder(a->stdio);
 	if (r == 0)
 		mpi_streams_restored(a);
 	return r;

@@ -23,6 +23,8 @@
 #	process_state PID   its letter in proc_pid_stat(5); start_ticks PID: when it began;
 #	                    cpu_ticks PID: the processor time that it has used
 #	has_adoption STEP   whether its events have an adoption
+#	stream_holder       the pids of the processes that hold streams of the job's steps for adopters
+#	held, not_held      whether there is such a process
 #	process_ended PID...  whether all are gone, or zombies of somebody else
 #	varlink ARG...      tests/lib/varlink.py
 #	hanging PID...      whether one of them hangs in the kernel as "tests/lib/hostile hang" does
@@ -217,6 +219,20 @@ process_state() {
 
 start_ticks() {
 	sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f20
+}
+
+stream_holder() {
+	for holder_pid in $(processes); do
+		[ "$(cat "/proc/$holder_pid/comm" 2>/dev/null)" != stepd-hold ] || echo "$holder_pid"
+	done
+}
+
+held() {
+	[ -n "$(stream_holder)" ]
+}
+
+not_held() {
+	! held
 }
 
 process_ended() {

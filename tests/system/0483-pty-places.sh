@@ -70,11 +70,16 @@ is "$has_masters" 0 "none of several tasks has a master of another's"
 wait "$waiting"
 
 # ---- a dead agent ---------------------------------------------------------------------------------
+# Nobody has its terminals any more (0655 has them held).
 start_agent 0 --proctrack "$tracker" --pty -- sh -c 'trap "echo HUP >>\"\$0\"" HUP; : >"$0.up"; while :; do sleep 300 & wait $!; done' \
 	"$tmpdir/signals" </dev/null
 eventually test -e "$tmpdir/signals.up"
+eventually held
+holder=$(stream_holder)
+kill -TERM "$holder"
+eventually process_ended "$holder"
 kill_agent
-ok "a pseudo-terminal of a dead agent hangs up" eventually grep -q HUP "$tmpdir/signals"
+ok "a pseudo-terminal of a dead agent that nobody holds hangs up" eventually grep -q HUP "$tmpdir/signals"
 "$stepd" adopt "$job.0" 2>"$tmpdir/err" &
 agent=$!
 eventually adopted 0
