@@ -115,6 +115,7 @@ libagent_la_SOURCES = \
 	stepd/launch/launch.c stepd/launch/launch.h \
 	stepd/launch/plan.c stepd/launch/plan.h \
 	stepd/loop/loop.c stepd/loop/loop.h \
+	stepd/operations/attach.c \
 	stepd/operations/follow.c \
 	stepd/operations/query.c \
 	stepd/operations/operations.c stepd/operations/operations.h \
@@ -122,6 +123,9 @@ libagent_la_SOURCES = \
 	stepd/operations/act.c \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h \
+	stepd/stdio/attach.c stepd/stdio/attach.h \
+	stepd/stdio/attach_wire.h \
+	stepd/stdio/ring.c stepd/stdio/ring.h \
 	stepd/stdio/pump.c stepd/stdio/pump.h \
 	stepd/stdio/output.c stepd/stdio/output.h \
 	stepd/stdio/backlog.c stepd/stdio/backlog.h \
@@ -194,6 +198,7 @@ stepd_cli_selftest_mpi_selftest_LDADD = libmpiselftest.la libpmiclient.la libbas
 bin_PROGRAMS += stepd/cli/stepctl
 stepd_cli_stepctl_SOURCES = \
 	stepd/cli/ctl/act.c \
+	stepd/cli/ctl/attach.c \
 	stepd/cli/ctl/ctl.h \
 	stepd/cli/ctl/find.c \
 	stepd/cli/ctl/main.c \
@@ -204,6 +209,7 @@ stepd_cli_stepctl_SOURCES = \
 	stepd/cli/ctl/top.c \
 	stepd/cli/ctl/top_screen.c stepd/cli/ctl/top_screen.h \
 	stepd/cli/ctl/usage.c stepd/cli/ctl/usage.h \
+	stepd/cli/viewer.c stepd/cli/viewer.h \
 	$(RUN_OPTIONS_SOURCES)
 stepd_cli_stepctl_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
 stepd_cli_stepctl_LDFLAGS = $(COMMAND_LDFLAGS)

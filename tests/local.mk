@@ -508,7 +508,8 @@ tests_fuzz_fuzz_slurm_init_LDADD = libslurminit.la
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
 	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_pty tests/unit/test_transfer \
-	tests/unit/test_backlog tests/unit/test_sink tests/unit/test_hold
+	tests/unit/test_backlog tests/unit/test_sink tests/unit/test_hold \
+	tests/unit/test_attach tests/unit/test_viewer
 STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h
 check_PROGRAMS += $(STDIO_UNIT_TESTS)
 TESTS += $(STDIO_UNIT_TESTS)
@@ -533,6 +534,12 @@ tests_unit_test_pty_LDADD = $(UNIT_LDADD)
 tests_unit_test_copy_SOURCES = tests/unit/test_copy.c $(STDIO_RIG)
 tests_unit_test_copy_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_copy_LDADD = $(UNIT_LDADD)
+tests_unit_test_attach_SOURCES = tests/unit/test_attach.c $(STDIO_RIG)
+tests_unit_test_attach_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_attach_LDADD = $(UNIT_LDADD)
+tests_unit_test_viewer_SOURCES = tests/unit/test_viewer.c stepd/cli/viewer.c
+tests_unit_test_viewer_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_viewer_LDADD = $(UNIT_LDADD)
 tests_unit_test_toolin_SOURCES = tests/unit/test_toolin.c $(STDIO_RIG)
 tests_unit_test_toolin_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_toolin_LDADD = $(UNIT_LDADD)
@@ -686,7 +693,8 @@ tests_lib_stepd_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_FAILPOINTS
 tests_lib_stepd_failpoints_LDADD = libagent.la
 # stepd doctor.
 TESTS += tests/system/0480-doctor.sh
-TERMINAL_TESTS = tests/system/0482-pty.sh tests/system/0483-pty-places.sh tests/system/0484-unbuffered.sh
+TERMINAL_TESTS = tests/system/0482-pty.sh tests/system/0483-pty-places.sh tests/system/0484-unbuffered.sh \
+	tests/system/0485-attach.sh tests/system/0486-attach-terminal.sh
 TESTS += $(TERMINAL_TESTS)
 EXTRA_DIST += $(TERMINAL_TESTS) tests/lib/talk.py tests/lib/terminal.sh
 EXTRA_DIST += tests/system/0480-doctor.sh tests/lib/doctor.sh tests/testbed/guest-doctor.sh

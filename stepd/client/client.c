@@ -55,6 +55,16 @@ void stream_clear(struct stream *s)
 	stream_init(s, -1);
 }
 
+int stream_release(struct stream *s, struct buffer *ret_rest)
+{
+	int fd = take_fd(&s->fd);
+
+	buffer_drop(&s->in, s->returned);
+	*ret_rest = take_struct(s->in);
+	stream_clear(s);
+	return fd;
+}
+
 /* ---- out ----------------------------------------------------------------------------------- */
 
 static void drop_out(struct stream *s)
@@ -544,12 +554,15 @@ static const char *bare_method(const char *method)
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
+#define CALL_UPGRADE (1u << 16) /* beside enum stepd_call_flags */
+
 static char *make_frame(const char *method, json_t *parameters, unsigned flags)
 {
 	const char *prefix = strchr(method, '.') ? "" : STEP_INTERFACE;
-	json_auto_t *doc = json_pack("{s:s+, s:O*, s:o*, s:o*}", "method", prefix, method,
+	json_auto_t *doc = json_pack("{s:s+, s:O*, s:o*, s:o*, s:o*}", "method", prefix, method,
 		"parameters", parameters, "more", flags & STEPD_CALL_MORE ? json_true() : NULL,
-		"oneway", flags & STEPD_CALL_ONEWAY ? json_true() : NULL);
+		"oneway", flags & STEPD_CALL_ONEWAY ? json_true() : NULL, "upgrade",
+		flags & CALL_UPGRADE ? json_true() : NULL);
 
 	return json_dumps(doc, JSON_COMPACT);
 }
@@ -720,6 +733,22 @@ int client_call_take(struct stepd_client *client, const char *method, json_t *pa
 		client, method, parameters, client->timeout_ms, ret_reply, error);
 }
 
+int client_upgrade_take(struct stepd_client *client, const char *method, json_t *parameters,
+	json_t **ret_reply, int *ret_fd, struct buffer *ret_rest, struct stepd_error *error)
+{
+	_cleanup_reply_ struct reply reply = {0};
+	int r = client_start_take(client, method, parameters, CALL_UPGRADE, error);
+
+	if (r == 0)
+		r = client_next_in_time(client, client->timeout_ms, &reply, error);
+	if (r < 0)
+		return r;
+	*ret_reply = json_incref(reply.parameters);
+	*ret_fd = stream_release(&client->stream, ret_rest);
+	client->broken = true;
+	return 0;
+}
+
 int client_dump_take(json_t *object, char **ret_json, struct stepd_error *error)
 {
 	char *text = json_dumps(object, JSON_COMPACT);
@@ -767,7 +796,7 @@ int stepd_start_call(struct stepd_client *client, const char *method, const char
 	int r = load_call(client, method, parameters, &doc, error);
 
 	if (r == 0)
-		r = client_start_take(client, method, doc, flags, error);
+		r = client_start_take(client, method, doc, flags & ~CALL_UPGRADE, error);
 	if (r == 0 && flags & STEPD_CALL_ONEWAY) {
 		/* No client_next() follows, which would send the rest. */
 		r = stream_flush(&client->stream, stream_deadline(client->timeout_ms));

@@ -54,6 +54,12 @@ int client_next(struct stepd_client *client, int timeout_ms, struct reply *ret_r
 int client_call_take(struct stepd_client *client, const char *method, struct json_t *parameters,
 	struct json_t **ret_reply, struct stepd_error *error) _must_check_;
 
+/* A call with upgrade: after its reply the connection is a channel, *ret_fd, which is the caller's,
+ * with the bytes of it that have come by then in *ret_rest. The client can only be disconnected. */
+int client_upgrade_take(struct stepd_client *client, const char *method, struct json_t *parameters,
+	struct json_t **ret_reply, int *ret_fd, struct buffer *ret_rest,
+	struct stepd_error *error) _must_check_;
+
 /* ---- errors: they fill error, which may be NULL, and return the code ----------------------- */
 
 /* A sentence, without and with the errno text behind it. */
@@ -97,6 +103,9 @@ int64_t stream_deadline(int timeout_ms);
 /* Takes over fd. */
 void stream_init(struct stream *s, int fd);
 void stream_clear(struct stream *s);
+
+/* What was received behind the last frame, and the descriptor: the caller's. */
+int stream_release(struct stream *s, struct buffer *ret_rest);
 
 /* Queues size bytes, which it takes over, and sends what can be sent at once. What was queued
  * before must have been sent. */

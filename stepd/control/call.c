@@ -122,6 +122,36 @@ static void reply_error(
 		control_error_take(call, name, parameters);
 }
 
+/* The frame of the call itself is dropped with the connection's buffers. */
+static bool has_more_input(const struct conn *conn)
+{
+	const char *text = buffer_bytes(&conn->in.bytes);
+	size_t size = buffer_size(&conn->in.bytes);
+	const char *end = memchr(text, '\0', size);
+
+	return end && end + 1 < text + size;
+}
+
+int control_upgrade_take(struct control_call *call, json_t *parameters, int *ret_fd)
+{
+	struct conn *conn = call->conn;
+	bool more = has_more_input(conn);
+
+	assert(call->method->flags & CONTROL_UPGRADE);
+	if (!parameters) {
+		control_no_memory(call);
+		return -ENOMEM;
+	}
+	control_reply_take(call, parameters, true);
+	if (conn->fd >= 0 && (more || buffer_size(&conn->out) > 0))
+		conn_fail(conn,
+			"it can't be upgraded: it has sent more than a call, or reads nothing");
+	if (conn->fd < 0)
+		return -EPIPE;
+	*ret_fd = conn_detach(conn);
+	return 0;
+}
+
 void control_call_on_drained(struct control_call *call, control_call_fn fn, void *userdata)
 {
 	assert(call->under_way);
@@ -262,7 +292,7 @@ static bool read_member(struct envelope *e, const char *key, json_t *value)
 	if (strcmp(key, "more") == 0)
 		return read_bool(value, &e->more);
 	if (strcmp(key, "upgrade") == 0)
-		return read_bool(value, &e->upgrade) && !e->upgrade;
+		return read_bool(value, &e->upgrade);
 	return false;
 }
 
@@ -430,6 +460,10 @@ static bool check_call(struct control_call *call, const struct envelope *e)
 		control_error_take(call, EXPECTED_MORE, NULL);
 		return false;
 	}
+	if (!wrong && e->upgrade != !!(call->method->flags & CONTROL_UPGRADE))
+		wrong = "upgrade";
+	if (!wrong && e->upgrade && e->oneway)
+		wrong = "oneway"; /* there would be no reply after which it is a channel */
 	if (!wrong)
 		wrong = find_wrong(call->method, e->parameters);
 	if (wrong)

@@ -316,21 +316,16 @@ static const int conn_priorities[CONTROL_ACCESS_MAX + 1] = {
 	[CONTROL_EVERYBODY] = -2,
 };
 
-void conn_fail(struct conn *conn, const char *why)
+int conn_detach(struct conn *conn)
 {
 	struct control *c = conn->control;
+	int fd;
 
-	if (conn->fd < 0)
-		return;
-	log_debug(c->options.log, "connection of user %lld, process %lld: %s; closed",
-		(long long)conn->peer.uid, (long long)conn->peer.pid, why);
 	control_watch_hup(conn, false);
 	ev_io_stop(c->options.loop, &conn->in_io);
 	ev_io_stop(c->options.loop, &conn->out_io);
 	ev_timer_stop(c->options.loop, &conn->deadline);
-	/* A child before its exec has a copy: the peer is to see the end now. */
-	(void)shutdown(conn->fd, SHUT_RDWR); /* ENOTCONN: the peer has closed it */
-	conn->fd = close_fd(conn->fd);
+	fd = take_fd(&conn->fd);
 	if (conn->is_due)
 		TAILQ_REMOVE(&c->due[conn->turn_class], conn, due);
 	conn->is_due = false; /* it joins the failed ones below */
@@ -342,6 +337,20 @@ void conn_fail(struct conn *conn, const char *why)
 	conn->is_waiting = false;
 	c->counts[conn->access]--;
 	control_schedule(conn);
+	return fd;
+}
+
+void conn_fail(struct conn *conn, const char *why)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (conn->fd < 0)
+		return;
+	log_debug(conn->control->options.log, "connection of user %lld, process %lld: %s; closed",
+		(long long)conn->peer.uid, (long long)conn->peer.pid, why);
+	fd = conn_detach(conn);
+	/* A child before its exec has a copy: the peer is to see the end now. */
+	(void)shutdown(fd, SHUT_RDWR); /* ENOTCONN: the peer has closed it */
 }
 
 /* It has moved bytes: moves it behind the others. */

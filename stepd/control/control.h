@@ -55,6 +55,7 @@ enum control_method_flags {
 	CONTROL_MORE = 1u << 0,       /* may reply more than once */
 	CONTROL_MORE_ONLY = 1u << 1,  /* and is called no other way */
 	CONTROL_WHEN_READY = 1u << 2, /* waits until control_set_ready() */
+	CONTROL_UPGRADE = 1u << 3,    /* is called with upgrade, and no other is */
 };
 
 enum control_type {
@@ -166,6 +167,13 @@ void control_reply_text(struct control_call *call, const char *parameters, size_
  * ("org.varlink.service.ExpectedMore"). It is the last reply, too. */
 void control_error_take(struct control_call *call, const char *name, struct json_t *parameters);
 void control_no_memory(struct control_call *call);
+
+/* Replies to a call of a method of CONTROL_UPGRADE, and takes its connection from the service:
+ * *ret_fd is the caller's from now on, a non-blocking socket, and the call has ended. -EPIPE: the
+ * peer has gone, or has sent more than its call; the connection is closed, and the call has ended,
+ * too. -ENOMEM: the call has failed. parameters as of control_reply_take(). */
+int control_upgrade_take(
+	struct control_call *call, struct json_t *parameters, int *ret_fd) _must_check_;
 
 /* Calls fn once, from the loop, when the kernel has all replies so far. */
 void control_call_on_drained(struct control_call *call,

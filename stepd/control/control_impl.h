@@ -134,6 +134,7 @@ int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	enum control_access access, struct conn **ret_conn) _must_check_;
 void conn_remove(struct conn *conn); /* a failed one: calls its call's on_gone(), and frees it */
 void conn_fail(struct conn *conn, const char *why);
+int conn_detach(struct conn *conn);       /* its descriptor; then it is like a failed one */
 void conn_turn(struct conn *conn);        /* serves it */
 void conn_start(struct conn *conn);       /* reads what was sent by now, and runs its first call */
 void conn_end_waiting(struct conn *conn); /* its call can run now */

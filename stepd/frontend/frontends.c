@@ -88,12 +88,18 @@ static void varlink_watch_drained(struct op_call *call)
 	control_call_on_drained(varlink_reply_to(call, false), varlink_on_drained, call);
 }
 
+static int varlink_upgrade(struct op_call *call, json_t *parameters, int *ret_fd)
+{
+	return control_upgrade_take(varlink_reply_to(call, true), parameters, ret_fd);
+}
+
 static const struct op_frontend varlink_frontend = {
 	.reply = varlink_reply,
 	.reply_text = varlink_reply_text,
 	.fail = varlink_fail,
 	.fail_no_memory = varlink_fail_no_memory,
 	.watch_drained = varlink_watch_drained,
+	.upgrade = varlink_upgrade,
 };
 
 static void varlink_on_gone(_unused_ struct control_call *control, void *userdata)
@@ -169,6 +175,8 @@ static struct control_method make_method(const struct operation *operation)
 		method.flags |= CONTROL_MORE_ONLY;
 	if (operation->flags & OP_WHEN_READY)
 		method.flags |= CONTROL_WHEN_READY;
+	if (operation->flags & OP_UPGRADE)
+		method.flags |= CONTROL_UPGRADE;
 	for (i = 0; operation->parameters[i].name; i++)
 		method.parameters[i] = (struct control_parameter){
 			.name = operation->parameters[i].name,

@@ -73,6 +73,11 @@ void op_on_drained(struct op_call *call, void (*fn)(void *userdata), void *userd
 	call->frontend->watch_drained(call);
 }
 
+int op_upgrade_take(struct op_call *call, json_t *parameters, int *ret_fd)
+{
+	return call->frontend->upgrade(call, parameters, ret_fd);
+}
+
 void op_call_drained(struct op_call *call)
 {
 	void (*fn)(void *userdata) = call->on_drained;
@@ -570,6 +575,13 @@ static const struct operation table[] = {
 		.parameters = {OPTIONAL("from", OP_INT)},
 		.run = op_events},
 	{.name = "Wait", .access = OP_ACCESS_OWNER, .flags = OP_MORE, .run = op_wait},
+	{.name = "Attach",
+		.access = OP_ACCESS_OWNER,
+		.flags = OP_WHEN_READY | OP_UPGRADE,
+		.parameters = {OPTIONAL("ranks", OP_STRING), OPTIONAL("stream", OP_STRING),
+			OPTIONAL("since", OP_INT), OPTIONAL("tail", OP_BOOL),
+			OPTIONAL("input", OP_BOOL)},
+		.run = op_attach},
 	{.name = "Signal",
 		.access = OP_ACCESS_OWNER,
 		.flags = OP_WHEN_READY,

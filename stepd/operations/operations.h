@@ -40,6 +40,7 @@ enum op_flags {
 	OP_MORE = 1u << 0,       /* may reply more than once */
 	OP_MORE_ONLY = 1u << 1,  /* and only so */
 	OP_WHEN_READY = 1u << 2, /* waits until the tasks have been released */
+	OP_UPGRADE = 1u << 3,    /* the caller's connection becomes a channel with the last reply */
 };
 
 enum op_type {
@@ -103,6 +104,10 @@ struct op_frontend {
 	/* Calls op_call_drained() once, from the loop, when all replies so far have been taken.
 	 * NULL: no caller of this frontend takes several replies. */
 	void (*watch_drained)(struct op_call *call);
+	/* The last reply, after which *ret_fd, a non-blocking socket, is a channel to the caller.
+	 * -errno: the call has ended without one. NULL: this frontend calls no row of OP_UPGRADE.
+	 */
+	int (*upgrade)(struct op_call *call, struct json_t *parameters, int *ret_fd);
 };
 
 /* The first member of a frontend's record of a call. */

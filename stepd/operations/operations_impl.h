@@ -79,6 +79,7 @@ void op_reply_more_text(struct op_call *call, const char *text, size_t size);
 void op_fail_take(struct op_call *call, enum op_error error, int code, json_t *parameters);
 void op_fail_no_memory(struct op_call *call);
 void op_on_drained(struct op_call *call, void (*fn)(void *userdata), void *userdata);
+int op_upgrade_take(struct op_call *call, json_t *parameters, int *ret_fd) _must_check_;
 
 /* One function for each error. */
 void op_fail_parameter(struct op_call *call, const char *parameter);
@@ -154,6 +155,7 @@ typedef void op_fn(struct op_call *call, const json_t *parameters, struct operat
 
 op_fn op_describe, op_list_pids, op_list_tasks, op_find_pid, op_find_pids; /* query.c */
 op_fn op_events, op_wait, op_usage;                                        /* follow.c */
+op_fn op_attach;                                                           /* attach.c */
 op_fn op_signal, op_terminate, op_suspend, op_resume;                      /* act.c */
 op_fn op_set_limits, op_add_pid, op_notify;                                /* act.c */
 

@@ -729,6 +729,19 @@ static int check_limit_signal(const struct spec *spec, const json_t *doc, struct
 	return 0;
 }
 
+static int check_attach(const struct spec *spec, const json_t *doc, struct err *err)
+{
+	if (spec->attachable)
+		return 0;
+	if (json_object_get(doc, "attach_ring"))
+		return spec_bad(err, SPEC_AT(NULL, "attach_ring"), "needs attachable to be true");
+	if (spec->in.mode == SPEC_STREAM_ATTACH)
+		return spec_bad(err, SPEC_AT(NULL, "stdin"),
+			"'attach' needs attachable (--attachable): nobody else could give the "
+			"tasks their input");
+	return 0;
+}
+
 static int check_whole(const struct spec *spec, const json_t *doc, struct err *err)
 {
 	static int (*const by_kind[STEPD_STEP_KIND_MAX])(const struct spec *, struct err *) = {
@@ -744,6 +757,8 @@ static int check_whole(const struct spec *spec, const json_t *doc, struct err *e
 		r = spec_collect(spec_check_wire(spec, err), err);
 	if (r == 0)
 		r = spec_collect(spec_check_pty(spec, err), err);
+	if (r == 0)
+		r = spec_collect(check_attach(spec, doc, err), err);
 	return r < 0 ? r : spec_collect(by_kind[spec->kind](spec, err), err);
 }
 
@@ -799,6 +814,7 @@ int spec_from_json(const json_t *doc, struct spec **ret_spec, struct err *err)
 					},
 				.time_limit_signal_ms = LIMIT_SIGNAL_MS,
 				.unkillable_timeout_ms = UNKILLABLE_TIMEOUT_MS,
+				.attach_ring_bytes = SPEC_ATTACH_RING_DEFAULT,
 				.suspend_timeout_ms = SUSPEND_TIMEOUT_MS,
 			},
 	};

@@ -39,6 +39,7 @@ enum spec_stream_mode {
 	SPEC_STREAM_FILE,    /* a file, by a pattern */
 	SPEC_STREAM_STDOUT,  /* stderr only: to stdout's destination */
 	SPEC_STREAM_TOOL,    /* stdin only: a pipe, filled by a tool (PMIx_IOF_push()) */
+	SPEC_STREAM_ATTACH,  /* stdin only: a pipe or terminal, for attached clients alone */
 	SPEC_STREAM_MODE_MAX,
 };
 
@@ -107,6 +108,11 @@ struct spec_override {
 	char *cwd;
 	struct strv env; /* added to the step's */
 };
+
+/* Of attach_ring_bytes. */
+#define SPEC_ATTACH_RING_MIN     4096u
+#define SPEC_ATTACH_RING_MAX     (16u << 20)
+#define SPEC_ATTACH_RING_DEFAULT 65536u
 
 #define SPEC_SECRET_MIN 16u   /* bytes of a secret */
 #define SPEC_SECRET_MAX 4096u /* likewise */
@@ -202,6 +208,8 @@ struct spec {
 	uint32_t *pty_ranks; /* of the step, ascending: each has a pseudo-terminal */
 	size_t pty_count;
 	bool unbuffered; /* output is written to pseudo-terminals */
+	bool attachable; /* streams pass through the agent, and clients may be attached to them */
+	uint64_t attach_ring_bytes; /* of a stream's last output, for clients */
 
 	char *proctrack; /* "auto" or a plugin's name */
 	char *mpi;       /* a plugin's name */

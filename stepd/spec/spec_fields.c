@@ -107,6 +107,7 @@ static const char *const mode_names[SPEC_STREAM_MODE_MAX + 1] = {
 	[SPEC_STREAM_FILE] = "file",
 	[SPEC_STREAM_STDOUT] = "stdout",
 	[SPEC_STREAM_TOOL] = "tool",
+	[SPEC_STREAM_ATTACH] = "attach",
 };
 
 static const char *const overflow_names[SPEC_OVERFLOW_MAX + 1] = {
@@ -376,7 +377,7 @@ static const struct spec_field step_fields[] = {
 		.offset = STEP(in),
 		.kinds = WITH_TASKS,
 		.modes = MODE(INHERIT) | MODE(NONE) | MODE(ALL) | MODE(RANK) | MODE(FILE) |
-			MODE(TOOL),
+			MODE(TOOL) | MODE(ATTACH),
 		.doc = "The tasks' standard input; see [STREAM].",
 		.unset = "`none`"},
 	{.name = "input_overflow",
@@ -433,7 +434,7 @@ static const struct spec_field step_fields[] = {
 		.doc = "The ranks that have a pseudo-terminal as standard input, output and error, "
 		       "such as `[0]` or `\"0-3,8\"`: each below `ntasks`, and once; they may be "
 		       "other nodes'. They read the agent's standard input as `stdin` has it, which "
-		       "is `all`, `rank` or `none` in such a step; the others read none. `stdout` "
+		       "is `all`, `rank`, `none` or `attach` in such a step; the others read none. `stdout` "
 		       "and `stderr` go to the agent's own. Each task of the step leads a session. "
 		       "See stepd-stdio(7).",
 		.unset = "none"},
@@ -445,6 +446,24 @@ static const struct spec_field step_fields[] = {
 		       "it unchanged, so that programs write each line when it is complete; "
 		       "stepd-stdio(7).",
 		.unset = "false"},
+	{.name = "attachable",
+		.parse = spec_row_bool,
+		.offset = STEP(attachable),
+		.kinds = WITH_TASKS,
+		.doc = "Whether clients may be attached to the tasks' streams while the step runs "
+		       "(`stepctl attach`): these then pass through the agent, unchanged. See "
+		       "stepd-stdio(7).",
+		.unset = "false"},
+	{.name = "attach_ring",
+		.parse = spec_row_u64,
+		.offset = STEP(attach_ring_bytes),
+		.least = SPEC_ATTACH_RING_MIN,
+		.most = SPEC_ATTACH_RING_MAX,
+		.kinds = WITH_TASKS,
+		.doc = "With `attachable` only: how many bytes of each stream's last output the "
+		       "agent holds for clients, once there is output. A client that is further "
+		       "behind is told what it lacks.",
+		.unset = "65536"},
 	{.name = "proctrack",
 		.parse = spec_row_text,
 		.offset = STEP(proctrack),
@@ -693,6 +712,8 @@ static const struct spec_field stream_fields[] = {
 		       "(stdin only): each task of this node reads all of the agent's standard "
 		       "input. `rank`: one task has the agent's stream, the others `/dev/null`. "
 		       "`file`: a file. `stdout` (stderr only): the destination of standard output. "
+		       "`attach` (stdin only): attached clients alone type, which needs "
+		       "`attachable`; stepd-stdio(7). "
 		       "`tool` (stdin only): each task has a pipe, which a PMIx tool fills and "
 		       "ends; mpi_pmix(7)."},
 	{.name = "rank",

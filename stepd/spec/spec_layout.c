@@ -636,7 +636,8 @@ static int check_pty_stream(
 
 int spec_check_pty(const struct spec *spec, struct err *err)
 {
-	const unsigned in = 1u << SPEC_STREAM_ALL | 1u << SPEC_STREAM_NONE | 1u << SPEC_STREAM_RANK;
+	const unsigned in = 1u << SPEC_STREAM_ALL | 1u << SPEC_STREAM_NONE |
+		1u << SPEC_STREAM_RANK | 1u << SPEC_STREAM_ATTACH;
 	const unsigned out = 1u << SPEC_STREAM_INHERIT;
 	int r;
 

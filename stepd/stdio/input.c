@@ -460,6 +460,15 @@ void stdin_writer_pty_ended(struct stdin_writer *writer, uint32_t rank)
 		writer_go_on(writer);
 }
 
+int stdin_writer_find(const struct stdin_writer *writer, uint32_t rank)
+{
+	const struct writer_out *out = writer->outs;
+
+	while (out && (out->rank != rank || out->fd < 0))
+		out = out->next;
+	return out ? out->fd : -1;
+}
+
 void stdin_writer_resize(struct stdin_writer *writer, const struct winsize *size)
 {
 	struct writer_out *out;
@@ -557,7 +566,7 @@ static int writer_restore_out(struct stdin_writer *writer, const json_t *object)
 
 	if (fd < 0)
 		return -EPROTO;
-	r = stdin_writer_add_take(writer, fd, (uint32_t)json_get_int(object, "rank", 0));
+	r = stdin_writer_add_take(writer, fd, (uint32_t)json_get_int(object, "rank", UINT32_MAX));
 	if (r < 0)
 		return r;
 	out = writer->outs;
@@ -692,15 +701,39 @@ static void toolin_on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused
 		toolin_end_piece(task, n < 0 ? (int)n : 0);
 }
 
+static struct toolin_task *find_task(const struct toolin *input, uint32_t rank)
+{
+	struct toolin_task *task = input->tasks;
+
+	while (task && task->rank != rank)
+		task = task->next;
+	return task;
+}
+
+int toolin_find(const struct toolin *input, uint32_t rank)
+{
+	const struct toolin_task *task = find_task(input, rank);
+
+	return task ? task->fd : -1;
+}
+
+void toolin_end(struct toolin *input, uint32_t rank)
+{
+	struct toolin_task *task = find_task(input, rank);
+
+	if (task && buffer_size(&task->piece) > 0)
+		task->end = true;
+	else if (task)
+		toolin_close_task(task);
+}
+
 int toolin_put(
 	struct toolin *input, uint32_t rank, int64_t id, const void *data, size_t size, bool end)
 {
-	struct toolin_task *task = input->tasks;
+	struct toolin_task *task = find_task(input, rank);
 	ssize_t n;
 
 	assert(size <= TOOLIN_SIZE);
-	while (task && task->rank != rank)
-		task = task->next;
 	if (!task)
 		return -ESRCH;
 	if (task->fd < 0)

@@ -57,6 +57,10 @@ void stdin_writer_pty_ended(struct stdin_writer *writer, uint32_t rank);
 /* Sets the size of all pseudo-terminals. */
 void stdin_writer_resize(struct stdin_writer *writer, const struct winsize *size);
 
+/* The descriptor that a rank's input is written to, borrowed, until the next event; -1: it takes no
+ * more. A pseudo-terminal still does when the writer's own input has ended. */
+int stdin_writer_find(const struct stdin_writer *writer, uint32_t rank);
+
 /* Stops reading, or continues. A writer to pseudo-terminals pauses by itself where the terminal
  * that it reads is given to another process group. */
 void stdin_writer_pause(struct stdin_writer *writer, bool pause);
@@ -104,6 +108,10 @@ int toolin_add_take(struct toolin *input, int fd, uint32_t rank) _must_check_;
  * task has closed its stdin, or it has ended. */
 int toolin_put(struct toolin *input, uint32_t rank, int64_t id, const void *data, size_t size,
 	bool end) _must_check_;
+
+/* As stdin_writer_find(); and the end of a rank's input, behind its pending piece. */
+int toolin_find(const struct toolin *input, uint32_t rank);
+void toolin_end(struct toolin *input, uint32_t rank);
 
 /* At a re-exec (handover.h), with the pending pieces. */
 void toolin_save(const struct toolin *input, struct handover *h, struct json_t *object);

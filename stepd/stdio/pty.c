@@ -110,7 +110,7 @@ static int set_up_for_person(int slave, const struct terminal *like)
 
 	if (tcgetattr(terminal_is_input(like) ? like->fd : slave, &t) < 0)
 		return -errno;
-	if (!terminal_is_input(like))
+	if (!terminal_is_input(like) && !like->by_clients)
 		t.c_lflag &= ~(tcflag_t)(ECHO | ECHONL);
 	if (tcsetattr(slave, TCSANOW, &t) < 0 ||
 		(terminal_get_size(like, &size) && ioctl(slave, TIOCSWINSZ, &size) < 0))

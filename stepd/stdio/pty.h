@@ -28,6 +28,7 @@ struct json_t;
 struct terminal {
 	int fd; /* the first of 0, 1 and 2 that is a terminal; -1: none */
 	bool raw;
+	bool by_clients;       /* attached clients alone type, at terminals of their own */
 	struct termios before; /* while it is raw */
 };
 

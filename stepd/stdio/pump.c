@@ -14,6 +14,7 @@
 #include "stepd/base/buffer.h"
 #include "stepd/base/err.h"
 #include "stepd/snapshot/handover.h"
+#include "stepd/stdio/attach.h"
 #include "stepd/stdio/output.h"
 #include "stepd/stdio/pty.h"
 #include "stepd/stdio/tally.h"
@@ -34,6 +35,7 @@ struct pump_source {
 	int stream;    /* STDOUT_FILENO or STDERR_FILENO */
 	bool copied;   /* its bytes go to the pump's copy, too */
 	uint64_t lost; /* bytes dropped from the copy since the last count was sent */
+	struct attach_stream *attached; /* of clients; may be NULL */
 	char label[PUMP_LABEL_SIZE];
 	size_t label_size;
 	int left;  /* pump_finish(): bytes to read yet */
@@ -74,8 +76,9 @@ struct pump {
 	size_t dests_count, dests_capacity;
 	size_t unsettled; /* destinations with sources or with bytes to write */
 	int label_width;
-	bool raw;          /* bytes unchanged: no lines, no labels */
-	struct copy *copy; /* borrowed */
+	bool raw;              /* bytes unchanged: no lines, no labels */
+	struct copy *copy;     /* borrowed */
+	struct attach *attach; /* may be NULL */
 	bool started;
 	bool finishing;
 	pump_done_fn done;
@@ -448,6 +451,7 @@ static void close_source(struct pump_source *src)
 	ev_io_stop(src->dest->pump->loop, &src->io);
 	src->fd = close_fd(src->fd);
 	end_copy(src);
+	attach_end(src->attached);
 }
 
 static bool make_space(struct pump_source *src)
@@ -487,6 +491,7 @@ static bool read_source(struct pump_source *src)
 	set_reading(src, 0);
 	if (n > 0) {
 		copy_bytes(src, src->buf + src->size, (size_t)n);
+		attach_put(src->attached, src->buf + src->size, (size_t)n);
 		src->size += (size_t)n;
 		src->left -= pump->finishing ? (int)n : 0;
 		if (src->is_terminal && pump->on_terminal)
@@ -708,7 +713,10 @@ int pump_add_source_take(
 {
 	struct pump_source *src = calloc(1, sizeof(*src));
 
-	if (!src) {
+	if (src && pump->attach)
+		src->attached = attach_add_stream(pump->attach, rank, stream);
+	if (!src || (pump->attach && !src->attached)) {
+		free(src);
 		(void)close_fd(fd);
 		return -ENOMEM;
 	}
@@ -754,6 +762,11 @@ void pump_on_terminal(struct pump *pump, pump_terminal_fn on_terminal, void *use
 void pump_set_crlf(struct pump_dest *dest, bool crlf)
 {
 	dest->crlf = crlf;
+}
+
+void pump_set_attach(struct pump *pump, struct attach *attach)
+{
+	pump->attach = attach;
 }
 
 void pump_start(struct pump *pump)
@@ -1134,8 +1147,8 @@ static int restore_all(struct reading *rd, const json_t *object)
 }
 
 int pump_restore(struct ev_loop *loop, const struct log *log, struct copy *copy,
-	const struct handover *h, const json_t *object, pump_done_fn done, void *userdata,
-	struct pump **ret_pump)
+	struct attach *attach, const struct handover *h, const json_t *object, pump_done_fn done,
+	void *userdata, struct pump **ret_pump)
 {
 	_cleanup_pump_ struct pump *pump = NULL;
 	struct reading rd = {
@@ -1147,6 +1160,7 @@ int pump_restore(struct ev_loop *loop, const struct log *log, struct copy *copy,
 	if (r < 0)
 		return r;
 	rd.pump = pump;
+	pump->attach = attach;
 	pump->label_width = (int)json_get_int(object, "label_width", 1) % (PUMP_LABEL_SIZE - 4);
 	pump->finishing = json_get_bool(object, "finishing", false);
 	pump->done = pump->finishing ? done : NULL;

@@ -25,6 +25,7 @@
 #define PUMP_LINE_SIZE 65536u
 #define PUMP_IDLE_S    1.0
 
+struct attach;
 struct copy;
 struct ev_loop;
 struct handover;
@@ -65,6 +66,10 @@ void pump_on_terminal(struct pump *pump, pump_terminal_fn on_terminal, void *use
 /* The destination is a terminal that is raw now: lines of other sources, and the agent's own, get
  * a carriage return. */
 void pump_set_crlf(struct pump_dest *dest, bool crlf);
+
+/* For sources that are added from now on: clients may be attached to them. attach outlives the
+ * pump. */
+void pump_set_attach(struct pump *pump, struct attach *attach);
 
 /* Sources added later are carried from then on. */
 void pump_start(struct pump *pump);
@@ -110,8 +115,8 @@ bool pump_recover(struct pump *pump, const struct tally *left);
  * that was called before. */
 void pump_save(const struct pump *pump, struct handover *h, struct json_t *object);
 int pump_restore(struct ev_loop *loop, const struct log *log, struct copy *copy,
-	const struct handover *h, const struct json_t *object, pump_done_fn done, void *userdata,
-	struct pump **ret_pump) _must_check_;
+	struct attach *attach, const struct handover *h, const struct json_t *object,
+	pump_done_fn done, void *userdata, struct pump **ret_pump) _must_check_;
 
 /* The destination by its number, and its number, from 0. NULL, -1: none. */
 struct pump_dest *pump_get_dest(const struct pump *pump, int64_t number);

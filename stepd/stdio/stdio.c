@@ -11,6 +11,7 @@
 #include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
+#include "stepd/stdio/attach.h"
 #include "stepd/stdio/hold.h"
 #include "stepd/stdio/input.h"
 #include "stepd/stdio/output.h"
@@ -133,6 +134,82 @@ static int tools_restore(struct stdio *io, const struct handover *h, const struc
 	return r;
 }
 
+/* ---- clients that are attached ------------------------------------------------------------- */
+
+static int attach_find_input(uint32_t rank, void *userdata)
+{
+	const struct stdio *io = userdata;
+
+	assert(io);
+	if (io->writer)
+		return stdin_writer_find(io->writer, rank);
+	return io->input ? toolin_find(io->input, rank) : -1;
+}
+
+/* Only where clients are the input's only source. */
+static void attach_end_input(uint32_t rank, void *userdata)
+{
+	const struct stdio *io = userdata;
+
+	assert(io);
+	if (io->spec->in.mode == SPEC_STREAM_ATTACH && io->input)
+		toolin_end(io->input, rank);
+}
+
+static void attach_no_window(void *userdata)
+{
+	assert(userdata);
+	stdio_resize_terminal(userdata);
+}
+
+static int clients_new(struct stdio *io)
+{
+	const struct attach_inputs inputs = {
+		.find = attach_find_input,
+		.end = attach_end_input,
+		.no_window = attach_no_window,
+		.userdata = io,
+	};
+
+	if (!io->spec->attachable)
+		return 0;
+	return attach_new(io->loop, io->log, io->spec->attach_ring_bytes, &inputs, &io->attach);
+}
+
+static int check_attach(const struct stdio *io, const struct attach_choice *choice, struct err *err)
+{
+	unsigned limit;
+
+	if (!io->attach)
+		return err_set_text(err, -EOPNOTSUPP,
+			"clients can't be attached to this step's streams: it was started without "
+			"--attachable");
+	if (choice->input && !attach_has_input(io->attach, choice))
+		return err_set_text(err, -EOPNOTSUPP,
+			"the standard input of these tasks is a file or /dev/null, or another's: "
+			"attach without input (a step with --input attach takes it from clients)");
+	limit = attach_admit(io->attach, choice->uid);
+	if (limit > 0)
+		return err_set_text(
+			err, -EUSERS, "%u clients are attached, and no more may be", limit);
+	return 0;
+}
+
+int stdio_attach(
+	struct stdio *io, const struct attach_choice *choice, bool *ret_terminal, struct err *err)
+{
+	int r = check_attach(io, choice, err);
+
+	if (r == 0)
+		*ret_terminal = attach_has_terminal(io->attach, choice);
+	return r;
+}
+
+int stdio_attach_take(struct stdio *io, int fd, const struct attach_choice *choice)
+{
+	return attach_client_take(io->attach, fd, choice);
+}
+
 /* ---- the agent's terminal ------------------------------------------------------------------ */
 
 static void find_ptys(struct stdio *io)
@@ -247,6 +324,7 @@ static struct stdio *stdio_new(const struct spec *spec, const struct identity *i
 	io->log = log;
 	io->null_fd = io->note.fd = -1;
 	io->terminal = (struct terminal)TERMINAL_INIT;
+	io->terminal.by_clients = spec->in.mode == SPEC_STREAM_ATTACH;
 	for (i = 0; i < 3; i++)
 		io->shared[i].fd = io->shared[i].owned_fd = -1;
 	return io;
@@ -260,14 +338,18 @@ static int stdio_prepare(struct stdio *io, const char *cwd, struct err *err)
 	io->files.cwd = cwd ? strdup(cwd) : NULL;
 	find_ptys(io);
 	r = cwd && !io->files.cwd ? -ENOMEM : grow_ends(io, 0, spec->ranks, spec->local_ntasks);
-	if (r == 0 && (spec->label || spec->forward || spec->unbuffered || io->ptys > 0))
+	if (r == 0)
+		r = clients_new(io);
+	if (r == 0 && (spec->label || spec->unbuffered || stdio_carries_all(io)))
 		r = copy_new(io->loop, io->log, &io->copy);
 	if (r == 0 && io->copy)
 		r = pump_new(io->loop, io->log, io->copy, spec->ntasks ? spec->ntasks - 1 : 0,
 			!spec->label, &io->pump);
 	if (r == 0 && io->ptys > 0)
 		pump_on_terminal(io->pump, on_terminal, io);
-	if (r == 0 && spec->in.mode == SPEC_STREAM_TOOL)
+	if (r == 0 && io->pump)
+		pump_set_attach(io->pump, io->attach);
+	if (r == 0 && stdio_is_fed(spec) && io->ptys == 0)
 		r = toolin_new(io->loop, &io->input);
 	if (r < 0)
 		return err_set(err, r, "prepare the tasks' standard streams");
@@ -495,13 +577,23 @@ void stdio_join_end(struct stdio *io)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
+static void on_attach_finished(void *userdata)
+{
+	struct stdio *io = userdata;
+
+	io->done(io->userdata); /* may have freed io */
+}
+
 static void on_pumped(void *userdata)
 {
 	struct stdio *io = userdata;
 
 	stdio_copy_stop(io);           /* no more input */
 	io->hold = hold_end(io->hold); /* readers get the end of the output with ours */
-	io->done(io->userdata);        /* may have freed io */
+	if (io->attach)
+		attach_finish(io->attach, on_attach_finished, io);
+	else
+		on_attach_finished(io);
 }
 
 void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
@@ -563,7 +655,8 @@ struct stdio *stdio_free(struct stdio *io)
 		(void)close_fd(io->note.fd);
 	(void)pump_free(io->pump);
 	(void)stdin_writer_free(io->writer);
-	(void)copy_free(io->copy); /* after the pump, which uses them */
+	(void)copy_free(io->copy); /* after the pump, which uses these */
+	(void)attach_free(io->attach);
 	(void)tally_free(io->tally);
 	(void)toolin_free(io->input);
 	(void)close_fd(io->null_fd);
@@ -730,6 +823,8 @@ void stdio_save(const struct stdio *io, struct handover *h, struct json_t *objec
 		handover_put_int(h, object, "stderr_dest", pump_number_of(io->note.dest));
 		pump_save(io->pump, h, handover_put_object(h, object, "pump"));
 	}
+	if (io->attach)
+		attach_save(io->attach, h, handover_put_object(h, object, "attach"));
 	if (io->writer && (io->ptys > 0 || !handover_is_held(h)))
 		stdin_writer_save(io->writer, h, handover_put_object(h, object, "feed"));
 	handover_put_int(h, object, "input_dropped", (int64_t)io->input_dropped);
@@ -764,7 +859,8 @@ static void restore_terminal(
 		terminal_restore(&io->terminal, h, object);
 	if (handover_is_held(h)) /* an adopter's terminal is not the step's */
 		io->terminal = (struct terminal)TERMINAL_INIT;
-	io->types = terminal_is_input(&io->terminal) && in->mode != SPEC_STREAM_NONE;
+	io->types = terminal_is_input(&io->terminal) && in->mode != SPEC_STREAM_NONE &&
+		in->mode != SPEC_STREAM_ATTACH;
 	if (io->pump)
 		pump_on_terminal(io->pump, on_terminal, io);
 }
@@ -773,11 +869,17 @@ static int restore_parts(struct stdio *io, const struct handover *h, const struc
 {
 	const struct json_t *pump = json_get_object(object, "pump");
 	const struct json_t *writer = json_get_object(object, "feed");
+	const struct json_t *attach = json_get_object(object, "attach");
 	struct stdin_overflow overflow;
 	int r = tools_restore(io, h, object);
 
+	if (r == 0)
+		r = clients_new(io);
+	if (r == 0 && io->attach && attach)
+		r = attach_restore(io->attach, h, attach, on_attach_finished, io);
 	if (r == 0 && pump)
-		r = pump_restore(io->loop, io->log, io->copy, h, pump, on_pumped, io, &io->pump);
+		r = pump_restore(
+			io->loop, io->log, io->copy, io->attach, h, pump, on_pumped, io, &io->pump);
 	stdio_input_overflow(io, &overflow);
 	if (r == 0 && writer)
 		r = stdin_writer_restore(io->loop, io->log, h, writer, &overflow, &io->writer);

@@ -20,6 +20,7 @@
 
 #include "stepd/base/err.h"
 
+struct attach_choice;
 struct ev_loop;
 struct handover;
 struct identity;
@@ -121,6 +122,18 @@ typedef void (*stdio_input_fn)(void *userdata, int64_t id, int r);
 void stdio_input_on_done(struct stdio *io, stdio_input_fn done, void *userdata);
 int stdio_input(struct stdio *io, uint32_t rank, int64_t id, const void *data, size_t size,
 	bool end) _must_check_;
+
+/* ---- clients (attach.h) -------------------------------------------------------------------- */
+
+/* Whether a client may be attached so: 0, and *ret_terminal is whether its input is a terminal's;
+ * -EOPNOTSUPP, -EUSERS. */
+int stdio_attach(struct stdio *io, const struct attach_choice *choice, bool *ret_terminal,
+	struct err *err) _must_check_;
+
+/* attach_client_take(), after stdio_attach(). */
+int stdio_attach_take(struct stdio *io, int fd, const struct attach_choice *choice) _must_check_;
+
+/* ---- the agent's own lines, terminal and end ----------------------------------------------- */
 
 /* Writes a line of the agent's own, with its newline, to the step's standard error, without
  * waiting: bytes that the reader does not take now are written later. -EAGAIN: it takes none at

@@ -8,6 +8,7 @@
 #include "stepd/stdio/pty.h"
 #include "stepd/stdio/stdio.h"
 
+struct attach;
 struct copy;
 struct hold;
 struct stdin_writer;
@@ -74,6 +75,7 @@ struct stdio {
 	struct stdin_writer *writer; /* if the agent copies its stdin to tasks, or types */
 	uint64_t input_dropped;      /* by a writer that has ended */
 	struct toolin *input;        /* if stdin comes from tools */
+	struct attach *attach;       /* clients; NULL: the step is not attachable */
 	unsigned join_copy;          /* streams of joining tasks to copy from the first byte */
 	struct shared shared[3];
 	struct ends *ends; /* by local id */
@@ -94,6 +96,12 @@ struct stdio {
 /* ---- streams.c ----------------------------------------------------------------------------- */
 
 bool stdio_is_dev_null(int fd);
+
+/* Whether output passes through the agent also where it goes nowhere. */
+bool stdio_carries_all(const struct stdio *io);
+
+/* Whether the tasks' standard input comes from tools or attached clients, a pipe each. */
+bool stdio_is_fed(const struct spec *spec);
 
 int stdio_share(struct stdio *io, struct err *err) _must_check_;
 /* The streams that had been closed meanwhile. */

@@ -18,6 +18,7 @@
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/fname.h"
 #include "stepd/spec/spec.h"
+#include "stepd/stdio/attach.h"
 #include "stepd/stdio/input.h"
 #include "stepd/stdio/pump.h"
 
@@ -155,12 +156,22 @@ static int add_dest(struct stdio *io, int i, int fd, bool own, const char *name,
 	return 0;
 }
 
+bool stdio_carries_all(const struct stdio *io)
+{
+	return io->spec->forward || io->spec->attachable || io->ptys > 0;
+}
+
+bool stdio_is_fed(const struct spec *spec)
+{
+	return spec->in.mode == SPEC_STREAM_TOOL || spec->in.mode == SPEC_STREAM_ATTACH;
+}
+
 /* Tools may want a copy of output that goes nowhere else, and a pseudo-terminal must be read. */
 static int share_null(struct stdio *io, int i, struct pump_dest **ret_dest, struct err *err)
 {
 	int fd;
 
-	if (!io->spec->forward && io->ptys == 0)
+	if (!stdio_carries_all(io))
 		return 0;
 	fd = fcntl(io->null_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (fd < 0)
@@ -244,7 +255,7 @@ static int share_output(struct stdio *io, int i, const struct spec_stream *spec,
 
 static int input_fd(const struct stdio *io)
 {
-	return io->spec->in.mode == SPEC_STREAM_NONE || io->spec->in.mode == SPEC_STREAM_TOOL
+	return io->spec->in.mode == SPEC_STREAM_NONE || stdio_is_fed(io->spec)
 		? io->null_fd
 		: own_fd(io, STDIN_FILENO);
 }
@@ -294,14 +305,17 @@ static int share_typed_input(struct stdio *io, struct err *err)
 {
 	const struct spec_stream *in = &io->spec->in;
 	bool reads = in->mode == SPEC_STREAM_ALL || count_readers(io->spec) > 0;
-	int fd = reads ? own_fd(io, STDIN_FILENO) : io->null_fd;
+	int fd = reads ? own_fd(io, STDIN_FILENO) : io->null_fd, r;
 
 	io->types = reads && terminal_is_input(&io->terminal);
-	return share_writer(io, fd, err);
+	r = share_writer(io, fd, err);
+	if (r == 0 && in->mode == SPEC_STREAM_ATTACH)
+		stdin_writer_pause(io->writer, true); /* for ever: clients alone type */
+	return r;
 }
 
-/* A single reader gets the agent's stdin itself, unless it is a terminal: reading it would stop a
- * task, which is in a background process group. */
+/* A single reader gets the agent's stdin itself, unless clients may type, too, or it is a terminal:
+ * reading it would stop a task, which is in a background process group. */
 static int share_input(struct stdio *io, struct err *err)
 {
 	struct shared *s = &io->shared[STDIN_FILENO];
@@ -315,7 +329,8 @@ static int share_input(struct stdio *io, struct err *err)
 	if (io->spec->in.mode != SPEC_STREAM_ALL && io->spec->in.mode != SPEC_STREAM_RANK)
 		return 0;
 	readers = count_readers(io->spec);
-	if (readers == 0 || stdio_is_dev_null(s->fd) || (readers == 1 && !isatty(s->fd)))
+	if (readers == 0 || stdio_is_dev_null(s->fd) ||
+		(readers == 1 && !isatty(s->fd) && !io->attach))
 		return 0;
 	return share_writer(io, s->fd, err);
 }
@@ -564,6 +579,8 @@ static int take_input(struct stdio *io, uint32_t rank, int fd, struct err *err)
 	int r = io->writer ? stdin_writer_add_take(io->writer, fd, rank)
 			   : toolin_add_take(io->input, fd, rank);
 
+	if (r == 0 && io->attach)
+		r = attach_add_input(io->attach, rank, false, true);
 	return r < 0 ? err_set(err, r, "standard input: add a task") : 0;
 }
 
@@ -606,12 +623,14 @@ static int take_output(struct stdio *io, int i, uint32_t rank, int fd, struct er
 static int take_terminal(struct stdio *io, uint32_t rank, int fd, struct err *err)
 {
 	const struct spec_stream *in = &io->spec->in;
-	bool reads =
-		in->mode == SPEC_STREAM_ALL || (in->mode == SPEC_STREAM_RANK && in->rank == rank);
+	bool reads = in->mode == SPEC_STREAM_ALL || in->mode == SPEC_STREAM_ATTACH ||
+		(in->mode == SPEC_STREAM_RANK && in->rank == rank);
 	_cleanup_close_ int master = fd;
 	int typed = fcntl(master, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), r;
 
 	r = typed < 0 ? -errno : stdin_writer_add_pty_take(io->writer, typed, rank, reads);
+	if (r == 0 && io->attach)
+		r = attach_add_input(io->attach, rank, true, reads || in->mode == SPEC_STREAM_NONE);
 	if (r == 0)
 		r = pump_add_pty_take(io->pump, take_fd(&master), rank, STDOUT_FILENO,
 			io->shared[STDOUT_FILENO].dest, true);

@@ -96,6 +96,14 @@ static void run_fail(struct control_call *call, const json_t *parameters, void *
 	control_error_take(call, "NoSuchProcess", json_pack("{s:i}", "pid", 7));
 }
 
+static void run_upgrade(struct control_call *call, const json_t *parameters, void *userdata)
+{
+	struct rig *rig = userdata;
+
+	rig->runs++;
+	rig->upgraded = control_upgrade_take(call, json_deep_copy(parameters), &rig->channel);
+}
+
 static void on_finished(void *userdata)
 {
 	struct rig *rig = userdata;
@@ -147,6 +155,7 @@ static const struct control_method methods[] = {
 	{.name = "End", .access = CONTROL_AGENT, .run = run_end},
 	{.name = "Fail", .access = CONTROL_OPERATOR, .run = run_fail},
 	{.name = "Toil", .access = CONTROL_OPERATOR, .run = run_toil},
+	{.name = "Raise", .access = CONTROL_OPERATOR, .flags = CONTROL_UPGRADE, .run = run_upgrade},
 	{.name = "Drudge", .access = CONTROL_OWNER, .flags = CONTROL_WHEN_READY, .run = run_toil},
 };
 

@@ -38,6 +38,8 @@ struct rig {
 	struct control_call *held[RIG_HELD_MAX];
 	unsigned held_count, gone_count, drained_count;
 	bool finished;
+	int upgraded; /* what control_upgrade_take() has returned, and the descriptor */
+	int channel;
 };
 
 /* Ready from the start; a test of what comes before opens its own. */

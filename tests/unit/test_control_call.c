@@ -9,6 +9,7 @@
 
 #define ECHO   "\"method\":\"org.example.Trial.Echo\""
 #define NOTE   "\"method\":\"org.example.Trial.Note\""
+#define RAISE  "\"method\":\"org.example.Trial.Raise\""
 #define CHANGE "\"method\":\"org.example.Trial.Change\""
 #define MANY   "\"method\":\"org.example.Trial.Many\""
 #define ONLY   "\"method\":\"org.example.Trial.Only\""
@@ -57,6 +58,7 @@ static const struct {
 	{"{\"method\":null}", WRONG("method")},
 	{"{" ECHO ",\"upgrade\":true}", WRONG("upgrade")},
 	{"{" ECHO ",\"upgrade\":false}", "{\"parameters\":{}}"},
+	{"{" RAISE "}", WRONG("upgrade")},
 	{"{" ECHO ",\"more\":1}", WRONG("more")},
 	{"{" ECHO ",\"oneway\":\"no\"}", WRONG("oneway")},
 	{"{" ECHO ",\"uid\":0}", WRONG("uid")},
@@ -93,6 +95,36 @@ static const struct {
 	{"{" MANY ",\"parameters\":{\"count\":2}}", "{\"parameters\":{\"n\":2}}"},
 	{"{" ECHO ",\"more\":true}", "{\"parameters\":{}}"},
 };
+
+/* The connection becomes the method's: bytes go both ways, and the service is over with it. */
+static void test_upgrade(void **state)
+{
+	struct rig *rig = *state;
+	int fd = rig_connect(rig);
+	char got[8];
+
+	rig_send(rig, fd, "{" RAISE ",\"upgrade\":true}");
+	rig_expect(rig, fd, "{\"parameters\":{}}");
+	rig_settle(rig);
+	assert_int_equal(rig->upgraded, 0);
+	assert_true(rig->channel >= 0);
+	assert_true(TAILQ_EMPTY(&rig->control->all));
+	assert_int_equal(send(fd, "{raw", 5, MSG_NOSIGNAL), 5);
+	rig_settle(rig);
+	assert_int_equal(recv(rig->channel, got, sizeof(got), MSG_DONTWAIT), 5);
+	assert_int_equal(send(rig->channel, "back", 4, MSG_NOSIGNAL), 4);
+	assert_int_equal(recv(fd, got, sizeof(got), MSG_DONTWAIT), 4);
+	(void)close(rig->channel);
+	(void)close(fd);
+	/* What comes behind the call before its reply is nobody's. */
+	fd = rig_connect(rig);
+	rig_send_bytes(rig, fd, "{" RAISE ",\"upgrade\":true}\0early",
+		sizeof("{" RAISE ",\"upgrade\":true}\0early"));
+	rig_expect(rig, fd, "{\"parameters\":{}}");
+	rig_expect_end(rig, fd);
+	assert_int_equal(rig->upgraded, -EPIPE);
+	(void)close(fd);
+}
 
 static void test_answers(void **state)
 {
@@ -265,6 +297,7 @@ static void test_waiting_calls(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_upgrade, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_answers, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_no_calls, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_more, rig_setup, rig_teardown),

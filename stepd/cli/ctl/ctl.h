@@ -72,6 +72,12 @@ enum ctl_option_id {
 	CTL_OPT_ROUNDS,
 	CTL_OPT_BATCH,
 	CTL_OPT_SORT,
+	CTL_OPT_STDIN,
+	CTL_OPT_SINCE,
+	CTL_OPT_TAIL,
+	CTL_OPT_STREAM,
+	CTL_OPT_LABEL,
+	CTL_OPT_DETACH_KEYS,
 	CTL_OPT_DRY_RUN,
 	CTL_OPT_JSON,
 	CTL_OPT_TIMEOUT,
@@ -91,17 +97,20 @@ struct ctl_options {
 	const char *kill_sequence;
 	const char *namespace;
 	const char *sort;
+	const char *stream, *detach_keys;
 	int64_t timeout_ms, grace_ms; /* -1: not given */
+	int64_t since;                /* likewise */
 	int64_t interval_ms;
 	uint64_t rounds;
 	uint64_t from;
 	uint64_t pid;
 	bool json, help, leader, now, tasks, follow, batch, dry_run, names;
+	bool input, tail, label;
 };
 
 #define CTL_OPTIONS_INIT                                                                           \
 	{                                                                                          \
-		.timeout_ms = -1, .grace_ms = -1, .from = 1, .sort = "cpu"                         \
+		.timeout_ms = -1, .grace_ms = -1, .since = -1, .from = 1, .sort = "cpu"            \
 	}
 
 /* The output, printed and collected. */
@@ -167,6 +176,7 @@ int ctl_terminate(struct ctl *ctl);
 int ctl_wait(struct ctl *ctl);
 int ctl_events(struct ctl *ctl);
 int ctl_usage(struct ctl *ctl);
+int ctl_attach(struct ctl *ctl);
 int ctl_top(struct ctl *ctl);
 int ctl_set_limits(struct ctl *ctl);
 int ctl_notify(struct ctl *ctl);

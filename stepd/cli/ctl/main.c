@@ -67,6 +67,13 @@ static int take_interval(const struct cli_option *o, const char *arg, void *into
 	return r;
 }
 
+static int take_stream(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	if (strcmp(arg, "stdout") != 0 && strcmp(arg, "stderr") != 0 && strcmp(arg, "both") != 0)
+		return err_set_text(err, -EINVAL, "'%.200s' is none of stdout, stderr, both", arg);
+	return cli_take_text(o, arg, into, err);
+}
+
 #define AT(member_) offsetof(struct ctl_options, member_)
 
 /* clang-format off */
@@ -101,6 +108,18 @@ static const struct cli_option rows[CTL_OPT_MAX] = {
 	 .doc = "print tables, for files and pipes"},
 	[CTL_OPT_SORT] = {.name = "sort", .arg = "KEY", .take = cli_take_text, .offset = AT(sort),
 	 .doc = "sort by step, user, cpu, mem, procs or time (cpu)"},
+	[CTL_OPT_STDIN] = {.name = "stdin", .take = cli_take_flag, .offset = AT(input),
+	 .doc = "standard input goes to the tasks' standard input, too"},
+	[CTL_OPT_SINCE] = {.name = "since", .arg = "N", .take = take_number, .offset = AT(since),
+	 .doc = "from byte N of each stream on (from now on)"},
+	[CTL_OPT_TAIL] = {.name = "tail", .take = cli_take_flag, .offset = AT(tail),
+	 .doc = "from what the agent holds of each stream"},
+	[CTL_OPT_STREAM] = {.name = "stream", .arg = "stdout|stderr|both", .take = take_stream, .offset = AT(stream),
+	 .doc = "only this stream (both)"},
+	[CTL_OPT_LABEL] = {.name = "label", .letter = 'l', .take = cli_take_flag, .offset = AT(label),
+	 .doc = "begin each line with its task's rank"},
+	[CTL_OPT_DETACH_KEYS] = {.name = "detach-keys", .arg = "KEYS", .take = cli_take_text, .offset = AT(detach_keys),
+	 .doc = "keys that detach from a task's terminal; none if empty (ctrl-p,ctrl-q)"},
 	[CTL_OPT_DRY_RUN] = {.name = "dry-run", .take = cli_take_flag, .offset = AT(dry_run),
 	 .doc = "only list what would be removed"},
 	[CTL_OPT_JSON] = {.name = "json", .take = cli_take_flag, .offset = AT(json),
@@ -344,6 +363,10 @@ static const struct verb verbs[] = {
 	{"top", ctl_top, "[STEP...]", 0, -1,
 		DIRS | CTL_BIT(INTERVAL) | CTL_BIT(ROUNDS) | CTL_BIT(BATCH) | CTL_BIT(SORT),
 		"watch steps and tasks on a live screen", 0},
+	{"attach", ctl_attach, "STEP[/RANKS]", 1, 1,
+		CTL_BIT(RUNTIME_DIR) | CTL_BIT(TIMEOUT) | CTL_BIT(STDIN) | CTL_BIT(SINCE) |
+			CTL_BIT(TAIL) | CTL_BIT(STREAM) | CTL_BIT(LABEL) | CTL_BIT(DETACH_KEYS),
+		"show the tasks' output while it comes, and type", 0},
 	{"set-limits", ctl_set_limits, "STEP", 1, 1, 0, "change the limits of a step, or of a task",
 		0},
 	{"notify", ctl_notify, "STEP MESSAGE", 2, 2, CALLS,

@@ -62,7 +62,7 @@ static void add_remedy(
 
 	if (ranks && !with_ranks && (error->code == -ENOENT || error->code == -EINVAL))
 		(void)client_error(error, -EINVAL,
-			"%s takes whole steps only: the ranks '%.200s' are for ps, pids and signal",
+			"%s takes whole steps only: the ranks '%.200s' are for ps, pids, signal and attach",
 			ctl->verb->name, ranks + 1);
 	else if (error->code == -ENOENT)
 		(void)snprintf(error->text + strlen(error->text),

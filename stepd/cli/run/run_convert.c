@@ -267,8 +267,9 @@ int run_take_stream(const struct cli_option *o, const char *arg, void *into, str
 		stream = json_string(strcmp(o->path, "stdin") == 0 ? "all" : "inherit");
 	else if (strcmp(arg, "none") == 0)
 		stream = json_string("none");
-	else if (strcmp(arg, "tool") == 0 && strcmp(o->path, "stdin") == 0)
-		stream = json_string("tool");
+	else if (strcmp(o->path, "stdin") == 0 &&
+		(strcmp(arg, "tool") == 0 || strcmp(arg, "attach") == 0))
+		stream = json_string(arg);
 	else if (isdigit((unsigned char)*arg) && get_number(arg, &rank) == 0)
 		stream = json_pack("{s:s, s:I}", "mode", "rank", "rank", (json_int_t)rank);
 	else

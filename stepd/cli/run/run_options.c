@@ -507,12 +507,12 @@ static const struct cli_option rows[] = {
 	 "Default devices are those that stepd-limits(7) lists; `default` is these alone."),
 
 	{.heading = "Input and output",
-	 .name = "input", .letter = 'i', .arg = "all|none|tool|RANK|FILE", .take = run_take_stream, .path = "stdin",
+	 .name = "input", .letter = 'i', .arg = "all|none|tool|attach|RANK|FILE", .take = run_take_stream, .path = "stdin",
 	 .doc = "the tasks' standard input; FILE may hold patterns such as %t; tool: from a "
-		"PMIx tool (all)",
+		"PMIx tool; attach: from attached clients (all)",
 	 .more = "`all`: each task reads all of the agent's standard input. `none`: nothing. A "
-	         "rank: only that task reads it. See mpi_pmix(7) for `tool`. Default: `all`, for a "
-	         "batch step `none`."},
+	         "rank: only that task reads it. See mpi_pmix(7) for `tool`, and stepd-stdio(7) for "
+	         "`attach`, which needs `--attachable`. Default: `all`, for a batch step `none`."},
 	{.name = "input-overflow", .arg = "spill|drop|wait", .take = run_take_text, .path = "input_overflow",
 	 .doc = "what becomes of input for a task that does not read it while others do: keep it "
 		"in a file, leave it out, or let the others wait (spill)",
@@ -544,6 +544,13 @@ static const struct cli_option rows[] = {
 	 .doc = "these ranks, such as 0-3,8, have a pseudo-terminal; 0 if RANKS is left out",
 	 .more = "What is typed at the agent's own terminal goes to all of them, or to the one of "
 		"`--input`. See stepd-stdio(7)."},
+
+	{.name = "attachable", .take = run_take_true, .path = "attachable",
+	 .doc = "let 'stepctl attach' show the tasks' streams while the step runs, and type",
+	 .more = "The streams then pass through the agent, unchanged. See stepd-stdio(7)."},
+	{.name = "attach-ring", .arg = "SIZE", .take = run_take_size, .path = "attach_ring",
+	 .doc = "the last output of each stream to hold for attached clients, 4K to 16M (64K)",
+	 .more = "Needs `--attachable`."},
 
 	{.heading = "End of the step",
 	 .name = "time", .letter = 't', .arg = "TIME", .take = run_take_time, .path = "time_limit_ms",
