@@ -288,6 +288,8 @@ static void view_put_lines(struct viewer *v, struct view_out *out, const char *d
 static void view_text(
 	struct viewer *v, struct view_out *out, const char *data, size_t size, bool of_terminal)
 {
+	if (size == 0)
+		return;
 	if (v->raw && !of_terminal)
 		view_put_lines(v, out, data, size);
 	else
@@ -380,7 +382,7 @@ static void line_end(struct viewer *v, uint32_t rank, uint32_t stream)
 
 	if (at < v->lines_count && line_compare(v->lines[at], rank, stream) == 0 &&
 		buffer_size(&v->lines[at]->text) > 0)
-		line_write(v, v->lines[at], NULL, 0, false, true);
+		line_write(v, v->lines[at], "", 0, false, true);
 }
 
 static void line_add(

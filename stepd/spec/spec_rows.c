@@ -375,8 +375,8 @@ static int read_short_stream(
 		return 0;
 	}
 	return spec_bad(err, at,
-		"'%.200s' is not one of inherit, none, all, stdout, tool (a file is {\"mode\": \"file\", "
-		"\"path\": ...})",
+		"'%.200s' is not one of inherit, none, all, stdout, tool, attach (a file is "
+		"{\"mode\": \"file\", \"path\": ...})",
 		text);
 }
 

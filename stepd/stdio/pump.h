@@ -95,8 +95,8 @@ bool pump_copies(const struct pump *pump);
  * calls done once, from here or from the loop. done may free the pump. */
 void pump_finish(struct pump *pump, pump_done_fn done, void *userdata);
 
-/* What an adopter of the step is to know (tally.h), counted from now on: read is called for each
- * task's stream, written for each destination. The tally has as many of both as the pump. NULL:
+/* Counts from now on, for an adopter, what is read and written (tally.h). The tally has as many
+ * sources and destinations as the pump, by their numbers, and outlives it or is replaced; NULL:
  * nothing is counted. */
 void pump_set_tally(struct pump *pump, struct tally *tally);
 size_t pump_count_sources(const struct pump *pump);

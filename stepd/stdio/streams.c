@@ -305,12 +305,13 @@ static int share_typed_input(struct stdio *io, struct err *err)
 {
 	const struct spec_stream *in = &io->spec->in;
 	bool reads = in->mode == SPEC_STREAM_ALL || count_readers(io->spec) > 0;
-	int fd = reads ? own_fd(io, STDIN_FILENO) : io->null_fd, r;
+	bool by_clients = in->mode == SPEC_STREAM_ATTACH;
+	int fd = reads || by_clients ? own_fd(io, STDIN_FILENO) : io->null_fd;
+	int r = share_writer(io, fd, err);
 
 	io->types = reads && terminal_is_input(&io->terminal);
-	r = share_writer(io, fd, err);
-	if (r == 0 && in->mode == SPEC_STREAM_ATTACH)
-		stdin_writer_pause(io->writer, true); /* for ever: clients alone type */
+	if (r == 0 && by_clients)
+		stdin_writer_pause(io->writer, true); /* for ever: it is not read */
 	return r;
 }
 

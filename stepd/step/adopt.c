@@ -405,14 +405,12 @@ static void warn_of_streams(const struct agent *a)
 {
 	const struct spec *spec = a->plan.spec;
 
-	if (a->stdio)
-		;
-	else if (spec->label)
+	if (spec->label && !a->stdio)
 		log_warning(a->log,
 			"the output of step %s had labels, which its dead agent put there: further "
 			"output of its tasks is lost",
 			a->plan.label);
-	else if (spec->forward || spec->unbuffered || spec->attachable)
+	else if ((spec->forward || spec->unbuffered || spec->attachable) && !a->stdio)
 		log_warning(a->log,
 			"the output of step %s passed through its dead agent: further output of its "
 			"tasks is lost",
@@ -421,9 +419,10 @@ static void warn_of_streams(const struct agent *a)
 		log_warning(a->log,
 			"the pseudo-terminals of step %s were its dead agent's: they have hung up",
 			a->plan.label);
-	else if (spec->in.mode == SPEC_STREAM_ATTACH ||
-		(spec->in.mode == SPEC_STREAM_ALL && spec->kind == STEPD_STEP_NORMAL &&
-			(spec->local_ntasks > 1 || spec->attachable)))
+	else if (spec->pty_count == 0 &&
+		(spec->in.mode == SPEC_STREAM_ATTACH ||
+			(spec->in.mode == SPEC_STREAM_ALL && spec->kind == STEPD_STEP_NORMAL &&
+				(spec->local_ntasks > 1 || spec->attachable))))
 		log_warning(a->log,
 			"the standard input of step %s went through its dead agent: it ends here",
 			a->plan.label);

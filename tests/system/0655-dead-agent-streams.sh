@@ -99,7 +99,7 @@ sys.exit(n[0] < 60000)'
 import re, sys
 size = {0: 0, 1: 0}
 for line in open(sys.argv[1]):
-    size[int(line[0])] += len(line) - 3
+    size[int(line[0])] += max(0, len(line) - 3)
 extra = 0
 for rank in size:
     lost = re.search(r"(at most )?(\d+) bytes of rank %d's standard output that the dead agent had read are lost" % rank,

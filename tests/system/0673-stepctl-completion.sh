@@ -30,7 +30,7 @@ offered_by_stepd() {
 }
 
 is "$(offered su)" "suspend " "stepctl su completes to a verb"
-like "$(offered '')" "add clean events find .* wait " "stepctl completes to all verbs"
+like "$(offered '')" "add attach clean events find .* wait " "stepctl completes to all verbs"
 is "$(offered signal --le)" "--leader " "stepctl signal --le completes to an option of the verb"
 is "$(offered usage --le)" "" "stepctl usage --le completes to no option of another verb"
 like "$(offered set-limits --cpus)" "--cpus --cpuset --cpuset-mems " \

@@ -219,6 +219,8 @@ static unsigned declared_flags(const struct declared *d)
 		flags |= OP_MORE;
 	if (strstr(d->comment, "with more only"))
 		flags |= OP_MORE_ONLY;
+	if (strstr(d->comment, "with upgrade"))
+		flags |= OP_UPGRADE;
 	/* What changes the step is none of "ask", and nobody follows it. */
 	if (declared_access(d) != OP_ACCESS_READ && !(flags & OP_MORE))
 		flags |= OP_WHEN_READY;

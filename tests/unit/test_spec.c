@@ -773,13 +773,13 @@ static const struct {
 	{"'no_new_privs': 1", "no_new_privs: must be true or false, not a number"},
 	{"'stdin': 'stdout'", "stdin: stdin can't have this mode"},
 	{"'stdin': 'rank'",
-		"stdin: 'rank' is not one of inherit, none, all, stdout, tool (a file is "
+		"stdin: 'rank' is not one of inherit, none, all, stdout, tool, attach (a file is "
 		"{\"mode\": \"file\", \"path\": ...})"},
 	{"'stdin': 7", "stdin: must be an object, not a number"},
 	{"'stdin': {}", "stdin.mode: is missing"},
 	{"'stdin': {'mode': 'pty'}",
 		"stdin.mode: 'pty' is not one of inherit, none, all, rank, file, stdout, "
-		"tool"},
+		"tool, attach"},
 	{"'stdin': {'mode': 'rank'}", "stdin.rank: is missing"},
 	{"'stdin': {'mode': 'rank', 'rank': 1}", "stdin.rank: 1 is not below ntasks (1)"},
 	{"'stdin': {'mode': 'all', 'rank': 0}", "stdin.rank: goes with mode 'rank' only"},
@@ -804,6 +804,13 @@ static const struct {
 	{"'input_spill_max': -1",
 		"input_spill_max: -1 is not in the range 0 to 2305843009213693951"},
 	{"'unbuffered': 'yes'", "unbuffered: must be true or false, not a string"},
+	{"'attachable': 1", "attachable: must be true or false, not a number"},
+	{"'attachable': true, 'attach_ring': 4095",
+		"attach_ring: 4095 is not in the range 4096 to 16777216"},
+	{"'attach_ring': 4096", "attach_ring: needs attachable to be true"},
+	{"'stdin': 'attach'",
+		"stdin: 'attach' needs attachable (--attachable): nobody else could give the tasks "
+		"their input"},
 	{"'pty': true", "pty: must be an array, not true"},
 	{"'pty': []", "pty: is empty"},
 	{"'pty': [1]", "pty[0]: 1 is not in the range 0 to 0"},

@@ -208,7 +208,7 @@ static char *make_doc(const struct session *s)
 	all = json_pack("{s:O, s:o, s:o, s:s, s:o, s:o, s:s*, s:s*, s:o*}", "spec", o->doc, "ranks",
 		layout_json(&s->options->layout), "nodes", array, "list", list, "args",
 		pack_args(o), "node_files", pack_files(o), "runtime_dir", o->runtime_dir, "secret",
-		*secret ? secret : NULL, "terminal", s->types ? typing_pack(s) : NULL);
+		*secret ? secret : NULL, "terminal", s->typing.active ? typing_pack(s) : NULL);
 	if (r == 0 && wired)
 		r = json_object_set_new(all, "addresses", pack_addresses(s));
 	if (r == 0 && all)

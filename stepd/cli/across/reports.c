@@ -369,8 +369,10 @@ static void on_end(struct session *s, struct node *n, const struct channel_line 
 	node_finish(s, n, NODE_ENDED);
 	end_remaining_tasks(s, n);
 	count_status(s, n);
-	if (strcmp(get_reason(n), "completed") != 0 && !s->ending)
-		session_end(s, false);
+	if (!s->ending &&
+		(strcmp(get_reason(n), "completed") != 0 ||
+			json_get_bool(n->result, "adopted", false)))
+		session_end(s, false); /* adopted: its agent has died, maybe with its tasks */
 	session_give_up_awaited(s);
 }
 

@@ -498,8 +498,8 @@ static void session_clear(struct session *s)
 	free(s->by_id);
 	input_stop(&s->input);
 	if (s->loop)
-		ev_timer_stop(s->loop, &s->release);
-	terminal_release(&s->terminal);
+		ev_timer_stop(s->loop, &s->typing.release);
+	terminal_release(&s->typing.terminal);
 	output_clear(&s->out);
 	output_clear(&s->err);
 	user_clear(&s->user);
@@ -578,7 +578,8 @@ int session_run(const struct steprun_options *options, int *ret_code, struct err
 		.suspend = session_on_suspend,
 		.status = session_on_status,
 		.resized = session_on_resized};
-	_cleanup_(session_clear) struct session s = {.options = options, .terminal = TERMINAL_INIT};
+	_cleanup_(session_clear) struct session s = {
+		.options = options, .typing = {.terminal = TERMINAL_INIT}};
 	int r;
 
 	raise_limit();

@@ -65,6 +65,13 @@ struct outcome {
 	int code;
 };
 
+/* The user types for ranks with a pseudo-terminal (typing.c). */
+struct typing {
+	bool active;
+	struct terminal terminal; /* the user's */
+	ev_timer release;         /* of that */
+};
+
 struct session {
 	const struct steprun_options *options;
 	struct ev_loop *loop;
@@ -77,10 +84,8 @@ struct session {
 	struct output_events out_events, err_events;
 	struct output out, err;
 	struct input input;
-	struct terminal terminal; /* the user's, if types */
-	ev_timer release;         /* of the terminal */
-	bool types;               /* the user, for ranks with a pseudo-terminal */
-	bool stopped;             /* by the user, with the step */
+	struct typing typing;
+	bool stopped; /* by the user, with the step */
 	ev_timer launch, wait, grace;
 	struct running running;
 	struct outcome outcome;

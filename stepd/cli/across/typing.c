@@ -42,16 +42,16 @@ static bool typing_is_same(int fd)
 
 void typing_begin(struct session *s)
 {
-	s->types = typing_wanted(s->options);
-	if (s->types)
-		terminal_find(&s->terminal);
+	s->typing.active = typing_wanted(s->options);
+	if (s->typing.active)
+		terminal_find(&s->typing.terminal);
 }
 
 void typing_add_node(struct session *s, struct node *n)
 {
 	bool is_out = typing_is_same(STDOUT_FILENO);
 
-	if (!s->types || !n->has_pty || !n->reads_stdin)
+	if (!s->typing.active || !n->has_pty || !n->reads_stdin)
 		return;
 	n->out.is_terminal = is_out;
 	n->err.is_terminal = !is_out && typing_is_same(STDERR_FILENO);
@@ -63,8 +63,8 @@ json_t *typing_pack(const struct session *s)
 		.is_out = typing_is_same(STDOUT_FILENO), .is_err = typing_is_same(STDERR_FILENO)};
 
 	if (tcgetattr(STDIN_FILENO, &t.modes) < 0)
-		return NULL;                            /* it is gone: agents have none */
-	(void)terminal_get_size(&s->terminal, &t.size); /* it may have none */
+		return NULL;                                   /* it is gone: agents have none */
+	(void)terminal_get_size(&s->typing.terminal, &t.size); /* it may have none */
 	return relay_terminal_pack(&t);
 }
 
@@ -89,10 +89,10 @@ static bool typing_is_read(const struct session *s)
 static void typing_set(struct session *s, bool raw)
 {
 	if (raw)
-		raw = terminal_take(&s->terminal); /* else a shell has it: until its fg */
+		raw = terminal_take(&s->typing.terminal); /* else a shell has it: until its fg */
 	else
-		terminal_release(&s->terminal);
-	ev_timer_stop(s->loop, &s->release);
+		terminal_release(&s->typing.terminal);
+	ev_timer_stop(s->loop, &s->typing.release);
 	s->out.crlf = raw && typing_is_same(STDOUT_FILENO);
 	s->err.crlf = raw && typing_is_same(STDERR_FILENO);
 	input_pause(&s->input, !raw);
@@ -106,18 +106,18 @@ static void on_release(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int 
 
 void typing_update(struct session *s)
 {
-	if (!s->types || !s->assigned)
+	if (!s->typing.active || !s->assigned)
 		return;
 	s->input.raw = true;
 	if (s->stopped) {
 		typing_set(s, false);
 	} else if (!s->ending && typing_is_read(s)) {
 		typing_set(s, true);
-	} else if (s->terminal.raw && !ev_is_active(&s->release)) {
+	} else if (s->typing.terminal.raw && !ev_is_active(&s->typing.release)) {
 		input_pause(&s->input, true);
-		ev_timer_init(&s->release, on_release, RELEASE_MS / 1e3, 0.);
-		s->release.data = s;
-		ev_timer_start(s->loop, &s->release);
+		ev_timer_init(&s->typing.release, on_release, RELEASE_MS / 1e3, 0.);
+		s->typing.release.data = s;
+		ev_timer_start(s->loop, &s->typing.release);
 	}
 }
 
@@ -126,7 +126,7 @@ void typing_resize(struct session *s)
 	struct winsize size;
 	uint32_t i;
 
-	if (!s->types || !s->assigned || !terminal_get_size(&s->terminal, &size))
+	if (!s->typing.active || !s->assigned || !terminal_get_size(&s->typing.terminal, &size))
 		return;
 	for (i = 0; i < s->count; i++) {
 		const struct node *n = &s->nodes[i];
