@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Inits that slurmd 22.05.8 has written, tests/fuzz/corpus/slurm_init, and what is made of them.
+ * Inits that slurmd has written, of release 22.05 if their name has no other,
+ * tests/fuzz/corpus/slurm_init, and what is made of them.
  */
 #include "contrib/slurm/decision.h"
 
@@ -54,17 +55,24 @@ static const struct {
 	enum slurm_step_kind kind;
 	enum slurm_reason reason;
 	const char *label;
+	uint16_t release;
 } records[] = {
-	{"srun", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "2.0"},
-	{"batch", SLURM_KIND_BATCH, SLURM_REASON_NOT_SERVED, "3.batch"},
-	{"extern", SLURM_KIND_EXTERN, SLURM_REASON_NOT_SERVED, "2.extern"},
-	{"interactive", SLURM_KIND_INTERACTIVE, SLURM_REASON_NOT_SERVED, "2.interactive"},
-	{"het", SLURM_KIND_HET, SLURM_REASON_NOT_SERVED, "8.0"},
-	{"gres", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "7.0"},
-	{"multi_prog", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "2.0"},
-	{"container", SLURM_KIND_SRUN, SLURM_REASON_CONTAINER, "10.0"},
-	{"profile", SLURM_KIND_SRUN, SLURM_REASON_PROFILE, "11.0"},
-	{"x11", SLURM_KIND_EXTERN, SLURM_REASON_X11, "3.extern"},
+	{"srun", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "2.0", SLURM_22_05},
+	{"batch", SLURM_KIND_BATCH, SLURM_REASON_NOT_SERVED, "3.batch", SLURM_22_05},
+	{"extern", SLURM_KIND_EXTERN, SLURM_REASON_NOT_SERVED, "2.extern", SLURM_22_05},
+	{"interactive", SLURM_KIND_INTERACTIVE, SLURM_REASON_NOT_SERVED, "2.interactive",
+		SLURM_22_05},
+	{"het", SLURM_KIND_HET, SLURM_REASON_NOT_SERVED, "8.0", SLURM_22_05},
+	{"gres", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "7.0", SLURM_22_05},
+	{"multi_prog", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "2.0", SLURM_22_05},
+	{"container", SLURM_KIND_SRUN, SLURM_REASON_CONTAINER, "10.0", SLURM_22_05},
+	{"profile", SLURM_KIND_SRUN, SLURM_REASON_PROFILE, "11.0", SLURM_22_05},
+	{"x11", SLURM_KIND_EXTERN, SLURM_REASON_X11, "3.extern", SLURM_22_05},
+	{"srun-24.11", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "1.0", SLURM_24_11},
+	{"batch-24.11", SLURM_KIND_BATCH, SLURM_REASON_NOT_SERVED, "2.batch", SLURM_24_11},
+	{"extern-24.11", SLURM_KIND_EXTERN, SLURM_REASON_NOT_SERVED, "1.extern", SLURM_24_11},
+	{"gres-24.11", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "3.0", SLURM_24_11},
+	{"container-24.11", SLURM_KIND_SRUN, SLURM_REASON_CONTAINER, "5.0", SLURM_24_11},
 };
 
 static void test_records(void **state)
@@ -86,7 +94,7 @@ static void test_records(void **state)
 		assert_string_equal(label, records[i].label);
 		/* What follows is cgroup.conf and such, and slurmd's last four bytes. */
 		assert_true(r.frame.end < r.size);
-		assert_int_equal(r.init.frame.release, SLURM_22_05);
+		assert_int_equal(r.init.frame.release, records[i].release);
 	}
 }
 
@@ -123,6 +131,24 @@ static void test_tasks(void **state)
 	assert_int_equal(l->nnodes, 1);
 	assert_strs(l->argv, argv, ARRAY_SIZE(argv));
 	assert_true(l->env.n > 30);
+}
+
+static void test_tasks_24_11(void **state)
+{
+	static const char *const argv[] = {"sh", "-c", "exit 3"};
+	_cleanup_recorded_ struct recorded r = {0};
+	const struct slurm_launch *l = &r.init.launch;
+
+	(void)state;
+	load(&r, "srun-24.11");
+	decode(&r);
+	assert_string_equal(r.init.conf.log_file, "/tmp/slurm-log.n24");
+	assert_null(r.init.conf.switch_type);
+	assert_string_equal(r.init.conf.tls_type, "tls/none");
+	assert_string_equal(l->user, "root");
+	assert_string_equal(l->nodes, "n24");
+	assert_int_equal(l->ntasks, 2);
+	assert_strs(l->argv, argv, ARRAY_SIZE(argv));
 }
 
 static void test_batch(void **state)
@@ -301,6 +327,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_records),
 		cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_tasks_24_11),
 		cmocka_unit_test(test_batch),
 		cmocka_unit_test(test_container),
 		cmocka_unit_test(test_cut),
