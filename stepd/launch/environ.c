@@ -101,7 +101,7 @@ static int set_gtids(const uint32_t *ranks, uint32_t count, struct strv *env)
 	return strv_env_set(env, "SLURM_GTIDS", text);
 }
 
-static int set_numbers(const stepd_step_rec_t *job, struct strv *env)
+static int set_numbers(const struct spec *spec, const stepd_step_rec_t *job, struct strv *env)
 {
 	const struct {
 		const char *name;
@@ -129,6 +129,8 @@ static int set_numbers(const stepd_step_rec_t *job, struct strv *env)
 		if (r < 0)
 			return r;
 	}
+	if (spec->node_cpus)
+		return set_number(env, "SLURM_CPUS_ON_NODE", spec->node_cpus);
 	/* As "nproc" counts them; left out where they are not known. */
 	if (binding_read_cpus(&cpus) < 0)
 		return 0;
@@ -193,7 +195,7 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 	if (r == 0)
 		r = set_user(spec, id, &env);
 	if (r == 0)
-		r = set_numbers(job, &env);
+		r = set_numbers(spec, job, &env);
 	if (r == 0)
 		r = set_texts(&env, variables, ARRAY_SIZE(variables));
 	if (r == 0)

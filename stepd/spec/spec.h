@@ -156,6 +156,7 @@ struct spec {
 	char *node_name;
 	uint32_t node_id;
 	uint32_t node_count;
+	uint32_t node_cpus;       /* of this node, for SLURM_CPUS_ON_NODE; 0: not given */
 	char *node_list;          /* Slurm hostlist, for SLURM_STEP_NODELIST; NULL: not given */
 	struct strv node_names;   /* node_list's: node_count of them, or none */
 	uint32_t *tasks_per_node; /* node_count of them; NULL: not given */
