@@ -432,7 +432,8 @@ static void warn_of_streams(const struct agent *a)
 static bool has_carried(const struct spec *spec)
 {
 	return spec->kind != STEPD_STEP_EXTERN &&
-		(spec->label || spec->forward || spec->unbuffered || spec->pty_count > 0);
+		(spec->label || spec->forward || spec->unbuffered || spec->attachable ||
+			spec->pty_count > 0);
 }
 
 static void adopt_streams(struct agent *a)

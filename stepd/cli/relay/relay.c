@@ -225,7 +225,7 @@ static void relay_hang_up(struct relay *y)
 	y->terminal_fd = close_fd(y->terminal_fd);
 }
 
-static void relay_on_started(void *userdata)
+static void relay_on_ready(_unused_ const struct json_t *line, void *userdata)
 {
 	struct relay *y = userdata;
 
@@ -347,7 +347,7 @@ static int relay_open_streams(struct relay *y, int stdio[3], struct err *err)
 
 static int relay_start(struct relay *y, uint32_t node, struct err *err)
 {
-	static const struct supervisor_events events = {.started = relay_on_started,
+	static const struct supervisor_events events = {.ready = relay_on_ready,
 		.suspended = relay_on_suspended,
 		.task_ended = on_task_ended,
 		.report = relay_on_report,

@@ -291,6 +291,16 @@ static int make_channels(struct supervisor *k, struct child *c)
 
 /* ---- the agent's documents ----------------------------------------------------------------- */
 
+static void report_ready(struct supervisor *k)
+{
+	json_auto_t *line =
+		json_loadb(buffer_bytes(&k->ready.text), buffer_size(&k->ready.text), 0, NULL);
+
+	if (!line)
+		supervisor_report(k, "the agent's ready line can't be read");
+	k->events->ready(line, k->userdata);
+}
+
 static void on_ready(struct supervisor *k)
 {
 	if (k->adopts) {
@@ -298,9 +308,9 @@ static void on_ready(struct supervisor *k)
 		return;
 	}
 	k->started = true;
+	if (k->events->ready)
+		report_ready(k);
 	connect_agent(k);
-	if (k->events->started)
-		k->events->started(k->userdata);
 }
 
 static void intake_close(struct intake *in)

@@ -20,9 +20,9 @@ struct strv;
 struct supervisor;
 
 struct supervisor_events {
-	/* The tasks run, and the agent reads its terminal, where they have one. NULL: not wanted,
-	 * as suspended. */
-	void (*started)(void *userdata);
+	/* The tasks run, and the agent reads its terminal, where they have one: its ready line,
+	 * stepd(8), or NULL if that can't be read. May be NULL, as suspended. */
+	void (*ready)(const struct json_t *line, void *userdata);
 	void (*suspended)(bool on, void *userdata);
 	void (*task_ended)(uint32_t rank, int wait_status, void *userdata);
 	/* A message for the user: a signal was refused, the agent has died. */
