@@ -276,6 +276,7 @@ static enum conn_next take_hello(struct conn *c)
 static enum conn_next begin_request(struct conn *c, const struct wire_request *request)
 {
 	const struct listener *listener = c->listener;
+	const struct server *s = listener->server;
 	int r;
 
 	requests_plan_clear(&c->plan);
@@ -288,6 +289,10 @@ static enum conn_next begin_request(struct conn *c, const struct wire_request *r
 			(int)c->peer.pid);
 		return conn_fail(c, EPERM);
 	}
+	if (s->local && s->local(request, c->version, &c->out, s->userdata))
+		return conn_write_answer(c);
+	if (c->plan.local)
+		return NEXT_END;
 	if (c->plan.error)
 		return conn_fail(c, c->plan.error);
 	if (!c->plan.method)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "contrib/slurm/decision.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/step_spec.h"
 
 #define PROFILE_NONE 1u
 
@@ -75,16 +77,115 @@ static bool wants_tls(const struct slurm_init *i)
 	return is_plugin(i->conf.tls_type, "tls/none");
 }
 
-static bool always(_unused_ const struct slurm_init *i)
+static bool is_not_chosen(const struct slurm_init *i)
 {
-	return true;
+	return !i->chosen;
+}
+
+/* ---- what is not served yet ---------------------------------------------------------------- */
+
+static bool is_other_release(const struct slurm_init *i)
+{
+	return i->frame.release != SLURM_22_05 || i->frame.client_release != SLURM_22_05 ||
+		i->launch.cred_release != SLURM_22_05;
+}
+
+static bool has_site_settings(const struct slurm_init *i)
+{
+	return !i->site || i->site->not_served;
+}
+
+static bool has_nodes(const struct slurm_init *i)
+{
+	return i->launch.nnodes != 1 || i->frame.children || i->frame.parent_rank >= 0;
+}
+
+static bool has_gres(const struct slurm_init *i)
+{
+	return i->launch.has_gres;
+}
+
+static bool is_multi_prog(const struct slurm_init *i)
+{
+	return i->launch.flags & SLURM_FLAG_MULTI_PROG;
+}
+
+static bool wants_pty(const struct slurm_init *i)
+{
+	return i->launch.flags & SLURM_FLAG_PTY;
+}
+
+static bool is_unbuffered(const struct slurm_init *i)
+{
+	return !(i->launch.flags & SLURM_FLAG_BUFFERED);
+}
+
+static bool is_debugged(const struct slurm_init *i)
+{
+	return i->launch.flags & SLURM_FLAG_DEBUG;
+}
+
+static bool is_given(const char *text)
+{
+	return text && *text;
+}
+
+static bool has_task_prolog(const struct slurm_init *i)
+{
+	return is_given(i->launch.task_prolog) || is_given(i->launch.task_epilog);
+}
+
+static bool is_number(uint32_t n)
+{
+	return n && n != SLURM_NO_VAL;
+}
+
+static bool wants_binding(const struct slurm_init *i)
+{
+	const struct slurm_launch *l = &i->launch;
+
+	return l->accel_bind_type || is_given(l->tres_bind) || is_given(l->tres_freq) ||
+		is_number(l->cpu_freq_min) || is_number(l->cpu_freq_max) ||
+		is_number(l->cpu_freq_gov) || is_given(l->cpu_bind) || is_given(l->mem_bind);
+}
+
+static bool wants_mpi(const struct slurm_init *i)
+{
+	const char *type = step_spec_getenv(&i->launch, "SLURM_MPI_TYPE");
+
+	return is_plugin(type ? type : i->site->mpi_default, "none");
+}
+
+static bool has_spank_options(const struct slurm_init *i)
+{
+	return i->launch.options > 0 || i->launch.spank_env.n > 0;
+}
+
+/* Labels are put into all of a step's streams or into none. */
+static bool has_other_files(const struct slurm_init *i)
+{
+	const struct slurm_launch *l = &i->launch;
+	int k, n = 0;
+
+	for (k = 0; k < 3; k++) {
+		if (l->files[k] && !step_spec_knows_pattern(l->files[k]))
+			return true;
+		n += k > 0 && l->files[k];
+	}
+	return n > 0 && (l->flags & SLURM_FLAG_LABEL);
+}
+
+static bool has_other_address(const struct slurm_init *i)
+{
+	return i->launch.srun.sin_family != AF_INET || i->launch.resp_ports.n == 0 ||
+		i->launch.io_ports.n == 0;
 }
 
 static const struct reason_row {
 	const char *name;
 	bool (*holds)(const struct slurm_init *init);
 	const char *text;
-} rows[SLURM_REASON_MAX] = {
+} rows[SLURM_REASON_NONE] = {
 	[SLURM_REASON_RELEASE] = {"release", has_unknown_release,
 		"slurmd speaks a protocol that is not known here"},
 	[SLURM_REASON_SWITCH] = {"switch", has_switch,
@@ -100,20 +201,38 @@ static const struct reason_row {
 	[SLURM_REASON_PROFILE] = {"profile", wants_profile,
 		"it is profiled (AcctGatherProfileType)"},
 	[SLURM_REASON_TLS] = {"tls", wants_tls, "connections are encrypted (TLSType)"},
-	[SLURM_REASON_NOT_SERVED] = {"not-served", always,
-		"steps are not served yet by this release"},
+	[SLURM_REASON_NOT_SERVED] = {"not-served", is_not_chosen,
+		"steps of this kind are not served here (slurm_serve in stepd.conf)"},
+	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
+		"steps of this release of Slurm are not served"},
+	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
+	[SLURM_REASON_NODES] = {"nodes", has_nodes, "it has several nodes"},
+	[SLURM_REASON_GRES] = {"gres", has_gres, "it has generic resources (GRES)"},
+	[SLURM_REASON_MULTI_PROG] = {"multi-prog", is_multi_prog, "it has several programs"},
+	[SLURM_REASON_PTY] = {"pty", wants_pty, "it has a pseudo-terminal (--pty)"},
+	[SLURM_REASON_UNBUFFERED] = {"unbuffered", is_unbuffered,
+		"its output is unbuffered (--unbuffered)"},
+	[SLURM_REASON_DEBUGGER] = {"debugger", is_debugged, "a debugger attaches to it"},
+	[SLURM_REASON_TASK_PROLOG] = {"task-prolog", has_task_prolog,
+		"it has a task prolog or epilog"},
+	[SLURM_REASON_BINDING] = {"binding", wants_binding,
+		"it is bound to processors, memory or devices, or chooses a frequency"},
+	[SLURM_REASON_MPI] = {"mpi", wants_mpi, "its MPI is a plugin's of Slurm"},
+	[SLURM_REASON_SPANK] = {"spank", has_spank_options, "it has options of SPANK plugins"},
+	[SLURM_REASON_FILES] = {"files", has_other_files,
+		"its files have labels, or names with patterns of Slurm's own"},
+	[SLURM_REASON_ADDRESS] = {"address", has_other_address, "srun has no address of IPv4"},
 };
 
 enum slurm_reason slurm_decide(const struct slurm_init *init)
 {
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+	for (i = 0; i < SLURM_REASON_NONE; i++) {
 		if (rows[i].holds(init))
 			return (enum slurm_reason)i;
 	}
-	assert(!"the last row always holds");
-	return SLURM_REASON_NOT_SERVED;
+	return SLURM_REASON_NONE;
 }
 
 const char *slurm_reason_text(enum slurm_reason reason)
@@ -142,6 +261,10 @@ static void print_detail(const struct slurm_init *init, enum slurm_reason reason
 		break;
 	case SLURM_REASON_NAMESPACE:
 		(void)fprintf(out, " (%s)", init->conf.namespace_plugin);
+		break;
+	case SLURM_REASON_SITE:
+		(void)fprintf(
+			out, ": %s", init->site ? init->site->not_served : init->site_err.text);
 		break;
 	default:
 		break;

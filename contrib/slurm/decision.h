@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What is against serving a step here: one table of reasons, of which the first that holds counts.
- * A step without any would be served; the last row, which always holds, says that none is yet.
+ * A step without any is served, if the site has chosen its kind.
  */
 #ifndef SLURM_DECISION_H
 #define SLURM_DECISION_H
 
 #include "contrib/slurm/launch.h"
+
+struct site_conf;
 
 enum slurm_reason {
 	SLURM_REASON_RELEASE, /* unknown */
@@ -18,7 +20,22 @@ enum slurm_reason {
 	SLURM_REASON_NAMESPACE,
 	SLURM_REASON_PROFILE,
 	SLURM_REASON_TLS,
-	SLURM_REASON_NOT_SERVED, /* any step */
+	SLURM_REASON_NOT_SERVED, /* its kind is not among those of slurm_serve */
+	SLURM_REASON_OTHER_RELEASE,
+	SLURM_REASON_SITE, /* what slurm.conf has */
+	SLURM_REASON_NODES,
+	SLURM_REASON_GRES,
+	SLURM_REASON_MULTI_PROG,
+	SLURM_REASON_PTY,
+	SLURM_REASON_UNBUFFERED,
+	SLURM_REASON_DEBUGGER,
+	SLURM_REASON_TASK_PROLOG,
+	SLURM_REASON_BINDING,
+	SLURM_REASON_MPI,
+	SLURM_REASON_SPANK,
+	SLURM_REASON_FILES,
+	SLURM_REASON_ADDRESS,
+	SLURM_REASON_NONE, /* it is served */
 	SLURM_REASON_MAX,
 };
 
@@ -30,6 +47,10 @@ struct slurm_init {
 	struct slurm_launch launch;
 	bool has_launch; /* launch says at least which step it is */
 	struct err err;  /* where decoding failed */
+	/* Of steps whose kind the site has chosen; set by the caller. */
+	bool chosen;
+	const struct site_conf *site; /* NULL: site_err has why */
+	struct err site_err;
 };
 
 /* Decodes what slurm_init_missing() has accepted, or refused with this error. */

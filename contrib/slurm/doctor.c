@@ -298,9 +298,14 @@ static void report_handover(struct slurm_doctor *d)
 	report_stepd(d, &settings);
 	if (settings.record_dir)
 		report_records(d, settings.record_dir);
-	report(d, "note", "slurm.served", "none", "",
-		"with stepd-slurmstepd every step is handed over: %s",
-		slurm_reason_text(SLURM_REASON_NOT_SERVED));
+	if (settings.serves[SLURM_KIND_SRUN])
+		report(d, "note", "slurm.served", slurm_kind_name(SLURM_KIND_SRUN), "",
+			"with stepd-slurmstepd srun's steps of one node are served, others are "
+			"handed over");
+	else
+		report(d, "note", "slurm.served", "none", "",
+			"with stepd-slurmstepd every step is handed over: %s",
+			slurm_reason_text(SLURM_REASON_NOT_SERVED));
 }
 
 int main(void)

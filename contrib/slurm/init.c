@@ -102,7 +102,7 @@ static bool stream_take_tree(struct stream *s, struct slurm_frame *f)
 
 static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 {
-	uint16_t frequencies, client_release;
+	uint16_t frequencies;
 	int32_t most = SLURM_INIT_MAX;
 
 	if (!stream_take_release(s, f))
@@ -123,7 +123,7 @@ static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 		return false;
 	return stream_take(s, &frequencies, sizeof(frequencies)) &&
 		stream_pass(s, (uint64_t)frequencies * CPU_FREQUENCY_SIZE, NULL) &&
-		stream_take(s, &client_release, sizeof(client_release)) &&
+		stream_take(s, &f->client_release, sizeof(f->client_release)) &&
 		stream_pass_item(s, most, &f->launch);
 }
 
@@ -178,8 +178,8 @@ static const struct unpack_row node_rows[] = {
 	FIELD("syslog_debug", U32, .keep = CONF(syslog_level)),
 	FIELD("stepd_loc", TEXT, .since = SLURM_24_05),
 	FIELD("daemonize", CALL, .call = take_daemon),
-	FIELD("node_topo_addr", TEXT),
-	FIELD("node_topo_pattern", TEXT),
+	FIELD("node_topo_addr", TEXT, .keep = CONF(topology_addr)),
+	FIELD("node_topo_pattern", TEXT, .keep = CONF(topology_pattern)),
 	FIELD("port", U16),
 };
 

@@ -31,6 +31,7 @@ struct slurm_frame {
 	uint16_t release;
 	int32_t type; /* enum slurm_launch_type */
 	int32_t rank, parent_rank, children, depth, max_depth;
+	uint16_t client_release; /* of srun, which may be another one */
 	struct slurm_span conf, launch;
 	size_t end; /* of what is read here */
 };
@@ -45,6 +46,7 @@ ssize_t slurm_init_missing(
 
 struct slurm_node_conf {
 	const char *hostname, *spool_dir, *node_name;
+	const char *topology_addr, *topology_pattern;
 	const char *log_file; /* NULL: none */
 	uint32_t debug_level, syslog_level;
 	bool daemon; /* slurmd runs in the background */

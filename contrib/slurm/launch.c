@@ -181,22 +181,23 @@ static void skip_gres_record(struct unpack *u, bool of_step)
 	skip_shares(u, nodes);
 }
 
-static void skip_gres(struct unpack *u, bool of_step)
+static void skip_gres(struct unpack *u, struct slurm_launch *launch, bool of_step)
 {
-	uint16_t n;
+	uint16_t n = unpack_u16(u);
 
-	for (n = unpack_u16(u); n > 0 && !u->bad; n--)
+	launch->has_gres |= n > 0;
+	for (; n > 0 && !u->bad; n--)
 		skip_gres_record(u, of_step);
 }
 
-static void skip_job_gres(struct unpack *u, _unused_ void *result)
+static void skip_job_gres(struct unpack *u, void *result)
 {
-	skip_gres(u, false);
+	skip_gres(u, result, false);
 }
 
-static void skip_step_gres(struct unpack *u, _unused_ void *result)
+static void skip_step_gres(struct unpack *u, void *result)
 {
-	skip_gres(u, true);
+	skip_gres(u, result, true);
 }
 
 /* ---- the credential ------------------------------------------------------------------------ */
@@ -205,6 +206,15 @@ static void skip_step_gres(struct unpack *u, _unused_ void *result)
  * 24.11 on they have a length of their own. The node addresses are those of cloud nodes. */
 
 #define LAUNCH(member_) UNPACK_KEEP(struct slurm_launch, member_)
+
+/* What the signature is of. */
+static void end_credential(struct unpack *u, void *result)
+{
+	struct slurm_launch *launch = result;
+
+	if (!u->bad)
+		launch->cred_body.n = (uint32_t)(u->data + u->at - launch->cred_body.bytes);
+}
 
 /* clang-format off */
 static const struct unpack_row cred_rows[] = {
@@ -215,7 +225,7 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred pw_gecos", TEXT),
 	FIELD("cred pw_dir", TEXT),
 	FIELD("cred pw_shell", TEXT),
-	FIELD("cred gids", A32),
+	FIELD("cred gids", A32, .keep = LAUNCH(cred_gids)),
 	FIELD("cred gr_names", TEXTS),
 	FIELD("cred job_gres", CALL, .call = skip_job_gres),
 	FIELD("cred step_gres", CALL, .call = skip_step_gres),
@@ -232,7 +242,7 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred partition", BYTES),
 	FIELD("cred qos", TEXT, .since = SLURM_26_05),
 	FIELD("cred reservation", TEXT),
-	FIELD("cred restart_cnt", U16),
+	FIELD("cred restart_cnt", U16, .keep = LAUNCH(restart_count)),
 	FIELD("cred start_time", U64, .since = SLURM_23_02),
 	FIELD("cred std_err", TEXT),
 	FIELD("cred std_in", TEXT),
@@ -253,7 +263,8 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred step_mem", CALL, .call = skip_memory),
 	FIELD("cred selinux_context", TEXT),
 	FIELD("cred switch", BYTES, .since = SLURM_24_11),
-	FIELD("cred signature", BYTES),
+	FIELD("cred body", CALL, .call = end_credential),
+	FIELD("cred signature", BYTES, .keep = LAUNCH(cred_signature)),
 };
 /* clang-format on */
 
@@ -262,6 +273,7 @@ static const struct unpack_row cred_rows[] = {
 static void take_credential(struct unpack *u, void *result)
 {
 	const struct slurm_node_conf *conf = u->about;
+	struct slurm_launch *launch = result;
 	uint16_t release = u->release, version = unpack_u16(u);
 
 	if (u->bad)
@@ -274,7 +286,8 @@ static void take_credential(struct unpack *u, void *result)
 		unpack_skip(u, UNPACK_BYTES);
 		return;
 	}
-	u->release = version;
+	u->release = launch->cred_release = version;
+	launch->cred_body.bytes = u->data + u->at;
 	unpack_rows(u, cred_rows, ARRAY_SIZE(cred_rows), result);
 	u->release = release;
 }
@@ -301,31 +314,59 @@ static void skip_het_steps(struct unpack *u, _unused_ void *result)
 		unpack_skip(u, UNPACK_A32);
 }
 
-static void skip_node_tasks(struct unpack *u, void *result)
+static void take_node_tasks(struct unpack *u, void *result)
 {
-	const struct slurm_launch *launch = result;
+	struct slurm_launch *launch = result;
+	size_t begin = u->at;
 	uint32_t n;
 
 	for (n = launch->nnodes; n > 0 && !u->bad; n--) {
 		(void)unpack_u16(u);
 		unpack_skip(u, UNPACK_A32);
 	}
+	if (!u->bad)
+		launch->node_tasks =
+			(struct slurm_array){(uint32_t)(u->at - begin), u->data + begin};
 }
 
-static void skip_ports(struct unpack *u, _unused_ void *result)
+bool slurm_launch_ranks(
+	const struct slurm_launch *launch, uint32_t node, struct slurm_array *ret_ranks)
 {
-	unpack_skip_bytes(u, (uint64_t)unpack_u16(u) * sizeof(uint16_t));
+	struct unpack u = {.data = launch->node_tasks.bytes, .size = launch->node_tasks.n};
+	uint32_t i;
+
+	for (i = 0; i < node && !u.bad; i++) {
+		(void)unpack_u16(&u);
+		unpack_skip(&u, UNPACK_A32);
+	}
+	(void)unpack_u16(&u);
+	*ret_ranks = unpack_array(&u, unpack_u32(&u), sizeof(uint32_t));
+	return !u.bad && node < launch->nnodes;
+}
+
+static void take_resp_ports(struct unpack *u, void *result)
+{
+	((struct slurm_launch *)result)->resp_ports =
+		unpack_array(u, unpack_u16(u), sizeof(uint16_t));
+}
+
+static void take_io_ports(struct unpack *u, void *result)
+{
+	((struct slurm_launch *)result)->io_ports =
+		unpack_array(u, unpack_u16(u), sizeof(uint16_t));
 }
 
 /* SPANK's options. */
-static void skip_options(struct unpack *u, _unused_ void *result)
+static void take_options(struct unpack *u, void *result)
 {
+	struct slurm_launch *launch = result;
 	const char *tag = unpack_text(u);
 	uint32_t n;
 
 	if (!tag || strcmp(tag, "job_options") != 0)
 		unpack_fail(u, "no job options");
-	for (n = unpack_u32(u); n > 0 && !u->bad; n--) {
+	launch->options = unpack_u32(u);
+	for (n = launch->options; n > 0 && !u->bad; n--) {
 		(void)unpack_u32(u);
 		(void)unpack_text(u);
 		(void)unpack_text(u);
@@ -353,10 +394,10 @@ static void skip_runtime(struct unpack *u, void *result)
 /* clang-format off */
 static const struct unpack_row tasks_rows[] = {
 	FIELD("step_id", STEP_ID, .keep = LAUNCH(id)),
-	FIELD("uid", U32, .until = SLURM_23_02, .keep = LAUNCH(uid)),
-	FIELD("gid", U32, .until = SLURM_23_02, .keep = LAUNCH(gid)),
+	FIELD("uid", U32, .until = SLURM_23_02, .keep = LAUNCH(claimed_uid)),
+	FIELD("gid", U32, .until = SLURM_23_02, .keep = LAUNCH(claimed_gid)),
 	FIELD("user_name", TEXT, .until = SLURM_23_02, .keep = LAUNCH(user)),
-	FIELD("gids", A32),
+	FIELD("gids", A32, .keep = LAUNCH(gids)),
 	FIELD("het_job_node_offset", U32),
 	FIELD("het_job_id", U32, .keep = LAUNCH(het_job)),
 	FIELD("het_job_tids", CALL, .call = skip_het_tids),
@@ -370,52 +411,52 @@ static const struct unpack_row tasks_rows[] = {
 	FIELD("ntasks_per_tres", U16),
 	FIELD("ntasks_per_socket", U16),
 	FIELD("job_mem_lim", U64),
-	FIELD("step_mem_lim", U64),
+	FIELD("step_mem_lim", U64, .keep = LAUNCH(step_memory_mb)),
 	FIELD("nnodes", U32, .keep = LAUNCH(nnodes)),
-	FIELD("cpus_per_task", U16),
+	FIELD("cpus_per_task", U16, .keep = LAUNCH(cpus_per_task)),
 	FIELD("cpt_compact", A16, .since = SLURM_23_11),
 	FIELD("cpt_reps", A32, .since = SLURM_23_11),
 	FIELD("tres_per_task", TEXT),
 	FIELD("threads_per_core", U16),
 	FIELD("task_dist", U32),
-	FIELD("node_cpus", U16),
+	FIELD("node_cpus", U16, .keep = LAUNCH(node_cpus)),
 	FIELD("job_core_spec", U16),
-	FIELD("accel_bind_type", U16),
+	FIELD("accel_bind_type", U16, .keep = LAUNCH(accel_bind_type)),
 	FIELD("cred", CALL, .call = take_credential),
-	FIELD("tasks_to_launch", CALL, .call = skip_node_tasks),
-	FIELD("resp_port", CALL, .call = skip_ports),
-	FIELD("orig_addr", ADDR),
+	FIELD("tasks_to_launch", CALL, .call = take_node_tasks),
+	FIELD("resp_port", CALL, .call = take_resp_ports),
+	FIELD("orig_addr", ADDR, .keep = LAUNCH(srun)),
 	FIELD("env", TEXTS, .keep = LAUNCH(env)),
-	FIELD("spank_job_env", TEXTS),
+	FIELD("spank_job_env", TEXTS, .keep = LAUNCH(spank_env)),
 	FIELD("container", TEXT, .keep = LAUNCH(container)),
 	FIELD("cwd", TEXT, .keep = LAUNCH(cwd)),
 	FIELD("cpu_bind_type", U16),
-	FIELD("cpu_bind", TEXT),
+	FIELD("cpu_bind", TEXT, .keep = LAUNCH(cpu_bind)),
 	FIELD("mem_bind_type", U16),
-	FIELD("mem_bind", TEXT),
+	FIELD("mem_bind", TEXT, .keep = LAUNCH(mem_bind)),
 	FIELD("argv", TEXTS, .keep = LAUNCH(argv)),
-	FIELD("flags", U32),
-	FIELD("ofname", TEXT),
-	FIELD("efname", TEXT),
-	FIELD("ifname", TEXT),
-	FIELD("io_port", CALL, .call = skip_ports),
+	FIELD("flags", U32, .keep = LAUNCH(flags)),
+	FIELD("ofname", TEXT, .keep = LAUNCH(files[1])),
+	FIELD("efname", TEXT, .keep = LAUNCH(files[2])),
+	FIELD("ifname", TEXT, .keep = LAUNCH(files[0])),
+	FIELD("io_port", CALL, .call = take_io_ports),
 	FIELD("alloc_tls_cert", TEXT, .since = SLURM_25_05, .keep = LAUNCH(tls_cert)),
 	FIELD("profile", U32, .keep = LAUNCH(profile)),
-	FIELD("task_prolog", TEXT),
-	FIELD("task_epilog", TEXT),
+	FIELD("task_prolog", TEXT, .keep = LAUNCH(task_prolog)),
+	FIELD("task_epilog", TEXT, .keep = LAUNCH(task_epilog)),
 	FIELD("slurmd_debug", U16),
 	FIELD("switch", CALL, .until = SLURM_24_05, .call = skip_switch),
-	FIELD("job_options", CALL, .call = skip_options),
+	FIELD("job_options", CALL, .call = take_options),
 	FIELD("alias_list", TEXT, .until = SLURM_24_11),
 	FIELD("complete_nodelist", TEXT, .keep = LAUNCH(nodes)),
-	FIELD("open_mode", U8),
+	FIELD("open_mode", U8, .keep = LAUNCH(open_mode)),
 	FIELD("acctg_freq", TEXT),
-	FIELD("cpu_freq_min", U32),
-	FIELD("cpu_freq_max", U32),
-	FIELD("cpu_freq_gov", U32),
+	FIELD("cpu_freq_min", U32, .keep = LAUNCH(cpu_freq_min)),
+	FIELD("cpu_freq_max", U32, .keep = LAUNCH(cpu_freq_max)),
+	FIELD("cpu_freq_gov", U32, .keep = LAUNCH(cpu_freq_gov)),
 	FIELD("select", CALL, .until = SLURM_22_05, .call = skip_select),
-	FIELD("tres_bind", TEXT),
-	FIELD("tres_freq", TEXT),
+	FIELD("tres_bind", TEXT, .keep = LAUNCH(tres_bind)),
+	FIELD("tres_freq", TEXT, .keep = LAUNCH(tres_freq)),
 	FIELD("x11", U16, .keep = LAUNCH(x11)),
 	FIELD("x11_alloc_host", TEXT),
 	FIELD("x11_alloc_port", U16),
@@ -435,10 +476,10 @@ static const struct unpack_row tasks_rows[] = {
 static const struct unpack_row batch_rows[] = {
 	FIELD("job_id", U32, .until = SLURM_25_05, .keep = LAUNCH(id.job)),
 	FIELD("het_job_id", U32, .keep = LAUNCH(het_job)),
-	FIELD("uid", U32, .until = SLURM_23_02, .keep = LAUNCH(uid)),
-	FIELD("gid", U32, .until = SLURM_23_02, .keep = LAUNCH(gid)),
+	FIELD("uid", U32, .until = SLURM_23_02, .keep = LAUNCH(claimed_uid)),
+	FIELD("gid", U32, .until = SLURM_23_02, .keep = LAUNCH(claimed_gid)),
 	FIELD("user_name", TEXT, .until = SLURM_23_02, .keep = LAUNCH(user)),
-	FIELD("gids", A32),
+	FIELD("gids", A32, .keep = LAUNCH(gids)),
 	FIELD("partition", TEXT),
 	FIELD("ntasks", U32, .keep = LAUNCH(ntasks)),
 	FIELD("pn_min_memory", U64),
@@ -506,7 +547,9 @@ int slurm_launch_decode(const void *data, const struct slurm_frame *frame,
 		.about = conf};
 	bool batch = frame->type == SLURM_LAUNCH_BATCH;
 
-	*launch = (struct slurm_launch){.id.het_component = SLURM_NO_VAL};
+	*launch = (struct slurm_launch){.id.het_component = SLURM_NO_VAL,
+		.claimed_uid = SLURM_NO_VAL,
+		.claimed_gid = SLURM_NO_VAL};
 	if (batch)
 		unpack_rows(&u, batch_rows, ARRAY_SIZE(batch_rows), launch);
 	else

@@ -6,6 +6,8 @@
 #ifndef SLURM_LAUNCH_H
 #define SLURM_LAUNCH_H
 
+#include <netinet/in.h>
+
 #include "contrib/slurm/init.h"
 
 enum slurm_step_kind {
@@ -28,16 +30,54 @@ const char *slurm_kind_name(enum slurm_step_kind kind);
 #define SLURM_LABEL_SIZE 40
 void slurm_step_label(const struct slurm_step_id *id, char label[static SLURM_LABEL_SIZE]);
 
+enum slurm_launch_flags {
+	SLURM_FLAG_DEBUG = 1u << 0,
+	SLURM_FLAG_MULTI_PROG = 1u << 1,
+	SLURM_FLAG_PTY = 1u << 2,
+	SLURM_FLAG_BUFFERED = 1u << 3,
+	SLURM_FLAG_LABEL = 1u << 4,
+	SLURM_FLAG_OVERCOMMIT = 1u << 7,
+};
+
+enum slurm_open_mode {
+	SLURM_OPEN_DEFAULT, /* as the site has it */
+	SLURM_OPEN_APPEND,
+	SLURM_OPEN_TRUNCATE,
+};
+
 struct slurm_launch {
 	enum slurm_step_kind kind;
 	struct slurm_step_id id;
-	uint32_t uid, gid;
+	uint32_t uid, gid; /* the credential's */
 	const char *user;
+	uint32_t claimed_uid,
+		claimed_gid; /* what the message has beside it; SLURM_NO_VAL: nothing */
+	struct slurm_array gids, cred_gids; /* of the message, and of the credential */
+	uint16_t cred_release;
+	struct slurm_array cred_body, cred_signature;
+	uint16_t restart_count;
+	bool has_gres;
 	uint32_t ntasks, nnodes;
 	struct slurm_strs argv, env;
 	const char *cwd;
 	const char *script; /* of a batch job */
 	const char *nodes;
+	/* Of tasks alone. */
+	struct slurm_array node_tasks; /* all nodes': slurm_launch_ranks() */
+	struct sockaddr_in srun;       /* with no port; family 0: nobody */
+	struct slurm_array resp_ports, io_ports;
+	uint16_t cpus_per_task, node_cpus;
+	const char *cpu_bind, *mem_bind;
+	uint16_t accel_bind_type;
+	uint64_t step_memory_mb;
+	uint32_t flags;       /* enum slurm_launch_flags */
+	const char *files[3]; /* patterns of standard input, output and error; NULL: srun's */
+	uint8_t open_mode;    /* enum slurm_open_mode */
+	const char *task_prolog, *task_epilog;
+	const char *tres_bind, *tres_freq;
+	uint32_t cpu_freq_min, cpu_freq_max, cpu_freq_gov;
+	uint32_t options; /* of SPANK, how many */
+	struct slurm_strs spank_env;
 	/* What not every agent can do. */
 	const char *container; /* an OCI bundle */
 	const char *step_manager;
@@ -54,5 +94,9 @@ struct slurm_launch {
 int slurm_launch_decode(const void *data, const struct slurm_frame *frame,
 	const struct slurm_node_conf *conf, struct slurm_launch *launch,
 	struct err *err) _must_check_;
+
+/* The ranks of the tasks of the node with that index: false if the message has no such node. */
+bool slurm_launch_ranks(
+	const struct slurm_launch *launch, uint32_t node, struct slurm_array *ret_ranks);
 
 #endif

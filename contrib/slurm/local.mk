@@ -21,24 +21,52 @@ contrib_slurm_stepd_slurm_socket_LDADD = libslurmwire.la libclient.la libstepdsy
 # What slurmd starts in slurmstepd's place. The reader of its messages is a library for tests.
 noinst_LTLIBRARIES += libslurminit.la
 libslurminit_la_SOURCES = \
+	contrib/jobd/conf/lines.c contrib/jobd/conf/lines.h \
 	contrib/slurm/decision.c contrib/slurm/decision.h \
+	contrib/slurm/fifos.c contrib/slurm/fifos.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
+	contrib/slurm/site_conf.c contrib/slurm/site_conf.h \
+	contrib/slurm/step_spec.c contrib/slurm/step_spec.h \
 	contrib/slurm/unpack.c contrib/slurm/unpack.h
-libslurminit_la_LIBADD = libbase.la
+libslurminit_la_LIBADD = libbase.la $(JANSSON_LIBS)
+
+# The steps that it serves: messages to srun and slurmctld, and srun's streams.
+noinst_LTLIBRARIES += libslurmserve.la
+libslurmserve_la_SOURCES = \
+	contrib/slurm/credential.c contrib/slurm/credential.h \
+	contrib/slurm/delivery.c contrib/slurm/delivery.h \
+	contrib/slurm/k12.c contrib/slurm/k12.h \
+	contrib/slurm/munge.c contrib/slurm/munge.h \
+	contrib/slurm/pack.c contrib/slurm/pack.h \
+	contrib/slurm/rpc.c contrib/slurm/rpc.h \
+	contrib/slurm/srun_io.c contrib/slurm/srun_io.h
+libslurmserve_la_LIBADD = libslurminit.la libbase.la $(EV_LIBS)
 
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd
+contrib_slurm_stepd_slurmstepd_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
 contrib_slurm_stepd_slurmstepd_SOURCES = \
+	contrib/slurm/call.c contrib/slurm/call.h \
+	contrib/slurm/conn.c \
 	contrib/slurm/handover.c contrib/slurm/handover.h \
+	contrib/slurm/listener.c \
+	contrib/slurm/served.c contrib/slurm/served.h \
+	contrib/slurm/server.h \
 	contrib/slurm/settings.c contrib/slurm/settings.h \
 	contrib/slurm/slurmstepd.c \
-	stepd/cli/site_config.c stepd/cli/site_config.h
-contrib_slurm_stepd_slurmstepd_LDADD = libslurminit.la libnode.la libbase.la $(JANSSON_LIBS)
+	contrib/slurm/spool.c contrib/slurm/spool.h \
+	contrib/slurm/user_probe.c contrib/slurm/user_probe.h \
+	stepd/cli/options.c stepd/cli/options.h \
+	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
+	stepd/cli/site_config.c stepd/cli/site_config.h \
+	stepd/process/identity.c stepd/process/identity.h \
+	stepd/process/process.c stepd/process/process.h
+contrib_slurm_stepd_slurmstepd_LDADD = libslurmserve.la libslurminit.la libslurmwire.la libclient.la libnode.la \
+	libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 # The findings of "stepd doctor --slurm". jobd's reader of slurm.conf is the only one.
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurm-doctor
 contrib_slurm_stepd_slurm_doctor_SOURCES = \
-	contrib/jobd/conf/lines.c contrib/jobd/conf/lines.h \
 	contrib/slurm/doctor.c \
 	contrib/slurm/handover.c contrib/slurm/handover.h \
 	contrib/slurm/settings.c contrib/slurm/settings.h \

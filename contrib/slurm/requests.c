@@ -250,6 +250,9 @@ static int plan_signal(const struct wire_request *request, const struct requests
 	bool leader = step->batch && (request->flags & SLURM_KILL_BATCH_SHELL) &&
 		!(request->flags & SLURM_KILL_FULL_JOB);
 
+	if (step->leaders)
+		leader |= request->signal != SIGKILL && request->signal != SIGSTOP &&
+			request->signal != SIGCONT;
 	if (!special)
 		return plan_kernel_signal(plan, request->signal, leader);
 	switch (special->effect) {
@@ -342,6 +345,10 @@ static const struct {
 				    .more = true,
 				    .answer = answer_pids},
 		plan_list_pids},
+	/* Only a step's own process has something to do then. */
+	[WIRE_RECONFIGURE] = {{.access = REQUESTS_ADMIN, .local = true, .answer = answer_done},
+		NULL},
+	[WIRE_USAGE] = {{.access = REQUESTS_OWNER, .local = true, .answer = answer_done}, NULL},
 	[WIRE_MEM_LIMITS] = {{.access = REQUESTS_ANYONE, .answer = answer_mem_limits}, NULL},
 	[WIRE_UID] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = answer_uid},
 		NULL},

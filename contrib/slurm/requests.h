@@ -28,6 +28,8 @@ struct requests_step {
 	uid_t admin;  /* besides root: the adapter's user */
 	bool private; /* only for its owner and admins */
 	bool batch;
+	bool leaders; /* signals are for the tasks' first processes alone, but for KILL, STOP and
+			 CONT */
 };
 
 bool requests_may(const struct requests_step *step, enum requests_access access, uid_t uid);
@@ -41,6 +43,7 @@ struct requests_plan {
 	enum requests_access access;
 	const char *method; /* NULL: no call of the agent */
 	char *parameters;   /* JSON; NULL: none */
+	bool local;         /* only for the process of a step that slurmd has started */
 	bool more;          /* the answer comes in pieces */
 	bool acts; /* changes the step: does not wait for queries, and has a longer timeout */
 	int error; /* without a call of the agent: how an action failed */

@@ -45,6 +45,10 @@ LIST_HEAD(conn_list, conn);
 LIST_HEAD(listener_list, listener);
 TAILQ_HEAD(conn_queue, conn);
 
+/* Answers a request in place of the agent, and sees those that go to it. False: it goes on. */
+typedef bool (*server_local_fn)(const struct wire_request *request, uint16_t version,
+	struct wire_answer *answer, void *userdata);
+
 struct server {
 	struct ev_loop *loop;
 	const struct log *log;
@@ -57,6 +61,8 @@ struct server {
 	size_t conns_count;
 	size_t memory; /* of answers */
 	struct listener_list listeners;
+	server_local_fn local; /* NULL: all requests are the agent's */
+	void *userdata;
 };
 
 /* loop, log and spool stay the caller's. */

@@ -17,12 +17,24 @@ void slurm_settings_clear(struct slurm_settings *settings)
 
 /* ---- stepd.conf ---------------------------------------------------------------------------- */
 
+/* "no", or kinds with commas between them. */
+static int take_serve(struct slurm_settings *settings, const char *value, struct err *err)
+{
+	if (strcmp(value, "srun") == 0)
+		settings->serves[SLURM_KIND_SRUN] = true;
+	else if (strcmp(value, "no") != 0)
+		return err_set_text(err, -EINVAL, "'%s' is not 'no' or 'srun'", value);
+	return 0;
+}
+
 static int settings_take(const char *key, const char *value, void *userdata, struct err *err)
 {
 	struct slurm_settings *settings = userdata;
 	char **member;
 
 	assert(settings);
+	if (strcmp(key, "slurm_serve") == 0)
+		return take_serve(settings, value, err);
 	if (strcmp(key, "slurm_stepd_path") == 0)
 		member = &settings->stepd_path;
 	else if (strcmp(key, "slurm_record") == 0)

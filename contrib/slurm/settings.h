@@ -6,11 +6,12 @@
 #ifndef SLURM_SETTINGS_H
 #define SLURM_SETTINGS_H
 
-#include "stepd/base/err.h"
+#include "contrib/slurm/launch.h"
 
 struct slurm_settings {
 	char *stepd_path; /* NULL: one of the usual places */
 	char *record_dir; /* NULL: no init is kept */
+	bool serves[SLURM_KIND_MAX];
 };
 
 void slurm_settings_clear(struct slurm_settings *settings);

@@ -12,7 +12,9 @@
 
 #include "contrib/slurm/decision.h"
 #include "contrib/slurm/handover.h"
+#include "contrib/slurm/served.h"
 #include "contrib/slurm/settings.h"
+#include "contrib/slurm/site_conf.h"
 
 #define READ_SIZE (16u << 10)
 
@@ -32,6 +34,7 @@ struct stepd {
 	struct slurm_settings settings;
 	struct buffer bytes; /* what was read of the init */
 	struct slurm_init init;
+	struct site_conf site;
 };
 
 /* ---- the log ------------------------------------------------------------------------------- */
@@ -119,14 +122,11 @@ static void prepare_record(const struct stepd *s, struct handover *h)
 		*s->log.label ? s->log.label : "unknown", (int)getpid());
 }
 
-static int hand_over(const struct stepd *s)
+static int hand_over(const struct stepd *s, const char *why)
 {
-	enum slurm_reason reason = slurm_decide(&s->init);
 	struct handover h = {.init = &s->bytes, .log = &s->log.log, .record_dir = -1};
-	char why[SLURM_REASON_SIZE];
 	struct err err = ERR_INIT;
 
-	slurm_reason_print(&s->init, reason, why);
 	if (slurm_settings_find(&s->settings, &h.path, &err) == 0) {
 		log_info(&s->log.log, "%s%sstep handed over to %s: %s",
 			s->init.has_launch ? slurm_kind_name(s->init.launch.kind) : "",
@@ -137,6 +137,39 @@ static int hand_over(const struct stepd *s)
 	log_error(&s->log.log, "%s: the step is refused", err.text);
 	handover_refuse();
 	return EXIT_FAILURE;
+}
+
+/* slurm.conf is only read where it decides. */
+static void read_site(struct stepd *s)
+{
+	s->init.chosen = s->init.has_launch && s->settings.serves[s->init.launch.kind];
+	if (s->init.chosen && site_conf_read(NULL, &s->site, &s->init.site_err) == 0)
+		s->init.site = &s->site;
+}
+
+/* What fails before slurmd has its answer is handed over, too. */
+static int serve(const struct stepd *s)
+{
+	_cleanup_(served_free_p) struct served *served = NULL;
+	struct err err = ERR_INIT;
+
+	if (served_prepare(&s->init, &s->log.log, &served, &err) < 0)
+		return hand_over(s, err.text);
+	log_info(&s->log.log, "%s step served", slurm_kind_name(s->init.launch.kind));
+	return served_run(served);
+}
+
+static int decide(struct stepd *s)
+{
+	enum slurm_reason reason;
+	char why[SLURM_REASON_SIZE];
+
+	read_site(s);
+	reason = slurm_decide(&s->init);
+	if (reason == SLURM_REASON_NONE)
+		return serve(s);
+	slurm_reason_print(&s->init, reason, why);
+	return hand_over(s, why);
 }
 
 /* "infinity", "spank", "getenv" and what else slurmd and Slurm's programs have it do: no step. */
@@ -158,6 +191,7 @@ static void stepd_clear(struct stepd *s)
 {
 	s->log.log.fd = close_fd(s->log.log.fd);
 	slurm_settings_clear(&s->settings);
+	site_conf_clear(&s->site);
 	buffer_clear(&s->bytes);
 }
 
@@ -176,5 +210,5 @@ int main(int argc, char **argv)
 	open_log(&s.log, &s.init);
 	if (r < 0)
 		log_warning(&s.log.log, "%s, ignoring", err.text);
-	return hand_over(&s);
+	return decide(&s);
 }

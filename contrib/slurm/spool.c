@@ -12,14 +12,16 @@
 #include "stepd/base/fs.h"
 
 #define LOCK_NAME ".lock"
-/* A socket gets its name when it listens. The lock's holder alone makes one. */
-#define NEW_NAME ".new"
-#define BACKLOG  128
+/* A socket gets its name when it listens. The lock's holder alone makes one of the first name. */
+#define NEW_NAME      ".new"
+#define NEW_NAME_SIZE 24
+#define BACKLOG       128
 
 struct spool {
 	char *path;
 	int dir_fd;
 	int lock_fd;
+	char new_name[NEW_NAME_SIZE];
 };
 
 struct spool_socket {
@@ -170,14 +172,40 @@ static int open_dir(const char *path, struct spool *spool, struct err *err)
 	return fs_check_trusted(spool->dir_fd, spool->path, err);
 }
 
+static struct spool *spool_new(const char *new_name)
+{
+	struct spool *spool = calloc(1, sizeof(*spool));
+
+	if (!spool)
+		return NULL;
+	spool->dir_fd = spool->lock_fd = -1;
+	(void)snprintf(spool->new_name, sizeof(spool->new_name), "%s", new_name);
+	return spool;
+}
+
+int spool_open_slurmds(const char *path, struct spool **ret_spool, struct err *err)
+{
+	_cleanup_(spool_close_p) struct spool *spool = NULL;
+	char new_name[NEW_NAME_SIZE];
+	int r;
+
+	(void)snprintf(new_name, sizeof(new_name), NEW_NAME ".%d", (int)getpid());
+	spool = spool_new(new_name);
+	if (!spool)
+		return err_set(err, -ENOMEM, "open the spool directory '%s'", path);
+	r = open_dir(path, spool, err);
+	if (r == 0)
+		*ret_spool = take_ptr(spool);
+	return r;
+}
+
 int spool_open(const char *path, bool force, struct spool **ret_spool, struct err *err)
 {
-	_cleanup_(spool_close_p) struct spool *spool = calloc(1, sizeof(*spool));
+	_cleanup_(spool_close_p) struct spool *spool = spool_new(NEW_NAME);
 	int r;
 
 	if (!spool)
 		return err_set(err, -ENOMEM, "open the spool directory '%s'", path);
-	spool->dir_fd = spool->lock_fd = -1;
 	r = open_dir(path, spool, err);
 	if (r == 0 && !force)
 		r = refuse_slurmds(spool, err);
@@ -219,16 +247,17 @@ int spool_socket_get_fd(const struct spool_socket *socket)
 /* Makes a listening socket under NEW_NAME. */
 static int listen_new(const struct spool *spool)
 {
+	const char *new_name = spool->new_name;
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un address;
 	mode_t mask;
-	int r = set_address(spool, NEW_NAME, &address);
+	int r = set_address(spool, new_name, &address);
 
 	if (fd < 0)
 		return -errno;
 	if (r < 0)
 		return r;
-	if (unlinkat(spool->dir_fd, NEW_NAME, 0) < 0 && errno != ENOENT)
+	if (unlinkat(spool->dir_fd, new_name, 0) < 0 && errno != ENOENT)
 		return -errno;
 	mask = umask(0111); /* access is decided by SO_PEERCRED */
 	r = bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
@@ -279,9 +308,9 @@ int spool_listen(const struct spool *spool, const char *name, struct spool_socke
 	if (r < 0)
 		return r;
 	socket->fd = r = listen_new(spool);
-	if (r >= 0 && fstatat(spool->dir_fd, NEW_NAME, &socket->st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (r >= 0 && fstatat(spool->dir_fd, spool->new_name, &socket->st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
-	if (r >= 0 && renameat(spool->dir_fd, NEW_NAME, spool->dir_fd, name) < 0)
+	if (r >= 0 && renameat(spool->dir_fd, spool->new_name, spool->dir_fd, name) < 0)
 		r = -errno;
 	if (r < 0)
 		return err_set(err, r, "listen at '%s/%s'", spool->path, name);

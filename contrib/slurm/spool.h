@@ -18,6 +18,9 @@ struct spool;
 int spool_open(
 	const char *path, bool force, struct spool **ret_spool, struct err *err) _must_check_;
 
+/* That of a slurmd, for a step which it has started: others make sockets there, too. */
+int spool_open_slurmds(const char *path, struct spool **ret_spool, struct err *err) _must_check_;
+
 /* NULL is fine. Returns NULL. */
 struct spool *spool_close(struct spool *spool);
 

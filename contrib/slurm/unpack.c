@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <endian.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -142,24 +143,56 @@ const char *slurm_strs_next(struct slurm_strs *rest)
 	return text ? text : "";
 }
 
+/* ---- arrays and addresses ------------------------------------------------------------------- */
+
+uint16_t slurm_array_u16(const struct slurm_array *array, uint32_t i)
+{
+	uint16_t n;
+
+	assert(i < array->n);
+	memcpy(&n, array->bytes + (size_t)i * sizeof(n), sizeof(n));
+	return be16toh(n);
+}
+
+uint32_t slurm_array_u32(const struct slurm_array *array, uint32_t i)
+{
+	uint32_t n;
+
+	assert(i < array->n);
+	memcpy(&n, array->bytes + (size_t)i * sizeof(n), sizeof(n));
+	return be32toh(n);
+}
+
+struct slurm_array unpack_array(struct unpack *u, uint32_t n, size_t value_size)
+{
+	const uint8_t *bytes = unpack_take(u, (uint64_t)n * value_size);
+
+	return bytes ? (struct slurm_array){n, bytes} : (struct slurm_array){0};
+}
+
+/* Slurm puts the address's bytes, which are in network order, into that order once more. */
+static struct sockaddr_in unpack_addr(struct unpack *u)
+{
+	struct sockaddr_in address = {0};
+	uint16_t family = unpack_u16(u);
+
+	if (family == AF_INET) {
+		address.sin_family = AF_INET;
+		address.sin_addr.s_addr = unpack_u32(u);
+		address.sin_port = unpack_u16(u);
+	} else if (family == AF_INET6) {
+		unpack_skip(u, UNPACK_BYTES);
+		unpack_skip_bytes(u, 2);
+	}
+	return address;
+}
+
 /* ---- what is passed over ------------------------------------------------------------------- */
 
 static void unpack_skip_bits(struct unpack *u)
 {
 	if (unpack_u32(u) != SLURM_NO_VAL)
 		(void)unpack_text(u);
-}
-
-static void unpack_skip_addr(struct unpack *u)
-{
-	uint16_t family = unpack_u16(u);
-
-	if (family == AF_INET)
-		unpack_skip_bytes(u, 4 + 2);
-	else if (family == AF_INET6) {
-		unpack_skip(u, UNPACK_BYTES);
-		unpack_skip_bytes(u, 2);
-	}
 }
 
 void unpack_skip(struct unpack *u, enum unpack_type type)
@@ -178,7 +211,7 @@ void unpack_skip(struct unpack *u, enum unpack_type type)
 	if (type == UNPACK_BITS)
 		unpack_skip_bits(u);
 	else if (type == UNPACK_ADDR)
-		unpack_skip_addr(u);
+		(void)unpack_addr(u);
 	else if (type == UNPACK_TEXT)
 		(void)unpack_text(u);
 	else if (type == UNPACK_TEXTS)
@@ -226,6 +259,18 @@ static void unpack_keep(struct unpack *u, const struct unpack_row *row, void *re
 		break;
 	case UNPACK_TEXTS:
 		*(struct slurm_strs *)member = unpack_texts(u);
+		break;
+	case UNPACK_BYTES:
+		*(struct slurm_array *)member = unpack_array(u, unpack_u32(u), 1);
+		break;
+	case UNPACK_A16:
+		*(struct slurm_array *)member = unpack_array(u, unpack_u32(u), sizeof(uint16_t));
+		break;
+	case UNPACK_A32:
+		*(struct slurm_array *)member = unpack_array(u, unpack_u32(u), sizeof(uint32_t));
+		break;
+	case UNPACK_ADDR:
+		*(struct sockaddr_in *)member = unpack_addr(u);
 		break;
 	case UNPACK_STEP_ID:
 		*(struct slurm_step_id *)member = unpack_step_id(u);

@@ -42,6 +42,16 @@ struct slurm_strs {
 /* The next string, NULL at the end; a string that is NULL itself is "". */
 const char *slurm_strs_next(struct slurm_strs *rest);
 
+/* The values of an array as they are packed, or so many bytes. */
+struct slurm_array {
+	uint32_t n;
+	const uint8_t *bytes;
+};
+
+/* The value at i, which is below n. */
+uint16_t slurm_array_u16(const struct slurm_array *array, uint32_t i);
+uint32_t slurm_array_u32(const struct slurm_array *array, uint32_t i);
+
 struct slurm_step_id {
 	uint64_t sluid; /* 0 before 24.11 */
 	uint32_t job, step, het_component;
@@ -63,18 +73,18 @@ enum unpack_type {
 	UNPACK_U32,
 	UNPACK_U64,
 	UNPACK_TEXT,  /* a string with its NUL, or NULL: const char * */
-	UNPACK_BYTES, /* of the same form, with any bytes */
+	UNPACK_BYTES, /* of the same form, with any bytes: struct slurm_array */
 	UNPACK_TEXTS, /* struct slurm_strs */
-	UNPACK_A16,   /* arrays: a count, and the values */
+	UNPACK_A16,   /* a count, and the values: struct slurm_array */
 	UNPACK_A32,
 	UNPACK_A64,
 	UNPACK_BITS,
-	UNPACK_ADDR,
+	UNPACK_ADDR, /* struct sockaddr_in, whose family is 0 for other addresses */
 	UNPACK_STEP_ID,
 	UNPACK_CALL,
 };
 
-/* Arrays, bits and addresses are only passed over. */
+/* Bits are only passed over. */
 struct unpack_row {
 	const char *name;
 	enum unpack_type type;
@@ -101,6 +111,8 @@ uint64_t unpack_u64(struct unpack *u);
 const char *unpack_text(struct unpack *u);
 void unpack_skip(struct unpack *u, enum unpack_type type);
 void unpack_skip_bytes(struct unpack *u, uint64_t size);
+/* n values of so many bytes each. */
+struct slurm_array unpack_array(struct unpack *u, uint32_t n, size_t value_size);
 
 /* Ends it: the data are not what they should be. Without effect where something failed before. */
 void unpack_fail(struct unpack *u, const char *what);

@@ -40,6 +40,8 @@ enum wire_kind {
 	WIRE_TERMINATE = 12,
 	WIRE_TASK_INFO = 14,
 	WIRE_LIST_PIDS = 15,
+	WIRE_RECONFIGURE = 16, /* of slurmd alone; nothing follows before 23.11 */
+	WIRE_USAGE = 17,
 	WIRE_MEM_LIMITS = 19,
 	WIRE_UID = 20,
 	WIRE_NODEID = 21,

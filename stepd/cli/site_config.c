@@ -175,6 +175,7 @@ static const struct site_key keys[] = {
 	{"wire_ifname", take_text, SPEC_TABLE_WIRE, "wire", "ifname"},
 	{"slurm_stepd_path", take_foreign, 0, NULL, NULL},
 	{"slurm_record", take_foreign, 0, NULL, NULL},
+	{"slurm_serve", take_foreign, 0, NULL, NULL},
 };
 
 /* ---- the file ------------------------------------------------------------------------------ */

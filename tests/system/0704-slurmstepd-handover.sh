@@ -101,10 +101,10 @@ grep ' stepd-slurmstepd: ' "$log" >"$tmpdir/lines"
 steps_of() { # REGEX: whose lines have it
 	sed -nE "s/^\[[^]]*\] \[([^]]*)\] stepd-slurmstepd: $1.*/\1/p" "$tmpdir/lines" | sort | tr '\n' ' '
 }
-is "$(steps_of 'batch step handed over to .*: steps are not served yet')" "2.batch " "the log has the batch script"
-is "$(steps_of 'extern step handed over to .*: steps are not served yet')" "1.extern 2.extern 3.extern " \
+is "$(steps_of 'batch step handed over to .*: steps of this kind are not served here')" "2.batch " "the log has the batch script"
+is "$(steps_of 'extern step handed over to .*: steps of this kind are not served here')" "1.extern 2.extern 3.extern " \
 	"the log has the extern step of each job"
-is "$(steps_of 'srun step handed over to .*: steps are not served yet')" "2.0 3.0 3.1 3.2 3.5 3.6 " \
+is "$(steps_of 'srun step handed over to .*: steps of this kind are not served here')" "2.0 3.0 3.1 3.2 3.5 3.6 " \
 	"the log has each of srun's steps"
 is "$(steps_of 'srun step handed over to .*: it runs in an OCI container')" "3.3 " \
 	"the log says of a step in a container that it is one"

@@ -69,11 +69,11 @@ handed_over "slurmstepd reads slurmd's bytes as slurmd wrote them"
 is "$answer $status" "00000000 0" "slurmd gets slurmstepd's own answer"
 is "$(od -An -tx1 <"$GOT/end" | tr -d ' ')" 00000000 "slurmstepd reads what slurmd writes behind its answer"
 like "$(cat "$GOT/call")" "^pid=[0-9]+ arguments=0  children=$" "slurmstepd has no argument, and no child that it did not start"
-like "$(cat "$log")" "^\[[-0-9T:.]{23}\] \[2\.0\] stepd-slurmstepd: srun step handed over to $tmpdir/real: steps are not served yet by this release$" \
+like "$(cat "$log")" "^\[[-0-9T:.]{23}\] \[2\.0\] stepd-slurmstepd: srun step handed over to $tmpdir/real: steps of this kind are not served here \\(slurm_serve in stepd.conf\\)$" \
 	"slurmd's log says which step it was, and why it was handed over"
 is "$(wc -l <"$log")" 1 "the log of slurmd has one line for a step"
 
-for row in "batch|\[3.batch\] .*: batch step .*not served yet" "x11|\[3.extern\] .*: extern step .*: X11 forwarding" \
+for row in "batch|\[3.batch\] .*: batch step .*not served here" "x11|\[3.extern\] .*: extern step .*: X11 forwarding" \
 	"container|\[10.0\] .*: srun step .*: it runs in an OCI container" "profile|\[11.0\] .*: it is profiled" \
 	"het|\[8.0\] .*: het step " "interactive|\[2.interactive\] .*: interactive step "; do
 	init_of "${row%%|*}"

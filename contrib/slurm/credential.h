@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The job's credential, by which slurmctld has allowed a step: whom it runs as. Its signature is a
+ * credential of munge, made by SlurmUser or root, with the same bytes.
+ */
+#ifndef SLURM_CREDENTIAL_H
+#define SLURM_CREDENTIAL_H
+
+#include "contrib/slurm/launch.h"
+
+struct slurm_munge;
+
+/* -EACCES: it is not what slurmctld has signed, or the message claims another user beside it. */
+int credential_check(const struct slurm_launch *launch, const struct slurm_munge *munge,
+	uid_t slurm_user, struct err *err) _must_check_;
+
+/* The supplementary groups, sorted, each once, for free(): the credential's, or where the site does
+ * not send them with it, the message's. */
+int credential_groups(const struct slurm_launch *launch, uint32_t **ret_groups, uint32_t *ret_count,
+	struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Messages of Slurm's daemons and of srun, 22.05: a length, a header, who has sent it, a body.
+ *
+ *	u32 length of the rest
+ *	u16 version, flags, type; u32 length of the body; u16 forwards, replies (0); u16 family (0)
+ *	u32 plugin (101: munge), text: a credential whose payload is the type of a hash, K12, and
+ *the hash of the body, so that no other body can go with it body
+ *
+ * Bytes only; delivery.h sends them.
+ */
+#ifndef SLURM_RPC_H
+#define SLURM_RPC_H
+
+#include <sys/types.h>
+
+#include "contrib/slurm/pack.h"
+#include "stepd/base/err.h"
+
+struct slurm_munge;
+
+enum slurm_rpc_type {
+	SLURM_REQUEST_STEP_COMPLETE = 5016,
+	SLURM_RESPONSE_LAUNCH_TASKS = 6002,
+	SLURM_MESSAGE_TASK_EXIT = 6003,
+	SLURM_RESPONSE_RC = 8001,
+};
+
+/* A reply is a result and a credential; some 300 bytes. */
+#define SLURM_REPLY_MAX 65536u
+
+/* The message with its length in front; reader: who may know who has sent it, (uid_t)-1: anybody.
+ * The body is what pack.h has made. */
+int slurm_rpc_encode(const struct slurm_munge *munge, uint16_t version, uint16_t type,
+	const struct pack *body, uid_t reader, struct pack *message, struct err *err) _must_check_;
+
+/* The size of the message that begins with these bytes: 0: it is not known yet; -EMSGSIZE. */
+ssize_t slurm_rpc_size(const void *data, size_t size) _must_check_;
+
+/* Reads a whole one that is a result: *ret_result. -EBADMSG: it is not. Who has sent it is not
+ * checked: it is only the end of a connection that this side has begun. */
+int slurm_rpc_decode_result(const void *data, size_t size, uint32_t *ret_result) _must_check_;
+
+#endif

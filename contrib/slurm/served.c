@@ -1,0 +1,905 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm/served.h"
+
+#include <assert.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "config.h"
+#include "contrib/slurm/credential.h"
+#include "contrib/slurm/delivery.h"
+#include "contrib/slurm/munge.h"
+#include "contrib/slurm/server.h"
+#include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/srun_io.h"
+#include "contrib/slurm/step_spec.h"
+#include "contrib/slurm/user_probe.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/json.h"
+#include "stepd/base/strv.h"
+#include "stepd/cli/options.h"
+#include "stepd/cli/relay/supervisor.h"
+#include "stepd/spec/fname.h"
+#include "stepd/state/steps.h"
+
+/* Ends of tasks within this time are reported together. */
+#define GATHER_S     0.1
+#define FALLBACK_DIR "/tmp"
+
+/* Errors of Slurm, the same in all releases. */
+#define SLURM_IO_ERROR         4021
+#define SLURM_STEP_NOT_RUNNING 4027
+
+/* No signal: CONT, TERM, and KILL after a grace. */
+#define SLURM_SIGNAL_TERMINATE 991
+
+struct served_task {
+	uint32_t pid;
+	bool ended, reported;
+	bool killed; /* by a request: its status does not count for the step's */
+	int status;
+};
+
+struct served {
+	const struct slurm_init *init;
+	const struct slurm_launch *launch;
+	const struct log *log;
+	struct slurm_munge *munge;
+	uint32_t *ranks, *groups;
+	uint32_t ntasks, groups_count;
+	struct served_task *tasks; /* by index on the node */
+	struct user_probe probe;
+	struct fifos fifos;
+	json_t *doc;
+	char *program, *runtime_dir;
+	struct strv args;
+	char label[SLURM_LABEL_SIZE];
+	struct rlimit nofile; /* before it was raised */
+	bool raised;
+
+	struct ev_loop *loop;
+	struct spool *spool;
+	struct server server;
+	struct listener *listener;
+	ev_io init_end;
+	struct srun_io *io;
+	struct supervisor *supervisor;
+	ev_timer gather;
+	unsigned deliveries;
+	int launch_error; /* of Slurm; 0: the tasks have been started */
+	int early_kill;   /* a signal that came before the tasks ran */
+	bool runs;        /* the agent serves requests */
+	bool over;        /* and has ended */
+	bool has_streams_end, cancelled, completes;
+};
+
+static void check_over(struct served *s);
+
+/* ---- messages to srun and slurmctld -------------------------------------------------------- */
+
+static void served_on_delivered(const struct err *err, void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	if (err->code)
+		log_warning(s->log, "srun or slurmctld has not taken a message: %s, ignoring",
+			err->text);
+	s->deliveries--;
+	check_over(s);
+}
+
+static void send_message(struct served *s, const struct delivery_options *to, struct pack *body)
+{
+	struct delivery *delivery;
+	struct err err = ERR_INIT;
+
+	s->deliveries++;
+	if (delivery_begin_take(to, body, &delivery, &err) < 0)
+		served_on_delivered(&err, s);
+}
+
+static void put_step_id(struct pack *p, const struct slurm_launch *l)
+{
+	pack_u32(p, l->id.job);
+	pack_u32(p, l->id.step);
+	pack_u32(p, l->id.het_component);
+}
+
+static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack *body)
+{
+	struct delivery_options to = {.loop = s->loop,
+		.munge = s->munge,
+		.retry = &delivery_to_srun,
+		.address = s->launch->srun,
+		.version = s->init->frame.client_release,
+		.type = (uint16_t)type,
+		.reader = s->launch->uid,
+		.done = served_on_delivered,
+		.userdata = s};
+
+	to.address.sin_port = htons(slurm_array_u16(&s->launch->resp_ports, 0));
+	send_message(s, &to, body);
+}
+
+static void report_launch(struct served *s)
+{
+	struct pack body = {0};
+	uint32_t i;
+
+	put_step_id(&body, s->launch);
+	pack_u32(&body, (uint32_t)s->launch_error);
+	pack_text(&body, s->init->conf.node_name);
+	pack_u32(&body, s->ntasks);
+	pack_u32(&body, s->ntasks);
+	for (i = 0; i < s->ntasks; i++)
+		pack_u32(&body, s->tasks[i].pid);
+	pack_u32_array(&body, s->ranks, s->ntasks);
+	send_to_srun(s, SLURM_RESPONSE_LAUNCH_TASKS, &body);
+}
+
+/* All tasks with that status that have not been reported. */
+static void report_exits(struct served *s, int status)
+{
+	_cleanup_free_ uint32_t *ranks = calloc(s->ntasks, sizeof(*ranks));
+	struct pack body = {.failed = !ranks};
+	uint32_t i, n = 0;
+
+	for (i = 0; ranks && i < s->ntasks; i++) {
+		struct served_task *t = &s->tasks[i];
+
+		if (!t->ended || t->reported || t->status != status)
+			continue;
+		t->reported = true;
+		ranks[n++] = s->ranks[i];
+	}
+	pack_u32(&body, (uint32_t)status);
+	pack_u32(&body, n);
+	pack_u32_array(&body, ranks, n);
+	put_step_id(&body, s->launch);
+	send_to_srun(s, SLURM_MESSAGE_TASK_EXIT, &body);
+}
+
+static void report_all_exits(struct served *s)
+{
+	uint32_t i;
+
+	ev_timer_stop(s->loop, &s->gather);
+	for (i = 0; i < s->ntasks; i++) {
+		if (s->tasks[i].ended && !s->tasks[i].reported)
+			report_exits(s, s->tasks[i].status);
+	}
+}
+
+static void on_gathered(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+{
+	struct served *s = timer->data;
+
+	assert(s);
+	report_all_exits(s);
+	check_over(s);
+}
+
+/* As slurmstepd has it: a signal that nobody has requested, else the largest status. */
+static int make_step_status(const struct served *s)
+{
+	int status = s->launch_error;
+	uint32_t i;
+
+	for (i = 0; i < s->ntasks; i++) {
+		const struct served_task *t = &s->tasks[i];
+
+		if (!t->ended || t->killed)
+			continue;
+		if (WIFSIGNALED(t->status))
+			status = t->status;
+		else if (!WIFSIGNALED(status) && t->status > status)
+			status = t->status;
+	}
+	return status;
+}
+
+static void report_completion(struct served *s)
+{
+	const struct delivery_options to = {.loop = s->loop,
+		.munge = s->munge,
+		.retry = &delivery_to_controller,
+		.address = s->init->site->controller,
+		.version = s->init->frame.release,
+		.type = SLURM_REQUEST_STEP_COMPLETE,
+		.reader = (uid_t)-1,
+		.done = served_on_delivered,
+		.userdata = s};
+	uint32_t rank = (uint32_t)s->init->frame.rank;
+	struct pack body = {0};
+
+	put_step_id(&body, s->launch);
+	pack_u32(&body, rank);
+	pack_u32(&body, rank);
+	pack_u32(&body, (uint32_t)make_step_status(s));
+	pack_u8(&body, 0); /* no accounting */
+	send_message(s, &to, &body);
+}
+
+/* ---- what users read ----------------------------------------------------------------------- */
+
+/* A line of the program that users know, on the standard error of the first task. */
+static void put_note(struct served *s, const char *text)
+{
+	char line[ERR_TEXT_SIZE + 128];
+
+	(void)snprintf(
+		line, sizeof(line), "slurmstepd-%s: error: %s\n", s->init->conf.node_name, text);
+	if (!s->io || !srun_io_note(s->io, line))
+		log_info(s->log, "%s", text);
+}
+
+static void put_cancelled(struct served *s, const char *why)
+{
+	char when[32] = "", text[ERR_TEXT_SIZE];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (s->cancelled)
+		return; /* once is enough */
+	s->cancelled = true;
+	if (localtime_r(&now, &tm))
+		(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(text, sizeof(text), "*** STEP %s ON %s CANCELLED AT %s%s ***", s->label,
+		s->init->conf.node_name, when, why);
+	put_note(s, text);
+}
+
+/* ---- requests at the step's socket --------------------------------------------------------- */
+
+static void mark_killed(struct served *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->ntasks; i++)
+		s->tasks[i].killed |= !s->tasks[i].ended;
+}
+
+/* Numbers that are no signals, and what they mean. */
+static const char *find_reason(int number)
+{
+	static const struct {
+		int number;
+		const char *why;
+	} reasons[] = {
+		{993, " DUE TO JOB REQUEUE"},
+		{994, " DUE TO PREEMPTION"},
+		{996, " DUE TO TIME LIMIT"},
+		{998, " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"},
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(reasons); i++) {
+		if (reasons[i].number == number)
+			return reasons[i].why;
+	}
+	return NULL;
+}
+
+/* True: there is nothing for the agent in it, or no agent. */
+static bool take_signal(struct served *s, int number, struct wire_answer *answer)
+{
+	const char *why = find_reason(number);
+	bool kills;
+
+	if (why) {
+		put_cancelled(s, why);
+		wire_put_result(answer, 0);
+		return true;
+	}
+	if (s->over) {
+		wire_put_result(answer, SLURM_STEP_NOT_RUNNING);
+		return true;
+	}
+	kills = number == SIGKILL || number == SIGTERM || number == SLURM_SIGNAL_TERMINATE;
+	if (kills) {
+		put_cancelled(s, "");
+		mark_killed(s);
+	}
+	if (s->runs)
+		return false;
+	if (kills)
+		s->early_kill = s->early_kill == SIGKILL ? SIGKILL : number;
+	wire_put_result(answer, number && !s->early_kill ? SLURM_STEP_NOT_RUNNING : 0);
+	return true;
+}
+
+static enum wire_state get_state(const struct served *s)
+{
+	if (s->over)
+		return WIRE_ENDING;
+	return s->runs ? WIRE_RUNNING : WIRE_STARTING;
+}
+
+/* Nobody is there to know of processes; to change them is an error. */
+static bool answer_without_agent(struct served *s, enum wire_kind kind, struct wire_answer *answer)
+{
+	if (s->runs && !s->over)
+		return false;
+	if (kind == WIRE_TASK_INFO || kind == WIRE_LIST_PIDS)
+		wire_begin_list(answer);
+	else if (kind == WIRE_PID_IN_CONTAINER)
+		wire_put_u8(answer, 0);
+	else if (kind == WIRE_MEM_LIMITS)
+		return false;
+	else
+		wire_put_result(answer, SLURM_STEP_NOT_RUNNING);
+	return true;
+}
+
+static bool served_on_request(const struct wire_request *request, uint16_t version,
+	struct wire_answer *answer, void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	switch (request->kind) {
+	case WIRE_STATE:
+		wire_put_state(answer, version, get_state(s));
+		return true;
+	case WIRE_DAEMON_PID:
+		wire_put_u32(answer, (uint32_t)getpid());
+		return true;
+	case WIRE_UID:
+		wire_put_u32(answer, s->launch->uid);
+		return true;
+	case WIRE_NODEID:
+		wire_put_u32(answer, 0);
+		return true;
+	case WIRE_RECONFIGURE:
+		wire_put_result(answer, 0); /* the controller's address is that of the start */
+		return true;
+	case WIRE_USAGE: /* none is gathered: a record of one byte, and how many tasks there are */
+		wire_put_i32(answer, 1);
+		wire_put_u8(answer, 0);
+		wire_put_u32(answer, s->ntasks);
+		return true;
+	case WIRE_SIGNAL:
+		return take_signal(s, request->signal, answer);
+	case WIRE_TERMINATE:
+		return take_signal(s, SIGKILL, answer);
+	default:
+		return answer_without_agent(s, request->kind, answer);
+	}
+}
+
+/* ---- the agent ----------------------------------------------------------------------------- */
+
+static struct served_task *find_task(struct served *s, uint32_t rank)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->ntasks; i++) {
+		if (s->ranks[i] == rank)
+			return &s->tasks[i];
+	}
+	return NULL;
+}
+
+static void end_task(struct served *s, struct served_task *task, int status)
+{
+	if (task->ended)
+		return;
+	task->ended = true;
+	task->status = status;
+	if (!ev_is_active(&s->gather)) {
+		ev_timer_set(&s->gather, GATHER_S, 0.);
+		ev_timer_start(s->loop, &s->gather);
+	}
+}
+
+static void agent_on_ready(const json_t *line, void *userdata)
+{
+	struct served *s = userdata;
+	const json_t *entry;
+	struct served_task *task;
+	int64_t rank, pid;
+	size_t i;
+
+	assert(s);
+	json_array_foreach (json_get_array(line, "tasks"), i, entry) {
+		if (!json_get_range(entry, "rank", 0, UINT32_MAX, &rank) ||
+			!json_get_range(entry, "pid", 0, INT32_MAX, &pid))
+			continue;
+		task = find_task(s, (uint32_t)rank);
+		if (task)
+			task->pid = (uint32_t)pid;
+	}
+	s->runs = true;
+	report_launch(s);
+	if (s->early_kill)
+		supervisor_signal(s->supervisor, s->early_kill == SIGKILL ? "KILL" : "TERM");
+}
+
+static void agent_on_task_ended(uint32_t rank, int wait_status, void *userdata)
+{
+	struct served *s = userdata;
+	struct served_task *task;
+
+	assert(s);
+	task = find_task(s, rank);
+	if (task)
+		end_task(s, task, wait_status);
+}
+
+static void agent_on_report(const char *text, void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	log_warning(s->log, "step %s: %s", s->label, text);
+}
+
+/* The ends that no event has told of. */
+static void take_result(struct served *s, const char *text)
+{
+	json_auto_t *result = text ? json_loads(text, 0, NULL) : NULL;
+	const json_t *entry;
+	struct served_task *task;
+	int64_t rank, status;
+	size_t i;
+
+	json_array_foreach (json_get_array(result, "tasks"), i, entry) {
+		if (!json_get_range(entry, "rank", 0, UINT32_MAX, &rank) ||
+			!json_get_range(entry, "wait_status", 0, INT32_MAX, &status))
+			continue;
+		task = find_task(s, (uint32_t)rank);
+		if (task)
+			end_task(s, task, (int)status);
+	}
+}
+
+static void agent_on_ended(_unused_ int exit_code, const char *result, void *userdata)
+{
+	struct served *s = userdata;
+	uint32_t i;
+
+	assert(s);
+	if (!s->runs) { /* the agent's own messages are in slurmd's log */
+		s->launch_error = SLURM_IO_ERROR;
+		report_launch(s);
+	}
+	take_result(s, result);
+	/* As a task whose status is lost, where even the successor of a killed agent has none. */
+	for (i = 0; s->runs && i < s->ntasks; i++)
+		end_task(s, &s->tasks[i], SIGKILL);
+	s->over = true;
+	srun_io_finish(s->io);
+	check_over(s);
+}
+
+static int start_agent(struct served *s, struct err *err)
+{
+	static const struct supervisor_events events = {.ready = agent_on_ready,
+		.task_ended = agent_on_task_ended,
+		.report = agent_on_report,
+		.ended = agent_on_ended};
+	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	const struct supervisor_start start = {.program = s->program,
+		.args = &s->args,
+		.runtime_dir = s->runtime_dir,
+		.doc = s->doc,
+		.stdio = {null_fd, null_fd, s->log->fd >= 0 ? s->log->fd : null_fd}};
+
+	if (null_fd < 0)
+		return err_set(err, -errno, "open '/dev/null'");
+	return supervisor_new(s->loop, &start, &events, s, &s->supervisor, err);
+}
+
+/* ---- a step whose program can't be executed ------------------------------------------------ */
+
+/* Users know the sentence, once for each task, and the errno as its status. */
+static void end_unexecuted(struct served *s)
+{
+	char text[PATH_MAX + 128];
+	uint32_t i;
+
+	(void)snprintf(text, sizeof(text),
+		s->probe.is_interpreter ? "execve(): bad interpreter(%s): %s" : "execve(): %s: %s",
+		s->probe.program, strerror(s->probe.program_error));
+	s->runs = true;
+	for (i = 0; i < s->ntasks; i++)
+		s->tasks[i].pid = (uint32_t)getpid();
+	report_launch(s);
+	for (i = 0; i < s->ntasks; i++) {
+		put_note(s, text);
+		end_task(s, &s->tasks[i], s->probe.program_error << 8);
+	}
+	s->over = true;
+	srun_io_finish(s->io);
+	check_over(s);
+}
+
+/* ---- the life ------------------------------------------------------------------------------ */
+
+/* The step is over, srun has its output and its tasks' ends: slurmctld has to know. */
+static void check_over(struct served *s)
+{
+	if (!s->over || !s->has_streams_end || ev_is_active(&s->gather) || s->deliveries > 0)
+		return;
+	if (!s->completes && s->init->frame.rank >= 0) {
+		s->completes = true;
+		report_completion(s);
+	} else {
+		ev_break(s->loop, EVBREAK_ALL);
+	}
+}
+
+static bool has_failure(const struct served *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->ntasks; i++) {
+		if (s->tasks[i].ended && s->tasks[i].status != 0)
+			return true;
+	}
+	return false;
+}
+
+static void on_streams_finished(void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	s->has_streams_end = true;
+	/* A failure is reported when it is due: srun shows what the tasks have written before it.
+	 */
+	if (!has_failure(s))
+		report_all_exits(s);
+	check_over(s);
+}
+
+static void fail_launch(struct served *s, int error)
+{
+	s->launch_error = error;
+	s->over = true;
+	report_launch(s);
+	srun_io_finish(s->io);
+	check_over(s);
+}
+
+static void put_cwd_note(struct served *s)
+{
+	char text[PATH_MAX + 128];
+	uint32_t i;
+
+	(void)snprintf(text, sizeof(text), "couldn't chdir to `%s': %s: going to %s instead",
+		s->launch->cwd, strerror(s->probe.cwd_error), FALLBACK_DIR);
+	/* Twice: slurmstepd tries in itself, and in each task. */
+	put_note(s, text);
+	for (i = 0; i < s->ntasks; i++)
+		put_note(s, text);
+}
+
+static void on_streams_connected(int r, void *userdata)
+{
+	struct served *s = userdata;
+	struct err err = ERR_INIT;
+
+	assert(s);
+	if (r < 0) {
+		log_error(s->log, "step %s: can't connect to srun for the tasks' streams: %s",
+			s->label, strerror(-r));
+		fail_launch(s, SLURM_IO_ERROR);
+		return;
+	}
+	if (s->probe.cwd_error)
+		put_cwd_note(s);
+	if (s->probe.file_error) {
+		log_error(s->log, "step %s: a file of its tasks can't be opened: %s", s->label,
+			strerror(s->probe.file_error));
+		fail_launch(s, SLURM_IO_ERROR);
+	} else if (s->probe.program_error) {
+		end_unexecuted(s);
+	} else if (start_agent(s, &err) < 0) {
+		log_error(s->log, "step %s: %s", s->label, err.text);
+		fail_launch(s, SLURM_IO_ERROR);
+	}
+}
+
+/* slurmd writes the rest of the init, takes the answer, and ends the pipe. */
+static void on_init(struct ev_loop *loop, ev_io *watcher, _unused_ int revents)
+{
+	char piece[16384];
+	ssize_t n = read(watcher->fd, piece, sizeof(piece));
+	int null_fd;
+
+	if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+		return;
+	ev_io_stop(loop, watcher);
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null_fd >= 0) {
+		(void)dup2(null_fd, STDIN_FILENO); /* else they stay open, to nobody */
+		(void)dup2(null_fd, STDOUT_FILENO);
+	}
+	(void)close_fd(null_fd);
+}
+
+static int answer_slurmd(struct served *s)
+{
+	const int32_t done = 0;
+	int r = fs_write_all(STDOUT_FILENO, &done, sizeof(done));
+
+	if (r < 0)
+		log_error(s->log, "step %s: slurmd takes no answer: %s", s->label, strerror(-r));
+	ev_io_init(&s->init_end, on_init, STDIN_FILENO, EV_READ);
+	ev_io_start(s->loop, &s->init_end);
+	return r;
+}
+
+/* ---- prepared ------------------------------------------------------------------------------ */
+
+static int prepare_tasks(struct served *s, struct err *err)
+{
+	struct slurm_array ranks;
+	uint32_t i;
+
+	if (!slurm_launch_ranks(s->launch, 0, &ranks) || ranks.n == 0 ||
+		ranks.n > SRUN_IO_TASKS_MAX)
+		return err_set_text(err, -EBADMSG, "the message has no tasks for this node");
+	s->ntasks = ranks.n;
+	s->ranks = calloc(ranks.n, sizeof(*s->ranks));
+	s->tasks = calloc(ranks.n, sizeof(*s->tasks));
+	if (!s->ranks || !s->tasks)
+		return err_set(err, -ENOMEM, "read the step's tasks");
+	for (i = 0; i < ranks.n; i++)
+		s->ranks[i] = slurm_array_u32(&ranks, i);
+	return 0;
+}
+
+static int prepare_identity(struct served *s, struct err *err)
+{
+	int r = slurm_munge_open(s->init->site->munge_socket, &s->munge, err);
+
+	if (r == 0)
+		r = credential_check(s->launch, s->munge, s->init->site->slurm_user, err);
+	return r == 0 ? credential_groups(s->launch, &s->groups, &s->groups_count, err) : r;
+}
+
+static int add_file(const struct served *s, int stream, uint32_t rank, struct user_probe_file *file,
+	struct err *err)
+{
+	char step[16];
+	const char *name = step_spec_getenv(s->launch, "SLURM_JOB_NAME");
+	const struct fname_vars vars = {.job_id = s->launch->id.job,
+		.step_name = step,
+		.rank = rank,
+		.node_name = s->init->conf.node_name,
+		.user_name = s->launch->user ? s->launch->user : "",
+		.job_name = name ? name : ""};
+
+	(void)snprintf(step, sizeof(step), "%u", s->launch->id.step);
+	file->flags = stream == 0 ? O_RDONLY : O_WRONLY | O_CREAT;
+	return fname_expand(s->launch->files[stream], &vars, &file->path, err);
+}
+
+static void files_clear(struct user_probe_options *o)
+{
+	size_t i;
+
+	for (i = 0; i < o->files_count; i++)
+		free(o->files[i].path);
+	free((void *)o->files);
+}
+
+/* All files of all tasks; one that several tasks share is among them several times. */
+static int add_files(const struct served *s, struct user_probe_options *o, struct err *err)
+{
+	struct user_probe_file *files = calloc((size_t)s->ntasks * 3, sizeof(*files));
+	uint32_t i;
+	int stream, r = 0;
+
+	if (!files)
+		return err_set(err, -ENOMEM, "look for the step's files");
+	o->files = files;
+	for (i = 0; r == 0 && i < s->ntasks; i++) {
+		for (stream = 0; r == 0 && stream < 3; stream++) {
+			if (s->launch->files[stream])
+				r = add_file(s, stream, s->ranks[i], &files[o->files_count++], err);
+		}
+	}
+	return r;
+}
+
+static mode_t get_umask(const struct served *s)
+{
+	const char *text = step_spec_getenv(s->launch, "SLURM_UMASK");
+
+	return text ? (mode_t)(strtoul(text, NULL, 8) & 0777) : 022;
+}
+
+static int prepare_probe(struct served *s, struct err *err)
+{
+	struct slurm_strs argv = s->launch->argv;
+	_cleanup_(files_clear) struct user_probe_options options = {.uid = s->launch->uid,
+		.gid = s->launch->gid,
+		.groups = s->groups,
+		.groups_count = s->groups_count,
+		.cwd = s->launch->cwd,
+		.program = slurm_strs_next(&argv),
+		.path = step_spec_getenv(s->launch, "PATH"),
+		.umask = get_umask(s)};
+	int r;
+
+	if (!options.program || !options.cwd)
+		return err_set_text(err, -EBADMSG, "the message has no program or no directory");
+	r = add_files(s, &options, err);
+	return r == 0 ? user_probe_run(&options, &s->probe, err) : r;
+}
+
+static int prepare_spec(struct served *s, struct err *err)
+{
+	const struct step_spec_input input = {.node = &s->init->conf,
+		.launch = s->launch,
+		.site = s->init->site,
+		.ranks = s->ranks,
+		.groups = s->groups,
+		.ntasks = s->ntasks,
+		.groups_count = s->groups_count,
+		.fifos = &s->fifos,
+		.cwd = s->probe.cwd_error ? FALLBACK_DIR : s->launch->cwd};
+	_cleanup_free_ char *name = NULL;
+	int r;
+
+	if (asprintf(&name, "%s_%s", s->init->conf.node_name, s->label) < 0) {
+		name = NULL;
+		return err_set(err, -ENOMEM, "make the step's streams");
+	}
+	r = fifos_open(&s->fifos, name, err);
+	if (r == 0)
+		r = step_spec_make(&input, &s->doc, err);
+	if (r == 0)
+		r = program_find("../../stepd/cli/stepd", STEPD_PROGRAM, &s->program, err);
+	if (r == 0)
+		r = steps_find_dir(NULL, &s->runtime_dir, err);
+	if (r == 0 &&
+		(strv_add(&s->args, "--quiet") < 0 ||
+			strv_addf(&s->args, "--runtime-dir=%s", s->runtime_dir) < 0 ||
+			strv_add(&s->args, "--keep-result=0") < 0))
+		r = err_set(err, -ENOMEM, "start the agent");
+	return r;
+}
+
+static int prepare_socket(struct served *s, struct err *err)
+{
+	_cleanup_free_ char *directory = NULL;
+	const struct listener_step step = {
+		.step = s->label, .node = s->init->conf.node_name, .owner = s->launch->uid};
+	struct listener_step with_directory = step;
+	int r;
+
+	if (asprintf(&directory, "%s/%s_%s", s->runtime_dir, s->init->conf.node_name, s->label) <
+		0) {
+		directory = NULL;
+		return err_set(err, -ENOMEM, "listen for slurmd");
+	}
+	with_directory.directory = directory;
+	r = spool_open_slurmds(s->init->conf.spool_dir, &s->spool, err);
+	if (r == 0)
+		r = server_open(&s->server, s->loop, s->log, s->spool, false, err);
+	if (r < 0)
+		return r;
+	s->server.local = served_on_request;
+	s->server.userdata = s;
+	r = listener_open(&s->server, &with_directory, &s->listener, err);
+	if (r == 0)
+		s->listener->step.leaders = !s->init->site->signals_all;
+	return r;
+}
+
+/* A descriptor for each stream of each task; with fewer, a large step can't be served. The spec has
+ * the tasks' own limit. */
+static void raise_descriptors(struct served *s)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &s->nofile) < 0)
+		return;
+	limit = s->nofile;
+	limit.rlim_cur = limit.rlim_max;
+	s->raised = setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+static int prepare_streams(struct served *s, struct err *err)
+{
+	struct srun_io_options options = {.loop = s->loop,
+		.address = s->launch->srun,
+		.version = s->init->frame.client_release,
+		.key = s->launch->cred_signature.bytes,
+		.key_size = s->launch->cred_signature.n,
+		.fifos = &s->fifos,
+		.uid = s->launch->uid,
+		.ntasks = s->ntasks,
+		.ranks = s->ranks,
+		.connected = on_streams_connected,
+		.finished = on_streams_finished,
+		.userdata = s};
+
+	step_spec_uses(s->launch, options.uses);
+	options.address.sin_port = htons(slurm_array_u16(&s->launch->io_ports, 0));
+	raise_descriptors(s);
+	return srun_io_open(&options, &s->io, err);
+}
+
+int served_prepare(const struct slurm_init *init, const struct log *log, struct served **ret_served,
+	struct err *err)
+{
+	_cleanup_(served_free_p) struct served *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return err_set(err, -ENOMEM, "serve the step");
+	s->init = init;
+	s->launch = &init->launch;
+	s->log = log;
+	s->fifos = (struct fifos)FIFOS_INIT;
+	slurm_step_label(&s->launch->id, s->label);
+	s->loop = ev_loop_new(EVFLAG_NOENV);
+	if (!s->loop)
+		return err_set(err, -ENOMEM, "make an event loop");
+	ev_timer_init(&s->gather, on_gathered, GATHER_S, 0.);
+	s->gather.data = s;
+	r = prepare_tasks(s, err);
+	if (r == 0)
+		r = prepare_identity(s, err);
+	if (r == 0)
+		r = prepare_probe(s, err);
+	if (r == 0)
+		r = prepare_spec(s, err);
+	if (r == 0)
+		r = prepare_streams(s, err);
+	if (r == 0)
+		r = prepare_socket(s, err);
+	if (r == 0)
+		*ret_served = take_ptr(s);
+	return r;
+}
+
+int served_run(struct served *s)
+{
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (answer_slurmd(s) < 0)
+		return EXIT_FAILURE;
+	ev_run(s->loop, 0);
+	return EXIT_SUCCESS;
+}
+
+struct served *served_free(struct served *s)
+{
+	if (!s)
+		return NULL;
+	s->supervisor = supervisor_free(s->supervisor);
+	s->io = srun_io_close(s->io);
+	if (s->server.loop)
+		server_close(&s->server);
+	s->spool = spool_close(s->spool);
+	fifos_close(&s->fifos);
+	if (s->raised)
+		(void)setrlimit(RLIMIT_NOFILE, &s->nofile); /* for slurmstepd; it was so before */
+	if (s->loop) {
+		ev_timer_stop(s->loop, &s->gather);
+		ev_io_stop(s->loop, &s->init_end);
+		ev_loop_destroy(s->loop);
+	}
+	s->munge = slurm_munge_close(s->munge);
+	json_decref(s->doc);
+	strv_clear(&s->args);
+	free(s->program);
+	free(s->runtime_dir);
+	free(s->tasks);
+	free(s->ranks);
+	free(s->groups);
+	free(s);
+	return NULL;
+}

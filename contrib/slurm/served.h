@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A step of srun on one node that this process serves, from slurmd's init to slurmctld's
+ * confirmation of its end: one thread, one loop.
+ *
+ *	prepared, all that may still fail without a trace: the credential, the spec, the streams,
+ *	the socket in slurmd's spool directory
+ *	-> slurmd has its answer -> srun's streams -> the agent, a process of its own, "stepd serve"
+ *	-> srun knows the tasks' pids -> and their ends, as they come
+ *	-> the agent has ended -> srun has all output -> slurmctld knows the step's end
+ *
+ * The agent that is killed is succeeded by one that ends its tasks. If this process is killed the
+ * agent ends the step.
+ */
+#ifndef SLURM_SERVED_H
+#define SLURM_SERVED_H
+
+#include "contrib/slurm/decision.h"
+
+struct served;
+
+/* init is borrowed, as are the bytes that it was decoded from. On failure there is nothing left,
+ * and the step can be handed over. */
+int served_prepare(const struct slurm_init *init, const struct log *log, struct served **ret_served,
+	struct err *err) _must_check_;
+
+/* Returns when the step is over and reported. The exit status of this process. */
+int served_run(struct served *served);
+
+/* NULL is fine. Returns NULL. */
+struct served *served_free(struct served *served);
+DEFINE_CLEANUP(struct served *, served_free);
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm/site_conf.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <pwd.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "contrib/jobd/conf/lines.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/parse.h"
+
+#define PORT_DEFAULT  6817u
+#define PLUGSTACK_MAX (1u << 20)
+
+static const struct {
+	const char *name, *field;
+} limits[SITE_LIMIT_MAX] = {
+	[SITE_LIMIT_CPU] = {"CPU", "cpu"},
+	[SITE_LIMIT_FSIZE] = {"FSIZE", "fsize"},
+	[SITE_LIMIT_DATA] = {"DATA", "data"},
+	[SITE_LIMIT_STACK] = {"STACK", "stack"},
+	[SITE_LIMIT_CORE] = {"CORE", "core"},
+	[SITE_LIMIT_RSS] = {"RSS", "rss"},
+	[SITE_LIMIT_NPROC] = {"NPROC", "nproc"},
+	[SITE_LIMIT_NOFILE] = {"NOFILE", "nofile"},
+	[SITE_LIMIT_MEMLOCK] = {"MEMLOCK", "memlock"},
+	[SITE_LIMIT_AS] = {"AS", "as"},
+};
+
+#define ALL_LIMITS ((1u << SITE_LIMIT_MAX) - 1)
+
+const char *site_limit_name(enum site_limit limit)
+{
+	return limits[limit].name;
+}
+
+const char *site_limit_field(enum site_limit limit)
+{
+	return limits[limit].field;
+}
+
+void site_conf_clear(struct site_conf *conf)
+{
+	free(conf->munge_socket);
+	free(conf->mpi_default);
+	free(conf->not_served);
+	*conf = (struct site_conf){0};
+}
+
+/* ---- the keys ------------------------------------------------------------------------------ */
+
+/* While the file is read. */
+struct reading {
+	struct site_conf *conf;
+	char *host; /* of slurmctld */
+	char *plugstack;
+	unsigned hosts;
+	uint32_t port;
+};
+
+static int refuse(struct reading *r, const char *key, const char *value)
+{
+	if (r->conf->not_served)
+		return 0; /* the first one counts */
+	if (asprintf(&r->conf->not_served, "%s=%s", key, value) >= 0)
+		return 0;
+	r->conf->not_served = NULL;
+	return -ENOMEM;
+}
+
+static int set_text(char **member, const char *value, size_t size)
+{
+	free(*member);
+	*member = strndup(value, size);
+	return *member ? 0 : -ENOMEM;
+}
+
+/* "name" or "name(address)". Of several, the others are backups, and answer otherwise. */
+static int take_host(struct reading *r, const char *key, const char *value)
+{
+	const char *address = strchr(value, '(');
+
+	if (++r->hosts > 1)
+		return refuse(r, key, value);
+	if (address)
+		value = address + 1;
+	return set_text(&r->host, value, strcspn(value, ")"));
+}
+
+static int take_address(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->host, value, strlen(value));
+}
+
+/* A number, or a range, of which the first port is as good as any. */
+static int take_port(struct reading *r, const char *key, const char *value)
+{
+	_cleanup_free_ char *first = strndup(value, strcspn(value, "-"));
+
+	if (!first)
+		return -ENOMEM;
+	return parse_u32(first, 1, UINT16_MAX, &r->port) < 0 ? refuse(r, key, value) : 0;
+}
+
+static int take_auth_info(struct reading *r, _unused_ const char *key, const char *value)
+{
+	static const char name[] = "socket=";
+	const char *at = strstr(value, name);
+
+	if (!at)
+		return 0;
+	at += strlen(name);
+	return set_text(&r->conf->munge_socket, at, strcspn(at, ","));
+}
+
+static int take_user(struct reading *r, const char *key, const char *value)
+{
+	const struct passwd *pw = getpwnam(value);
+	uint32_t uid;
+
+	if (pw)
+		uid = pw->pw_uid;
+	else if (parse_u32(value, 0, UINT32_MAX - 1, &uid) < 0)
+		return refuse(r, key, value);
+	r->conf->slurm_user = uid;
+	return 0;
+}
+
+/* The limits of a list, "ALL" or "NONE". */
+static unsigned parse_limits(const char *value)
+{
+	unsigned found = 0;
+	size_t i, n;
+
+	if (strcasecmp(value, "ALL") == 0)
+		return ALL_LIMITS;
+	for (; *value; value += n + (value[n] == ',')) {
+		n = strcspn(value, ",");
+		for (i = 0; i < SITE_LIMIT_MAX; i++) {
+			if (strlen(limits[i].name) == n &&
+				strncasecmp(value, limits[i].name, n) == 0)
+				found |= 1u << i;
+		}
+	}
+	return found;
+}
+
+static int take_propagated(struct reading *r, _unused_ const char *key, const char *value)
+{
+	r->conf->propagated = parse_limits(value);
+	return 0;
+}
+
+static int take_not_propagated(struct reading *r, _unused_ const char *key, const char *value)
+{
+	r->conf->propagated = ALL_LIMITS & ~parse_limits(value);
+	return 0;
+}
+
+static int take_append(struct reading *r, _unused_ const char *key, const char *value)
+{
+	r->conf->appends = strcmp(value, "0") != 0;
+	return 0;
+}
+
+static int take_proctrack(struct reading *r, _unused_ const char *key, const char *value)
+{
+	r->conf->signals_all = strcasecmp(value, "proctrack/cgroup") != 0;
+	return 0;
+}
+
+static int take_mpi(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->conf->mpi_default, value, strlen(value));
+}
+
+static int take_plugstack(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->plugstack, value, strlen(value));
+}
+
+/* A key is read, or only some values of it are served: those between commas, "" where none is. */
+static const struct key_row {
+	const char *key;
+	int (*take)(struct reading *r, const char *key, const char *value);
+	const char *served;
+} key_rows[] = {
+	{"SlurmctldHost", take_host, NULL},
+	{"ControlMachine", take_host, NULL},
+	{"BackupController", NULL, ""},
+	{"SlurmctldAddr", take_address, NULL},
+	{"ControlAddr", take_address, NULL},
+	{"SlurmctldPort", take_port, NULL},
+	{"AuthInfo", take_auth_info, NULL},
+	{"SlurmUser", take_user, NULL},
+	{"PropagateResourceLimits", take_propagated, NULL},
+	{"PropagateResourceLimitsExcept", take_not_propagated, NULL},
+	{"JobFileAppend", take_append, NULL},
+	{"MpiDefault", take_mpi, NULL},
+	{"ProctrackType", take_proctrack, NULL},
+	{"PlugStackConfig", take_plugstack, NULL},
+	{"AcctGatherEnergyType", NULL, "acct_gather_energy/none"},
+	{"AcctGatherFilesystemType", NULL, "acct_gather_filesystem/none"},
+	{"AcctGatherInterconnectType", NULL, "acct_gather_interconnect/none"},
+	{"AcctGatherProfileType", NULL, "acct_gather_profile/none"},
+	{"AuthType", NULL, "auth/munge"},
+	{"CredType", NULL, "cred/munge"},
+	{"JobAcctGatherType", NULL, "jobacct_gather/none"},
+	{"JobContainerType", NULL, "job_container/none"},
+	{"LaunchParameters", NULL, "send_gids,use_interactive_step"},
+	{"PropagatePrioProcess", NULL, "0"},
+	{"SwitchType", NULL, "switch/none"},
+	{"TaskEpilog", NULL, ""},
+	{"TaskPlugin", NULL, "task/none"},
+	{"TaskProlog", NULL, ""},
+	{"UsePAM", NULL, "0,no"},
+	{"VSizeFactor", NULL, "0"},
+};
+
+static bool is_served(const char *served, const char *value)
+{
+	size_t size = strlen(value), n;
+
+	for (; *served; served += n + (served[n] == ',')) {
+		n = strcspn(served, ",");
+		if (n == size && strncasecmp(served, value, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int take_pair(struct reading *r, const struct conf_pair *pair)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(key_rows); i++) {
+		const struct key_row *row = &key_rows[i];
+
+		if (strcasecmp(row->key, pair->key) != 0)
+			continue;
+		if (row->take)
+			return row->take(r, row->key, pair->value);
+		return is_served(row->served, pair->value) ? 0 : refuse(r, row->key, pair->value);
+	}
+	return 0;
+}
+
+static int on_line(const struct conf_line *line, void *userdata, struct err *err)
+{
+	struct reading *reading = userdata;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < line->n; i++)
+		r = take_pair(reading, &line->pairs[i]);
+	return r < 0 ? err_set(err, r, "read a line") : 0;
+}
+
+/* ---- SPANK --------------------------------------------------------------------------------- */
+
+/* Whether plugstack.conf has anything else than comments. Without a file there are no plugins. */
+static int check_plugstack(struct reading *r, const char *conf_path, struct err *err)
+{
+	_cleanup_free_ char *beside = NULL, *text = NULL;
+	const char *path = r->plugstack, *at;
+	int n;
+
+	if (!path) {
+		if (asprintf(&beside, "%.*splugstack.conf",
+			    (int)(strrchr(conf_path, '/') + 1 - conf_path), conf_path) < 0) {
+			beside = NULL;
+			return err_set(err, -ENOMEM, "read plugstack.conf");
+		}
+		path = beside;
+	}
+	n = fs_read(AT_FDCWD, path, PLUGSTACK_MAX, &text, NULL);
+	if (n == -ENOENT)
+		return 0;
+	if (n < 0)
+		return err_set(err, n, "read '%s'", path);
+	for (at = text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		at += strspn(at, " \t\r\n");
+		if (*at && *at != '#')
+			return refuse(r, "PlugStackConfig", path);
+	}
+	return 0;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+static int find_controller(struct reading *r, struct err *err)
+{
+	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+	struct addrinfo *found = NULL;
+	int e = r->host ? getaddrinfo(r->host, NULL, &hints, &found) : EAI_NONAME;
+
+	if (e)
+		return err_set_text(err, -EADDRNOTAVAIL, "find slurmctld's host '%s': %s",
+			r->host ? r->host : "", gai_strerror(e));
+	memcpy(&r->conf->controller, found->ai_addr, sizeof(r->conf->controller));
+	freeaddrinfo(found);
+	r->conf->controller.sin_port = htons((uint16_t)r->port);
+	return 0;
+}
+
+static void reading_clear(struct reading *r)
+{
+	free(r->host);
+	free(r->plugstack);
+}
+
+int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
+{
+	_cleanup_(reading_clear) struct reading reading = {.conf = conf, .port = PORT_DEFAULT};
+	int r;
+
+	if (!path)
+		path = secure_getenv("SLURM_CONF");
+	if (!path)
+		path = SITE_CONF_DEFAULT;
+	if (path[0] != '/')
+		return err_set_text(err, -EINVAL, "SLURM_CONF '%s' is not an absolute path", path);
+	*conf = (struct site_conf){.propagated = ALL_LIMITS};
+	r = conf_lines_read_trusted(path, on_line, &reading, err);
+	if (r == 0)
+		r = check_plugstack(&reading, path, err);
+	return r == 0 ? find_controller(&reading, err) : r;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm/step_spec.h"
+
+#include <arpa/inet.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "contrib/slurm/site_conf.h"
+#include "stepd/base/parse.h"
+
+#define LIMIT_PREFIX "SLURM_RLIMIT_"
+#define UMASK_NAME   "SLURM_UMASK"
+
+/* More is a flag of Slurm: none, or for each processor. */
+#define MEMORY_MB_MAX (UINT64_C(1) << 40)
+
+/* The reference is taken over; NULL is a text that is not UTF-8, or a lack of memory. */
+static int set(json_t *object, const char *name, json_t *value)
+{
+	if (!value)
+		return -EILSEQ;
+	return json_object_set_new(object, name, value) < 0 ? -ENOMEM : 0;
+}
+
+const char *step_spec_getenv(const struct slurm_launch *launch, const char *name)
+{
+	struct slurm_strs rest = launch->env;
+	size_t n = strlen(name);
+	const char *entry, *value = NULL;
+
+	while ((entry = slurm_strs_next(&rest))) {
+		if (strncmp(entry, name, n) == 0 && entry[n] == '=')
+			value = entry + n + 1; /* of two the later one counts */
+	}
+	return value;
+}
+
+/* ---- arguments and environment ------------------------------------------------------------- */
+
+static int set_argv(json_t *doc, const struct slurm_launch *launch)
+{
+	struct slurm_strs rest = launch->argv;
+	json_t *argv = json_array();
+	const char *text;
+	int r = argv ? set(doc, "argv", argv) : -ENOMEM;
+
+	while (r == 0 && (text = slurm_strs_next(&rest)))
+		r = json_array_append_new(argv, json_string(text)) < 0 ? -EILSEQ : 0;
+	return r;
+}
+
+/* As slurmstepd: those that are meant for it are not the tasks'. */
+static bool is_consumed(const char *entry)
+{
+	return strncmp(entry, LIMIT_PREFIX, strlen(LIMIT_PREFIX)) == 0;
+}
+
+static int set_variable(json_t *env, const char *entry)
+{
+	_cleanup_free_ char *name = NULL;
+	const char *equals = strchr(entry, '=');
+
+	if (!equals || equals == entry || is_consumed(entry))
+		return 0;
+	name = strndup(entry, (size_t)(equals - entry));
+	return name ? set(env, name, json_string(equals + 1)) : -ENOMEM;
+}
+
+static int set_text(json_t *env, const char *name, const char *value)
+{
+	return value ? set(env, name, json_string(value)) : 0;
+}
+
+/* What slurmstepd adds, and the agent does not. */
+static int set_own_variables(json_t *env, const struct step_spec_input *in)
+{
+	char number[16], address[INET_ADDRSTRLEN];
+	int r = set_text(env, "SLURM_TOPOLOGY_ADDR", in->node->topology_addr);
+
+	if (r == 0)
+		r = set_text(env, "SLURM_TOPOLOGY_ADDR_PATTERN", in->node->topology_pattern);
+	if (r == 0 && inet_ntop(AF_INET, &in->launch->srun.sin_addr, address, sizeof(address)))
+		r = set_text(env, "SLURM_LAUNCH_NODE_IPADDR", address);
+	if (r == 0 && in->launch->resp_ports.n > 0) {
+		(void)snprintf(
+			number, sizeof(number), "%u", slurm_array_u16(&in->launch->resp_ports, 0));
+		r = set_text(env, "SLURM_SRUN_COMM_PORT", number);
+	}
+	if (r == 0 && in->launch->restart_count) {
+		(void)snprintf(number, sizeof(number), "%u", in->launch->restart_count);
+		r = set_text(env, "SLURM_RESTART_COUNT", number);
+	}
+	return r;
+}
+
+static int set_env(json_t *doc, const struct step_spec_input *in)
+{
+	struct slurm_strs rest = in->launch->env;
+	json_t *env = json_object();
+	const char *entry;
+	int r = env ? set(doc, "env", env) : -ENOMEM;
+
+	while (r == 0 && (entry = slurm_strs_next(&rest)))
+		r = set_variable(env, entry);
+	return r == 0 ? set_own_variables(env, in) : r;
+}
+
+/* ---- limits -------------------------------------------------------------------------------- */
+
+static json_t *pack_limit(rlim_t n)
+{
+	return n == RLIM_INFINITY ? json_string("unlimited") : json_integer((json_int_t)n);
+}
+
+static int put_limit(json_t *rlimits, const char *field, struct rlimit limit)
+{
+	json_t *value = json_pack("{s:o, s:o}", "soft", pack_limit(limit.rlim_cur), "hard",
+		pack_limit(limit.rlim_max));
+
+	return value ? set(rlimits, field, value) : -ENOMEM;
+}
+
+/* A soft limit of srun's environment, "U8192" if the user has asked for it; not above the hard one
+ * of slurmd. A value that can't be read, and an unlimited one above it, changes nothing. */
+static int set_propagated(json_t *rlimits, const struct step_spec_input *in, enum site_limit limit)
+{
+	static const int resources[SITE_LIMIT_MAX] = {
+		[SITE_LIMIT_CPU] = RLIMIT_CPU,
+		[SITE_LIMIT_FSIZE] = RLIMIT_FSIZE,
+		[SITE_LIMIT_DATA] = RLIMIT_DATA,
+		[SITE_LIMIT_STACK] = RLIMIT_STACK,
+		[SITE_LIMIT_CORE] = RLIMIT_CORE,
+		[SITE_LIMIT_RSS] = RLIMIT_RSS,
+		[SITE_LIMIT_NPROC] = RLIMIT_NPROC,
+		[SITE_LIMIT_NOFILE] = RLIMIT_NOFILE,
+		[SITE_LIMIT_MEMLOCK] = RLIMIT_MEMLOCK,
+		[SITE_LIMIT_AS] = RLIMIT_AS,
+	};
+	struct rlimit now;
+	char name[32];
+	const char *value;
+	uint64_t n;
+
+	(void)snprintf(name, sizeof(name), LIMIT_PREFIX "%s", site_limit_name(limit));
+	value = step_spec_getenv(in->launch, name);
+	if (!value || getrlimit(resources[limit], &now) < 0)
+		return 0;
+	if (*value == 'U')
+		value++;
+	else if (!(in->site->propagated & 1u << limit))
+		return 0;
+	if (parse_u64(value, 0, UINT64_MAX, &n) < 0 || n > now.rlim_max)
+		return 0;
+	now.rlim_cur = n;
+	return put_limit(rlimits, site_limit_field(limit), now);
+}
+
+static int set_rlimits(json_t *doc, const struct step_spec_input *in)
+{
+	json_t *rlimits = json_object();
+	struct rlimit nofile, limited;
+	int limit, r = rlimits ? set(doc, "rlimits", rlimits) : -ENOMEM;
+
+	for (limit = 0; r == 0 && limit < SITE_LIMIT_MAX; limit++)
+		r = set_propagated(rlimits, in, (enum site_limit)limit);
+	if (r == 0 && in->launch->step_memory_mb && in->launch->step_memory_mb < MEMORY_MB_MAX) {
+		limited.rlim_cur = limited.rlim_max = in->launch->step_memory_mb << 20;
+		r = put_limit(rlimits, site_limit_field(SITE_LIMIT_RSS), limited);
+	}
+	/* This process raises its own, which the agent inherits. */
+	if (r == 0 && !json_object_get(rlimits, "nofile") && getrlimit(RLIMIT_NOFILE, &nofile) == 0)
+		r = put_limit(rlimits, "nofile", nofile);
+	return r;
+}
+
+static int set_umask(json_t *doc, const struct slurm_launch *launch)
+{
+	const char *value = step_spec_getenv(launch, UMASK_NAME);
+
+	if (!value || !*value || value[strspn(value, "01234567")] || strlen(value) > 4)
+		return 0;
+	return set(doc, "umask", json_string(value));
+}
+
+/* ---- streams ------------------------------------------------------------------------------- */
+
+void step_spec_uses(const struct slurm_launch *launch, bool ret_uses[static FIFO_KIND_MAX])
+{
+	ret_uses[FIFO_STDIN] = !launch->files[0];
+	ret_uses[FIFO_STDOUT] = !launch->files[1];
+	ret_uses[FIFO_STDERR] = !launch->files[2];
+}
+
+bool step_spec_knows_pattern(const char *name)
+{
+	const char *at = name;
+
+	/* A number is a task, which alone has that stream. */
+	if (strchr(name, '\\') || !name[strspn(name, "0123456789")])
+		return false;
+	while ((at = strchr(at, '%'))) {
+		at += 1 + strspn(at + 1, "0123456789");
+		if (!*at || !strchr("%jJstnNux", *at))
+			return false;
+		at++;
+	}
+	return true;
+}
+
+static int set_file(json_t *doc, const char *field, const char *pattern, bool append)
+{
+	json_t *stream = json_pack("{s:s, s:s}", "mode", "file", "path", pattern);
+	int r = set(doc, field, stream);
+
+	return r == 0 && append ? set(stream, "append", json_true()) : r;
+}
+
+static int set_streams(json_t *doc, const struct step_spec_input *in)
+{
+	static const char *const fields[] = {"stdin", "stdout", "stderr"};
+	const struct slurm_launch *l = in->launch;
+	bool append = l->open_mode == SLURM_OPEN_APPEND ||
+		(l->open_mode == SLURM_OPEN_DEFAULT && in->site->appends);
+	int i, r = 0;
+
+	for (i = 0; r == 0 && i < FIFO_KIND_MAX; i++) {
+		_cleanup_free_ char *fifo = NULL;
+
+		if (i == FIFO_STDERR && l->files[1] && l->files[2] &&
+			strcmp(l->files[1], l->files[2]) == 0) {
+			r = set(doc, fields[i], json_pack("{s:s}", "mode", "stdout"));
+		} else if (l->files[i]) {
+			r = set_file(doc, fields[i], l->files[i], append && i != FIFO_STDIN);
+		} else {
+			fifo = fifos_pattern(in->fifos, (enum fifo_kind)i);
+			r = fifo ? set_file(doc, fields[i], fifo, false) : -ENOMEM;
+		}
+	}
+	return r;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+static json_t *pack_numbers(const uint32_t *values, uint32_t n)
+{
+	json_t *array = json_array();
+	uint32_t i;
+
+	for (i = 0; array && i < n; i++) {
+		if (json_array_append_new(array, json_integer(values[i])) < 0) {
+			json_decref(array);
+			array = NULL;
+		}
+	}
+	return array;
+}
+
+/* Whom the tasks run as is the credential's to say. The superuser's variables, HOME and the like,
+ * are left as they are. */
+static int set_identity(json_t *doc, const struct step_spec_input *in)
+{
+	int r = in->launch->uid ? set(doc, "uid", json_integer(in->launch->uid)) : 0;
+
+	if (r == 0)
+		r = set(doc, "gid", json_integer(in->launch->gid));
+	return r == 0 ? set(doc, "groups", pack_numbers(in->groups, in->groups_count)) : r;
+}
+
+static int set_step(json_t *doc, const struct step_spec_input *in)
+{
+	const struct slurm_launch *l = in->launch;
+	const char *name = step_spec_getenv(l, "SLURM_JOB_NAME");
+	int r = set(doc, "job", json_integer(l->id.job));
+
+	if (r == 0)
+		r = set(doc, "step", json_integer(l->id.step));
+	if (r == 0 && name && *name)
+		r = set(doc, "name", json_string(name));
+	if (r == 0)
+		r = set(doc, "node",
+			json_pack("{s:s, s:i, s:i, s:i}", "name", in->node->node_name, "id", 0,
+				"count", 1, "cpus", (int)(l->node_cpus ? l->node_cpus : 1)));
+	if (r == 0)
+		r = set(doc, "ntasks", json_integer(l->ntasks));
+	if (r == 0)
+		r = set(doc, "ranks", pack_numbers(in->ranks, in->ntasks));
+	return r == 0 ? set(doc, "cwd", json_string(in->cwd)) : r;
+}
+
+/* What would differ by the site's stepd.conf. */
+static int set_fixed(json_t *doc)
+{
+	int r = set(doc, "mpi", json_string("none"));
+
+	return r == 0 ? set(doc, "kill_on_bad_exit", json_false()) : r;
+}
+
+int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct err *err)
+{
+	json_auto_t *doc = json_object();
+	int r = doc ? set_step(doc, input) : -ENOMEM;
+
+	if (r == 0)
+		r = set_identity(doc, input);
+	if (r == 0)
+		r = set_argv(doc, input->launch);
+	if (r == 0)
+		r = set_env(doc, input);
+	if (r == 0)
+		r = set_rlimits(doc, input);
+	if (r == 0)
+		r = set_umask(doc, input->launch);
+	if (r == 0)
+		r = set_streams(doc, input);
+	if (r == 0)
+		r = set_fixed(doc);
+	if (r < 0)
+		return err_set(err, r, "make the step's spec");
+	*ret_doc = json_incref(doc);
+	return 0;
+}

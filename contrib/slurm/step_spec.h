@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A decoded launch message as a step's document, stepd-spec(5).
+ */
+#ifndef SLURM_STEP_SPEC_H
+#define SLURM_STEP_SPEC_H
+
+#include "contrib/slurm/fifos.h"
+#include "contrib/slurm/init.h"
+#include "contrib/slurm/launch.h"
+
+struct json_t;
+struct site_conf;
+
+struct step_spec_input {
+	const struct slurm_node_conf *node;
+	const struct slurm_launch *launch;
+	const struct site_conf *site;
+	const uint32_t *ranks, *groups;
+	uint32_t ntasks, groups_count;
+	const struct fifos *fifos;
+	const char *cwd; /* the one that the user can enter */
+};
+
+/* Which of the streams are srun's. */
+void step_spec_uses(const struct slurm_launch *launch, bool ret_uses[static FIFO_KIND_MAX]);
+
+/* Whether a file's name has only such patterns as mean the same to the agent. */
+bool step_spec_knows_pattern(const char *name);
+
+/* A new reference. -EILSEQ: a text is not UTF-8, which a document can't hold. */
+int step_spec_make(
+	const struct step_spec_input *input, struct json_t **ret_doc, struct err *err) _must_check_;
+
+/* The value of a variable of the message's environment, borrowed; NULL: it has none. */
+const char *step_spec_getenv(const struct slurm_launch *launch, const char *name);
+
+#endif

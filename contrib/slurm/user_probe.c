@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm/user_probe.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "stepd/base/fs.h"
+#include "stepd/process/identity.h"
+
+#define FALLBACK_DIR "/tmp"
+
+/* ---- in the child, as the user ------------------------------------------------------------- */
+
+static int check_regular(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno;
+	if (!S_ISREG(st.st_mode))
+		return EACCES;
+	return access(path, X_OK) < 0 ? errno : 0;
+}
+
+/* The program as execve() would get it: one of PATH, or relative to the directory. */
+static void find_program(const struct user_probe_options *o, struct user_probe *p)
+{
+	const char *dirs = o->path, *cwd = p->cwd_error ? FALLBACK_DIR : o->cwd;
+	size_t n;
+
+	(void)snprintf(p->program, sizeof(p->program), "%s", o->program);
+	if (o->program[0] == '/')
+		return;
+	if (strchr(o->program, '/')) {
+		(void)snprintf(p->program, sizeof(p->program), "%s/%s", cwd, o->program);
+		return;
+	}
+	for (; dirs && *dirs; dirs += n + (dirs[n] == ':')) {
+		n = strcspn(dirs, ":");
+		(void)snprintf(p->program, sizeof(p->program), "%.*s/%s", n ? (int)n : 1,
+			n ? dirs : ".", o->program);
+		if (check_regular(p->program) == 0)
+			return;
+	}
+	(void)snprintf(p->program, sizeof(p->program), "%s", o->program);
+}
+
+/* Of a script: the interpreter that its first line names. False: it is none. */
+static bool read_interpreter(const char *path, char interpreter[static PATH_MAX])
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char line[256] = "", *at = line + 2;
+	ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+
+	if (n < 3 || strncmp(line, "#!", 2) != 0)
+		return false;
+	at += strspn(at, " \t");
+	at[strcspn(at, " \t\r\n")] = '\0';
+	(void)snprintf(interpreter, PATH_MAX, "%s", at);
+	return *at == '/';
+}
+
+/* Whether the kernel would find nobody to run it. Where the machine has interpreters for other
+ * formats, they decide. */
+static bool is_no_program(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	_cleanup_closedir_ DIR *formats = opendir("/proc/sys/fs/binfmt_misc");
+	const struct dirent *entry;
+	char magic[4] = "";
+
+	if (fd < 0 || read(fd, magic, sizeof(magic)) < 0 || memcmp(magic, "\177ELF", 4) == 0)
+		return false; /* perhaps only execute permission */
+	while (formats && (entry = readdir(formats))) {
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+			strcmp(entry->d_name, "register") != 0 &&
+			strcmp(entry->d_name, "status") != 0)
+			return false;
+	}
+	return true;
+}
+
+static void check_program(struct user_probe *p)
+{
+	char interpreter[PATH_MAX];
+
+	p->program_error = check_regular(p->program);
+	if (p->program_error)
+		return;
+	if (!read_interpreter(p->program, interpreter)) {
+		p->program_error = is_no_program(p->program) ? ENOEXEC : 0;
+		return;
+	}
+	p->program_error = check_regular(interpreter);
+	if (p->program_error != ENOENT)
+		return;
+	p->is_interpreter = true;
+	memcpy(p->program, interpreter, sizeof(interpreter));
+}
+
+/* Output files are made, as slurmstepd makes them before it starts a task. A FIFO without a reader
+ * is left to the tasks. */
+static void check_files(const struct user_probe_options *o, struct user_probe *p)
+{
+	size_t i;
+
+	(void)umask(o->umask);
+	for (i = 0; i < o->files_count && !p->file_error; i++) {
+		_cleanup_close_ int fd = userpath_open(o->files[i].path,
+			o->files[i].flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+
+		if (fd < 0 && fd != -ENXIO)
+			p->file_error = -fd;
+	}
+}
+
+static _noreturn_ void probe_child(
+	const struct user_probe_options *o, const struct identity *id, int to)
+{
+	struct user_probe p = {0};
+
+	if (identity_become(id) < 0)
+		_exit(EXIT_FAILURE);
+	if (userpath_chdir(o->cwd) < 0) {
+		p.cwd_error = chdir(o->cwd) < 0 ? errno : EACCES;
+		(void)!chdir(FALLBACK_DIR); /* a relative program is not found then */
+	}
+	check_files(o, &p);
+	find_program(o, &p);
+	check_program(&p);
+	_exit(fs_write_all(to, &p, sizeof(p)) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+}
+
+/* ---- in the parent ------------------------------------------------------------------------- */
+
+static int read_result(int fd, struct user_probe *p)
+{
+	size_t at = 0;
+	ssize_t n;
+
+	while (at < sizeof(*p)) {
+		n = read(fd, (char *)p + at, sizeof(*p) - at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EPIPE;
+		at += (size_t)n;
+	}
+	p->program[sizeof(p->program) - 1] = '\0';
+	return 0;
+}
+
+int user_probe_run(
+	const struct user_probe_options *options, struct user_probe *ret_probe, struct err *err)
+{
+	const struct identity id = {.uid = options->uid,
+		.gid = options->gid,
+		.groups = (gid_t *)options->groups,
+		.groups_count = options->groups_count,
+		.switches = true};
+	_cleanup_close_ int from = -1, to = -1;
+	int fds[2], r;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(err, -errno, "look for the step's program");
+	from = fds[0];
+	to = fds[1];
+	pid = fork();
+	if (pid < 0)
+		return err_set(err, -errno, "look for the step's program");
+	if (pid == 0)
+		probe_child(options, &id, to);
+	to = close_fd(to);
+	r = read_result(from, ret_probe);
+	(void)waitpid(pid, NULL, 0);
+	return r < 0 ? err_set(err, r, "look for the step's program as uid %u", options->uid) : 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a step's user meets on this node: its directory and its program, found in a process of that
+ * user's own. Users know the sentences with which slurmstepd reports both, so they are found before
+ * a step is started.
+ */
+#ifndef SLURM_USER_PROBE_H
+#define SLURM_USER_PROBE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/err.h"
+
+/* A file that the tasks will open: relative to the directory. */
+struct user_probe_file {
+	char *path;
+	int flags; /* as open(2) */
+};
+
+struct user_probe_options {
+	uint32_t uid, gid;
+	const uint32_t *groups;
+	uint32_t groups_count;
+	const char *cwd;
+	const char *program; /* as the user has given it */
+	const char *path;    /* PATH of the tasks; NULL: none */
+	const struct user_probe_file *files;
+	size_t files_count;
+	mode_t umask;
+};
+
+struct user_probe {
+	int file_error;      /* 0, or the errno of the first file that can't be opened */
+	int cwd_error;       /* 0, or the errno: the tasks are in /tmp then */
+	int program_error;   /* 0, or the errno of an execve() */
+	bool is_interpreter; /* program is that of a script, and missing */
+	char program[PATH_MAX];
+};
+
+/* -errno: nothing is known. */
+int user_probe_run(const struct user_probe_options *options, struct user_probe *ret_probe,
+	struct err *err) _must_check_;
+
+#endif
