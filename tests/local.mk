@@ -725,13 +725,16 @@ TESTS += $(SLURM_SYSTEM_TESTS)
 EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/lib/slurm.sh tests/lib/slurm_agent.py \
 	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_init.py tests/lib/slurm_step.py
 if CMOCKA
-SLURM_UNIT_TESTS = tests/unit/test_slurm_init tests/unit/test_slurm_names tests/unit/test_slurm_requests \
-	tests/unit/test_slurm_wire
+SLURM_UNIT_TESTS = tests/unit/test_slurm_init tests/unit/test_slurm_k12 tests/unit/test_slurm_names \
+	tests/unit/test_slurm_requests tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
 TESTS += $(SLURM_UNIT_TESTS)
 tests_unit_test_slurm_init_SOURCES = tests/unit/test_slurm_init.c
 tests_unit_test_slurm_init_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_init_LDADD = libslurminit.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_k12_SOURCES = tests/unit/test_slurm_k12.c
+tests_unit_test_slurm_k12_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_k12_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_names_SOURCES = tests/unit/test_slurm_names.c
 tests_unit_test_slurm_names_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_names_LDADD = libslurmwire.la $(CMOCKA_LIBS)

@@ -66,9 +66,9 @@ rm -r "$directory"
 
 # ---- a result is on the disk before any client has it---------------------------------------------
 start_step --proctrack "$tracker" --keep-result 1h -- sh -c 'echo up; sleep 600'
-fds=$(ls "/proc/$agent/fd" | wc -l)
+# The agent's end of a connection has the socket's path, and state 3.
 is_connected() {
-	[ "$(ls "/proc/$agent/fd" | wc -l)" -gt "$fds" ]
+	grep -q " 03 *[0-9]* $run/.*_$job[.]0/socket\$" /proc/net/unix
 }
 request Wait >"$tmpdir/once" &
 once=$!

@@ -8,7 +8,7 @@
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "needs root"
-for program in munged slurmctld slurmd salloc scancel squeue srun; do
+for program in munged python3 slurmctld slurmd salloc scancel scontrol setpriv srun; do
 	command -v $program >/dev/null || skip_all "needs Slurm: there is no $program"
 done
 PROGRAM=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurmstepd
@@ -20,6 +20,7 @@ echo 'slurm_serve = srun' >"$STEPD_CONFIG"
 # Each has its output, its messages and its status in files of its name.
 cat >"$tmpdir/commands" <<'S'
 . "$1/functions"
+dir=$1
 line() { # NAME COMMAND...
 	name=$1
 	shift
@@ -54,7 +55,7 @@ line limits srun -Q --overlap -n 1 sh -c 'ulimit -a; ulimit -Ha'
 line nested srun -Q --overlap -n 1 sh -c 'echo $$ >/dev/null; (sleep 0.1; echo later) & wait'
 line unbuffered srun -Q --overlap -n 1 -u echo unbuffered
 line program srun -Q --overlap -n 2 --multi-prog ./programs
-shell variables 'srun -Q --overlap -n 2 env | sed "/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_WORKING_CLUSTER=/d; /^TMPDIR=/d; /^SLURM_CONF=/d; /^SLURM_STEP.*ID=/d" | sort'
+shell variables 'srun -Q --overlap -n 2 env | sed "/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_WORKING_CLUSTER=/d; /^SLURM_JOB_*ID=/d; /^TMPDIR=/d; /^SLURM_CONF=/d; /^SLURM_STEP.*ID=/d" | sort'
 shell latin1 'V=$(printf "\344") srun -Q --overlap -n 1 printenv V'
 shell input 'echo line | srun -Q --overlap -n 3 -l cat'
 shell input-one 'echo line | srun -Q --overlap -n 3 -l -i 1 cat'
@@ -68,14 +69,13 @@ running() { # NAME COMMAND-OF-ITS-STEP
 	name=$1
 	shift
 	{
-		srun -Q --overlap -n 2 sh -c 'trap "echo usr2; exit 5" USR2; [ $SLURM_PROCID = 1 ] || echo $SLURM_STEP_ID
-			for n in $(seq 3000); do sleep 0.1; done' >"$name.step" 2>"$name.err" </dev/null &
+		srun -Q --overlap -n 2 python3 "$dir/waiting" >"$name.step" 2>"$name.err" </dev/null &
 		pid=$!
-		until_true test -s "$name.step"
+		until_true has_lines "$name.step" 2
 		"$@" "$SLURM_JOB_ID.$(head -n 1 "$name.step")" >/dev/null 2>&1
 		wait $pid
 		echo $? >"$name.rc"
-		sed 1d "$name.step" >"$name.out"
+		sed 1,2d "$name.step" >"$name.out"
 	} &
 }
 running cancel scancel
@@ -85,19 +85,28 @@ running pids sh -c 'scontrol listpids "$1" | awk "NR > 1 && \$4 != \"-\" { print
 wait
 S
 
+# A task of one process, which writes its step's number.
+cat >"$tmpdir/waiting" <<'S'
+import os, signal, sys
+def on_usr2(*_):
+    print("usr2", flush=True)
+    os._exit(5)
+signal.signal(signal.SIGUSR2, on_usr2)
+print(os.environ["SLURM_STEP_ID"], flush=True)
+while True:
+    signal.pause()
+S
+
 cat >"$tmpdir/functions" <<'S'
 until_true() {
 	tries=0
 	until "$@" || [ $tries -gt 3000 ]; do sleep 0.02; tries=$((tries + 1)); done
 }
+has_lines() { # FILE COUNT
+	[ "$(wc -l <"$1")" -ge "$2" ]
+}
 no_step() {
 	! ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1
-}
-has_job() {
-	[ -n "$(squeue -h -n "$1" -o %i)" ]
-}
-no_job() {
-	! has_job "$1"
 }
 S
 
@@ -114,7 +123,7 @@ salloc -Q -n 100 sh "$1/commands" "$1" >salloc 2>&1 &
 setpriv --reuid=65534 --regid=65534 --clear-groups srun -Q -n 2 -D / sh -c 'id; pwd' \
 	>user.out 2>user.err </dev/null
 echo $? >user.rc
-srun -Q -n 2 -J cancelled sh -c 'echo up; exec sleep 300' >job.out 2>job.err </dev/null &
+srun -Q -n 1 -J cancelled sh -c 'echo up; exec sleep 300' >job.out 2>job.err </dev/null &
 step=$!
 until_true test -s job.out
 scancel -n cancelled
@@ -123,7 +132,7 @@ echo $? >job.rc
 if [ "$2" = served ]; then
 	srun -Q -n 2 sh -c 'echo $PPID; exec sleep 300' >agent.out 2>agent.err </dev/null &
 	step=$!
-	until_true test -s agent.out
+	until_true has_lines agent.out 2
 	kill -9 "$(head -n 1 agent.out)"
 	wait $step
 	echo $? >agent.rc

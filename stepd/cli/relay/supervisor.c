@@ -293,9 +293,11 @@ static int make_channels(struct supervisor *k, struct child *c)
 
 static void report_ready(struct supervisor *k)
 {
-	json_auto_t *line =
-		json_loadb(buffer_bytes(&k->ready.text), buffer_size(&k->ready.text), 0, NULL);
+	json_auto_t *line = NULL;
 
+	if (!k->events->ready)
+		return;
+	line = json_loadb(buffer_bytes(&k->ready.text), buffer_size(&k->ready.text), 0, NULL);
 	if (!line)
 		supervisor_report(k, "the agent's ready line can't be read");
 	k->events->ready(line, k->userdata);
@@ -308,8 +310,7 @@ static void on_ready(struct supervisor *k)
 		return;
 	}
 	k->started = true;
-	if (k->events->ready)
-		report_ready(k);
+	report_ready(k);
 	connect_agent(k);
 }
 
@@ -392,6 +393,16 @@ static bool supervisor_take_over(struct supervisor *k)
 	return true;
 }
 
+/* The agent has ended: what it has written before is all there. */
+static void take_ready(struct supervisor *k)
+{
+	intake_read(&k->ready);
+	if (buffer_size(&k->ready.text) == 0)
+		return;
+	k->started = true;
+	report_ready(k);
+}
+
 static void on_exit_fd(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct supervisor *k = w->data;
@@ -405,6 +416,8 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 	ev_io_stop(loop, w);
 	pidref_close(&k->agent);
 	intake_read(&k->result);
+	if (!k->started && !k->adopts)
+		take_ready(k); /* a short step's may come with its end */
 	killed = WIFSIGNALED(status);
 	early = killed && !k->started && k->terminated && WTERMSIG(status) != SIGKILL;
 	if (killed && !early && supervisor_take_over(k))
