@@ -130,9 +130,10 @@ scancel -n cancelled
 wait $step
 echo $? >job.rc
 if [ "$2" = served ]; then
-	srun -Q -n 2 sh -c 'echo $PPID; exec sleep 300' >agent.out 2>agent.err </dev/null &
+	srun -v -n 2 sh -c 'echo $PPID; exec sleep 300' >agent.out 2>agent.err </dev/null &
 	step=$!
 	until_true has_lines agent.out 2
+	until_true grep -q "tasks started" agent.err
 	kill -9 "$(head -n 1 agent.out)"
 	wait $step
 	echo $? >agent.rc
@@ -159,12 +160,13 @@ for name in served real; do
 done
 
 # ---- the comparison --------------------------------------------------------------------------
-# Tasks write and end in any order. slurmstepd says that it was cancelled for each signal, if srun is still
-# there to show it.
+# Tasks write and end in any order, and those that end within a moment are reported together. slurmstepd says
+# that it was cancelled for each signal, if srun is still there to show it.
 seen() { # NAME: what users see of it
 	for part in out err rc; do
 		sed -E 's/bench[0-9]+/NODE/g; s,/(real|served)\>,/DIR,g; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/; s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/
-			/\*\*\* STEP ID ON NODE CANCELLED/d' "$1.$part" | sort
+			/\*\*\* STEP ID ON NODE CANCELLED/d
+			s/^(.*): tasks 0-1: (.*)$/\1: task 0: \2\n\1: task 1: \2/' "$1.$part" | sort
 	done
 }
 for rc in "$tmpdir"/real/*.rc; do
