@@ -311,7 +311,7 @@ struct handover *hold_document(const struct hold *hold)
 	return h;
 }
 
-/* A task's stream has its number in the document. */
+/* The pump marks a task's stream in the document. */
 static int hold_collect(const json_t *object, int fd, void *userdata)
 {
 	struct hold_set *set = userdata;
@@ -319,7 +319,7 @@ static int hold_collect(const json_t *object, int fd, void *userdata)
 	if (array_reserve(set->v, set->capacity, set->n + 1) < 0)
 		return -ENOMEM;
 	set->v[set->n++] = (struct held){
-		.id = fd, .fd = fd, .is_source = json_object_get(object, "stream") != NULL};
+		.id = fd, .fd = fd, .is_source = json_get_bool(object, "is_source", false)};
 	return fd;
 }
 

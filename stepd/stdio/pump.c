@@ -964,8 +964,10 @@ static void save_source(const struct pump_source *src, struct handover *h, json_
 	handover_put_int(h, object, "stream", src->stream);
 	handover_put_bool(h, object, "pty", src->is_pty);
 	handover_put_bool(h, object, "terminal", src->is_terminal);
-	if (handover_is_held(h))
+	if (handover_is_held(h)) {
+		handover_put_bool(h, object, "is_source", true); /* hold.c: of its descriptor */
 		return;
+	}
 	if (src->copied) {
 		handover_put_bool(h, object, "copied", true);
 		handover_put_int(h, object, "lost", (int64_t)src->lost);

@@ -51,7 +51,7 @@ exec 8>fifo
 cat input >&8
 eventually holds 0 $size
 ok "a rank that reads gets all input while others read none" cmp input files/got.0
-is "$(stat -c %s files/got.1 files/got.2)" "$(printf '0\n0')" "ranks that read nothing have got nothing"
+is "$(cat files/got.[12] 2>/dev/null)" "" "ranks that read nothing have got nothing"
 is "$(spill_fds | wc -l)" 1 "what two ranks lack is in one file"
 is "$(spill_fds | while read -r fd; do stat -Lc '%u %a %h' "$fd"; done)" "$uid 600 0" \
 	"the file belongs to the tasks' user and has no name"

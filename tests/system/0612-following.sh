@@ -68,7 +68,7 @@ rm -r "$directory"
 start_step --proctrack "$tracker" --keep-result 1h -- sh -c 'echo up; sleep 600'
 # The agent's end of a connection has the socket's path, and state 3.
 is_connected() {
-	grep -q " 03 *[0-9]* $run/.*_$job[.]0/socket\$" /proc/net/unix
+	grep -q " 03 *[0-9]* $run/.*_${job}[.]0/socket\$" /proc/net/unix
 }
 request Wait >"$tmpdir/once" &
 once=$!

@@ -55,7 +55,7 @@ line limits srun -Q --overlap -n 1 sh -c 'ulimit -a; ulimit -Ha'
 line nested srun -Q --overlap -n 1 sh -c 'echo $$ >/dev/null; (sleep 0.1; echo later) & wait'
 line unbuffered srun -Q --overlap -n 1 -u echo unbuffered
 line program srun -Q --overlap -n 2 --multi-prog ./programs
-shell variables 'srun -Q --overlap -n 2 env | sed "/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_WORKING_CLUSTER=/d; /^SLURM_JOB_*ID=/d; /^TMPDIR=/d; /^SLURM_CONF=/d; /^SLURM_STEP.*ID=/d" | sort'
+shell variables 'srun -Q --overlap -n 2 sh -c "env >variables.\$SLURM_PROCID"; cat variables.0 variables.1 | sed "/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_WORKING_CLUSTER=/d; /^SLURM_JOB_*ID=/d; /^TMPDIR=/d; /^SLURM_CONF=/d; /^SLURM_STEP.*ID=/d" | sort'
 shell latin1 'V=$(printf "\344") srun -Q --overlap -n 1 printenv V'
 shell input 'echo line | srun -Q --overlap -n 3 -l cat'
 shell input-one 'echo line | srun -Q --overlap -n 3 -l -i 1 cat'
