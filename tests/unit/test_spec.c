@@ -638,6 +638,7 @@ static const struct {
 	{"'node': {'id': 65536}", "node.id: 65536 is not in the range 0 to 65535"},
 	{"'node': {'count': 0}", "node.count: 0 is not in the range 1 to 65536"},
 	{"'node': {'count': 65537}", "node.count: 65537 is not in the range 1 to 65536"},
+	{"'node': {'cpus': 0}", "node.cpus: 0 is not in the range 1 to 65536"},
 	{"'node': {'list': 'a b'}",
 		"node.list: 'a b' is not a list of nodes such as \"n[01-04,7],login\""},
 	{"'node': {'list': 'n[1-2'}",
