@@ -33,16 +33,16 @@ S
 # In an allocation. The slurmd that it starts stays, for the allocation's end.
 cat >"$tmpdir/session" <<'S'
 . ./functions
-srun -l -n 3 echo hello >srun 2>&1
-printf 'line\n' | srun -n 1 cat >input 2>&1
-srun -n 2 sh -c 'exit $((SLURM_PROCID + 3))' >bad 2>&1
+srun -Q -l -n 3 echo hello >srun 2>&1
+printf 'line\n' | srun -Q -n 1 cat >input 2>&1
+srun -Q -n 2 sh -c 'exit $((SLURM_PROCID + 3))' >bad 2>&1
 echo $? >bad.status
-srun -n 1 --container=/nothing true >container 2>&1
+srun -Q -n 1 --container=/nothing true >container 2>&1
 echo 'slurm_stepd_path = /nothing' >"$STEPD_CONFIG"
-srun -n 1 true >refused 2>&1
+srun -Q -n 1 true >refused 2>&1
 echo $? >refused.status
 : >"$STEPD_CONFIG"
-srun -n 1 sh -c 'echo up; until [ -e restarted ]; do sleep 0.1; done; echo through' >restart 2>&1 &
+srun -Q -n 1 sh -c 'echo up; until [ -e restarted ]; do sleep 0.1; done; echo through' >restart 2>&1 &
 step=$!
 until_true test -s restart
 slurmd=$(cat "$dir"/slurmd-*.pid)
@@ -54,7 +54,7 @@ until_true scontrol listpids "$SLURM_JOB_ID" >pids 2>/dev/null
 : >restarted
 wait $step
 echo $? >restart.status
-srun -n 1 echo after >after 2>&1
+srun -Q -n 1 echo after >after 2>&1
 S
 
 # A script of 300 KB does not fit a pipe.
@@ -64,7 +64,7 @@ cd "$1"
 {
 	printf '#!/bin/sh\n#SBATCH -o batch.out\n'
 	printf '# %0300000d\n' 0
-	printf 'echo in batch; srun -n 1 echo in its step; exit 7\n'
+	printf 'echo in batch; srun -Q -n 1 echo in its step; exit 7\n'
 } >script
 sbatch --wait script >batch 2>&1
 echo $? >batch.status
