@@ -97,12 +97,10 @@ if command -v tmux >/dev/null && command -v vim >/dev/null; then
 	eventually shows '^~'
 	screen send-keys 'ihello' Escape
 	eventually shows '^hello'
+	screen send-keys ':set laststatus=2 statusline=%{&columns}x%{&lines}' Enter
+	eventually shows '^80x24'
 	screen resize-window -x 100 -y 30
-	wide() {
-		screen send-keys ':echo "is " . &columns . " by " . &lines' Enter
-		comes shows 'is 100 by 30'
-	}
-	ok "vim follows the size of an attached client's window" eventually wide
+	ok "vim follows the size of an attached client's window" eventually shows '^100x30'
 	screen send-keys C-p C-q
 	ok "the detach keys leave vim running" eventually shows 'status 0'
 	screen send-keys "clear; $stepctl attach --stdin $job.0; echo \"again \$?\"" Enter

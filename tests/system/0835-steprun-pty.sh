@@ -141,12 +141,10 @@ if command -v tmux >/dev/null && command -v vim >/dev/null; then
 	eventually shows '^~'
 	screen send-keys 'ihello' Escape
 	eventually shows '^hello'
+	screen send-keys ':set laststatus=2 statusline=%{&columns}x%{&lines}' Enter
+	eventually shows '^80x24'
 	screen resize-window -x 100 -y 30
-	wide() {
-		screen send-keys ':echo "is " . &columns . " by " . &lines' Enter
-		comes shows 'is 100 by 30'
-	}
-	ok "vim on the second node follows the size of its window" eventually wide
+	ok "vim on the second node follows the size of its window" eventually shows '^100x30'
 	screen send-keys ':wq' Enter
 	ok "vim on the second node ends" eventually shows 'status 0'
 	is "$(cat "$tmpdir/text" 2>&1)" hello "vim on the second node writes what is typed"
