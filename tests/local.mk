@@ -60,7 +60,7 @@ tests_lib_stepd_next_SOURCES = $(STEPD_PROGRAM_SOURCES) tests/lib/version_next.c
 tests_lib_stepd_next_LDADD = $(stepd_cli_stepd_LDADD)
 
 EXTRA_DIST += tests/lib/reexec.sh tests/lib/reexec_clients.py tests/lib/upheaval.py
-EXTRA_DIST += tests/lib/lsan.supp tests/lib/run-unit tests/lib/timed tests/lib/tap.sh tests/lib/scratch.h tests/lib/trial_plugin.c tests/lib/trial_mpi.c
+EXTRA_DIST += tests/lib/lsan.supp tests/lib/run-unit tests/lib/timed tests/lib/tap.sh tests/lib/rounds.h tests/lib/scratch.h tests/lib/trial_plugin.c tests/lib/trial_mpi.c
 
 # Plugins for the loader's tests: a good one, and others with one fault each.
 TRIAL_VARIANTS = good bare initfails initmute longerkind misnamed nofini noinit noname nosymbol \

@@ -5,6 +5,7 @@
  */
 #include "tests/lib/contract.h"
 #include "tests/lib/child.h"
+#include "tests/lib/rounds.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -89,13 +90,6 @@ static void expect_none_survived(struct contract *c)
 		assert_true(contract_read_one(c) > 0);
 }
 
-static int rounds(void)
-{
-	const char *text = getenv("CONTRACT_ROUNDS");
-
-	return text ? atoi(text) : 50;
-}
-
 /* Reads n reports while chains run, and reaps, as an agent does, the thousands that end. */
 static void read_and_reap(struct contract *c, int n)
 {
@@ -111,8 +105,9 @@ static void read_and_reap(struct contract *c, int n)
 
 static void test_chains(void **state)
 {
+	uint32_t i, rounds = rounds_choose("CONTRACT_ROUNDS", 20, 50);
 	struct contract *c = *state;
-	int i, r;
+	int r;
 
 	if (contract_is(c, "linuxproc")) {
 		contract_skip(c, "a chain outruns the passes over /proc, as documented");
@@ -122,7 +117,7 @@ static void test_chains(void **state)
 		contract_skip(c, "a chain outruns the library's lists, as documented");
 		return;
 	}
-	for (i = 0; i < rounds(); i++) {
+	for (i = 0; i < rounds; i++) {
 		(void)contract_start(c, "chains", "32", NULL);
 		read_and_reap(c, 32);
 		r = proctrack_signal(c->pt, c->id, SIGTERM);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tests/lib/jobd_rig.h"
+#include "tests/lib/rounds.h"
 
 static const char *state_of(const struct job *job)
 {
@@ -246,13 +247,6 @@ static uint32_t below(uint32_t n)
 	return (uint32_t)((random_state >> 33) % n);
 }
 
-static uint32_t from_environment(const char *name, uint32_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
-}
-
 #define CLUSTER                                                                                    \
 	"ClusterName=test\nMinJobAge=1000000\nPartitionName=DEFAULT Nodes=ALL DefMemPerCPU=100 "   \
 	"GraceTime=20\n"
@@ -413,8 +407,8 @@ static uint64_t run_workload(const struct kind *kind, uint64_t seed, uint32_t *r
  * is the same. */
 static void test_same_decisions(void **state)
 {
-	uint32_t seed = from_environment("JOBD_BACKFILL_SEED", 1), n, starts[3];
-	uint32_t workloads = from_environment("JOBD_BACKFILL_WORKLOADS", 40);
+	uint32_t seed = rounds_get("JOBD_BACKFILL_SEED", 1), n, starts[3];
+	uint32_t workloads = rounds_choose("JOBD_BACKFILL_WORKLOADS", 12, 40);
 	uint64_t history[3];
 	size_t i, k;
 
@@ -509,8 +503,8 @@ static void test_promises(void **state)
 				LO_HI("NO"),
 			true},
 	};
-	uint32_t seed = from_environment("JOBD_BACKFILL_SEED", 1), n, kept;
-	uint32_t workloads = from_environment("JOBD_BACKFILL_WORKLOADS", 40);
+	uint32_t seed = rounds_get("JOBD_BACKFILL_SEED", 1), n, kept;
+	uint32_t workloads = rounds_choose("JOBD_BACKFILL_WORKLOADS", 12, 40);
 	size_t i;
 
 	(void)state;

@@ -22,6 +22,7 @@
 #include "contrib/jobd/select/use.h"
 #include "stepd/base/hostlist.h"
 #include "tests/lib/jobd_cluster.h"
+#include "tests/lib/rounds.h"
 #include "tests/lib/scratch.h"
 
 #define NODES_MAX 6u
@@ -852,13 +853,6 @@ static void run_kind(const struct kind *kind, uint32_t requests)
 	}
 }
 
-static uint32_t from_environment(const char *name, uint32_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
-}
-
 static void test_random(void **state)
 {
 	static const struct kind plugins[] = {
@@ -868,10 +862,10 @@ static void test_random(void **state)
 		{.plugin = "cons_res", .param = "CR_Socket", .parts = true},
 	};
 	static const char *const shares[] = {"NO", "YES:2", "FORCE:3", "EXCLUSIVE"};
-	uint32_t requests = from_environment("JOBD_SELECT_REQUESTS", 10240) / 32, i;
+	uint32_t requests = rounds_get("JOBD_SELECT_REQUESTS", 10240) / 32, i;
 
 	(void)state;
-	first_seed = from_environment("JOBD_SELECT_SEED", 20261);
+	first_seed = rounds_get("JOBD_SELECT_SEED", 20261);
 	seed = first_seed;
 	print_message("# JOBD_SELECT_SEED=%u, %u requests\n", first_seed, 32 * requests);
 	for (i = 0; i < 32; i++) {

@@ -15,7 +15,7 @@
  *	ends      all jobs come to an end, and nothing of a node is in use then
  *
  * JOBD_WORKLOADS_SEED is where the random numbers begin, JOBD_WORKLOADS how many workloads there
- * are. The last row and seed are printed: those of a failure.
+ * are: 2,520, with STEPD_TEST_ALL=1 10,080. The last row and seed are printed: those of a failure.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +26,7 @@
 
 #include "stepd/base/parse.h"
 #include "tests/lib/jobd_rig.h"
+#include "tests/lib/rounds.h"
 
 #define SLICE_S  10
 #define JOBS_MAX 64
@@ -269,14 +270,6 @@ static uint32_t draw(uint64_t *seed, uint32_t below)
 {
 	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(*seed >> 33) % below;
-}
-
-static uint32_t from_environment(const char *name, uint32_t otherwise)
-{
-	const char *text = getenv(name);
-	uint32_t n;
-
-	return text && parse_u32(text, 1, 100000000, &n) == 0 ? n : otherwise;
 }
 
 struct workload {
@@ -633,8 +626,8 @@ static int print_last(void **state)
 
 static void test_workloads(void **state)
 {
-	uint32_t first = from_environment("JOBD_WORKLOADS_SEED", 1);
-	uint32_t count = from_environment("JOBD_WORKLOADS", 10080), i;
+	uint32_t first = rounds_get("JOBD_WORKLOADS_SEED", 1);
+	uint32_t count = rounds_choose("JOBD_WORKLOADS", 2520, 10080), i;
 	uint32_t each = (count + ARRAY_SIZE(workloads) - 1) / ARRAY_SIZE(workloads), ordered = 0;
 	size_t k;
 
@@ -765,8 +758,8 @@ static void test_never_more(void **state)
 		{BY_QOS CONS_RES MODE("SUSPEND,GANG") THREE("FORCE:1", ""), "CR_Core",
 			"CR_Core," LEAST},
 	};
-	uint32_t first = from_environment("JOBD_WORKLOADS_SEED", 1), i, fewer;
-	uint32_t each = from_environment("JOBD_WORKLOADS", 10000) / ARRAY_SIZE(rows) + 1;
+	uint32_t first = rounds_get("JOBD_WORKLOADS_SEED", 1), i, fewer;
+	uint32_t each = rounds_choose("JOBD_WORKLOADS", 2520, 10000) / ARRAY_SIZE(rows) + 1;
 	char usually[2048], sparing[2048];
 	size_t k;
 

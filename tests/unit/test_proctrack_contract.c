@@ -4,7 +4,7 @@
  * directory must pass all of it. One that can't work on this machine is skipped, with its reason.
  *
  *   test_proctrack_contract [PATTERN]     only the tests whose name, "cgroup: wait: ...", fits
- *   CONTRACT_ROUNDS=1000                  of the chains; 50 if not set
+ *   CONTRACT_ROUNDS=1000                  of the chains; 20 if not set, with STEPD_TEST_ALL=1 50
  *   STEPD_PLUGIN_DIR=...                  another plugin directory
  */
 #include "tests/lib/contract.h"
