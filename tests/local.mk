@@ -27,7 +27,9 @@ TESTS_FIRST = \
 	tests/system/0813-spawn-many.sh tests/system/0910-in-systemd-container.sh tests/system/0841-pmi-hosts.sh \
 	tests/system/0520-samples.sh tests/system/0744-pmi-hydra.sh tests/system/0890-doctor-mpi.sh \
 	tests/system/0617-flood-strangers.sh tests/system/0645-adopt.sh tests/system/0700-slurm-protocol.sh \
-	tests/system/0875-pmix-monitors.sh tests/system/0748-rank-death.sh tests/unit/test_proctrack_contract
+	tests/system/0875-pmix-monitors.sh tests/system/0748-rank-death.sh tests/unit/test_proctrack_contract \
+	tests/system/0670-stepctl.sh tests/system/0931-jobd-run.sh tests/system/0938-jobd-preempt.sh \
+	tests/system/0801-wire-losses.sh tests/system/0943-jobd-guide.sh tests/unit/test_jobd_workloads
 TESTS_ORDERED = $(filter $(TESTS),$(TESTS_FIRST)) $(filter-out $(TESTS_FIRST),$(TESTS))
 check-suite:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(TESTS_ORDERED)'
