@@ -101,8 +101,9 @@ if [ -x "$next" ]; then
 		'type three\n' 'see got three' 'see 30 90' 'run kill -USR2 $job_pid' 'see continues as version' \
 		'type \x04' 'see end' 'see shell: modes kept' 'see shell: status 0' -- \
 		$stepd run --job $job --proctrack $tracker --pty -- sh -c \
-		'echo up; while read x; do echo "got $x"; stty size; done; echo end')" ok \
-		"a session at a pseudo-terminal goes on over upgrades"
+		'echo up; while read x; do echo "got $x"
+			[ "$x" != three ] || until [ "$(stty size)" = "30 90" ]; do sleep 0.02; done
+			stty size; done; echo end')" ok "a session at a pseudo-terminal goes on over upgrades"
 	put "$this"
 	is "$(talk 'see up' raw "run cp '$next' '$bin/new'; mv -f '$bin/new' '$stepd'" 'run kill -USR2 $job_pid' \
 		'see continues as version' 'run kill -TERM $job_pid' 'see shell: modes kept' 'see shell: status 143' -- \

@@ -104,8 +104,9 @@ agent_pid='$(pgrep -P $(awk "{ print \$NF }" /proc/$job_pid/task/$job_pid/childr
 is "$(talk 'see up' raw 'type one\n' 'see got one' "run kill -USR2 $agent_pid" 'see continues as version' 'type two\n' \
 	'see got two' 'size 30 90' 'type three\n' 'see got three' 'see 30 90' 'type \x04' 'see end' 'see shell: modes kept' \
 	'see shell: status 0' -- $steprun --job $job --proctrack $tracker -N 2 -n 2 --pty=1 -- sh -c \
-	'[ $SLURM_PROCID = 1 ] || exit 0; echo up; while read x; do echo "got $x"; stty size; done; echo end')" ok \
-	"a session on another node goes on over an upgrade of its agent"
+	'[ $SLURM_PROCID = 1 ] || exit 0; echo up; while read x; do echo "got $x"
+		[ "$x" != three ] || until [ "$(stty size)" = "30 90" ]; do sleep 0.02; done
+		stty size; done; echo end')" ok "a session on another node goes on over an upgrade of its agent"
 
 # ---- without a terminal --------------------------------------------------------------------------
 plain() {
