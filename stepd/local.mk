@@ -25,6 +25,11 @@ libbase_la_SOURCES = \
 	stepd/base/proc.c stepd/base/proc.h \
 	stepd/base/strv.c stepd/base/strv.h
 
+# For those whose peers authenticate by munge.
+noinst_LTLIBRARIES += libmungeclient.la
+libmungeclient_la_SOURCES = stepd/base/munge_client.c stepd/base/munge_client.h
+libmungeclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(MUNGE_CFLAGS)
+
 # The steps of the node, for all who read of them.
 noinst_LTLIBRARIES += libstate.la
 libstate_la_SOURCES = \
