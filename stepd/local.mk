@@ -129,9 +129,11 @@ libagent_la_SOURCES = \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h \
 	stepd/stdio/attach.c stepd/stdio/attach.h \
+	stepd/stdio/attach_impl.h stepd/stdio/attach_input.c \
 	stepd/stdio/attach_wire.h \
 	stepd/stdio/ring.c stepd/stdio/ring.h \
 	stepd/stdio/pump.c stepd/stdio/pump.h \
+	stepd/stdio/pump_impl.h stepd/stdio/pump_copies.c stepd/stdio/pump_counts.c \
 	stepd/stdio/output.c stepd/stdio/output.h \
 	stepd/stdio/backlog.c stepd/stdio/backlog.h \
 	stepd/stdio/input.c stepd/stdio/input.h \
