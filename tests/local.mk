@@ -595,9 +595,10 @@ endif
 
 STDIO_SYSTEM_TESTS = tests/system/0200-stdio-files.sh tests/system/0210-stdio-label.sh \
 	tests/system/0211-full-disk.sh tests/system/0212-stream-memory.sh tests/system/0213-byte-exact.sh \
+	tests/system/0214-byte-exact-many.sh \
 	tests/system/0220-stdio-input.sh tests/system/0221-stdin-spill.sh tests/system/0230-stdio-user.sh
 TESTS += $(STDIO_SYSTEM_TESTS)
-EXTRA_DIST += $(STDIO_SYSTEM_TESTS)
+EXTRA_DIST += $(STDIO_SYSTEM_TESTS) tests/lib/stream_sums.py
 
 TESTS += tests/system/0030-man-pages.sh
 EXTRA_DIST += tests/system/0030-man-pages.sh
