@@ -38,8 +38,8 @@ libmpiwire_la_SOURCES = \
 	mpi/wire/net.c mpi/wire/net.h mpi/wire/net_impl.h \
 	mpi/wire/tree.c mpi/wire/tree.h \
 	mpi/wire/wire.c mpi/wire/wire.h mpi/wire/wire_impl.h mpi/wire/wire_link.h
-libmpiwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(NETTLE_CFLAGS) $(MUNGE_CFLAGS)
-libmpiwire_la_LIBADD = $(EV_LIBS)
+libmpiwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(NETTLE_CFLAGS)
+libmpiwire_la_LIBADD = libmungeclient.la $(EV_LIBS)
 
 # The common part of the service processes of all plugins.
 noinst_LTLIBRARIES += libmpiserve.la

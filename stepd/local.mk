@@ -25,6 +25,11 @@ libbase_la_SOURCES = \
 	stepd/base/proc.c stepd/base/proc.h \
 	stepd/base/strv.c stepd/base/strv.h
 
+# For those whose peers authenticate by munge.
+noinst_LTLIBRARIES += libmungeclient.la
+libmungeclient_la_SOURCES = stepd/base/munge_client.c stepd/base/munge_client.h
+libmungeclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(MUNGE_CFLAGS)
+
 # The steps of the node, for all who read of them.
 noinst_LTLIBRARIES += libstate.la
 libstate_la_SOURCES = \
@@ -124,9 +129,11 @@ libagent_la_SOURCES = \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h \
 	stepd/stdio/attach.c stepd/stdio/attach.h \
+	stepd/stdio/attach_impl.h stepd/stdio/attach_input.c \
 	stepd/stdio/attach_wire.h \
 	stepd/stdio/ring.c stepd/stdio/ring.h \
 	stepd/stdio/pump.c stepd/stdio/pump.h \
+	stepd/stdio/pump_impl.h stepd/stdio/pump_copies.c stepd/stdio/pump_counts.c \
 	stepd/stdio/output.c stepd/stdio/output.h \
 	stepd/stdio/backlog.c stepd/stdio/backlog.h \
 	stepd/stdio/input.c stepd/stdio/input.h \

@@ -183,7 +183,7 @@ endif
 
 # make bench: what a launch costs, in ratios of one run; see tests/bench/README.md.
 EXTRA_PROGRAMS = tests/bench/asktime tests/bench/execdelay tests/bench/noop tests/bench/pairtime \
-	tests/bench/pause tests/bench/spawnloop tests/bench/stamp
+	tests/bench/pause tests/bench/ptyloop tests/bench/spawnloop tests/bench/stamp
 tests_bench_asktime_SOURCES = tests/bench/asktime.c tests/bench/slurmask.c tests/bench/slurmask.h
 tests_bench_pause_SOURCES = tests/bench/pause.c
 tests_bench_pause_LDFLAGS = $(STEPD_LDFLAGS) -all-static
@@ -191,6 +191,7 @@ tests_bench_execdelay_SOURCES = tests/bench/execdelay.c tests/bench/stamp.h
 tests_bench_noop_SOURCES = tests/bench/noop.c
 tests_bench_noop_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 tests_bench_pairtime_SOURCES = tests/bench/pairtime.c
+tests_bench_ptyloop_SOURCES = tests/bench/ptyloop.c
 tests_bench_spawnloop_SOURCES = tests/bench/spawnloop.c
 tests_bench_spawnloop_LDADD = libbase.la
 tests_bench_spawnloop_CPPFLAGS = $(AM_CPPFLAGS)
@@ -597,9 +598,10 @@ endif
 
 STDIO_SYSTEM_TESTS = tests/system/0200-stdio-files.sh tests/system/0210-stdio-label.sh \
 	tests/system/0211-full-disk.sh tests/system/0212-stream-memory.sh tests/system/0213-byte-exact.sh \
+	tests/system/0214-byte-exact-many.sh \
 	tests/system/0220-stdio-input.sh tests/system/0221-stdin-spill.sh tests/system/0230-stdio-user.sh
 TESTS += $(STDIO_SYSTEM_TESTS)
-EXTRA_DIST += $(STDIO_SYSTEM_TESTS)
+EXTRA_DIST += $(STDIO_SYSTEM_TESTS) tests/lib/stream_sums.py
 
 TESTS += tests/system/0030-man-pages.sh
 EXTRA_DIST += tests/system/0030-man-pages.sh

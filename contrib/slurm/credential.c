@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "contrib/slurm/munge.h"
+#include "stepd/base/munge_client.h"
 
 #define GROUPS_MAX 65536u
 
@@ -18,7 +18,7 @@ static int check_claims(const struct slurm_launch *l, struct err *err)
 	return 0;
 }
 
-int credential_check(const struct slurm_launch *launch, const struct slurm_munge *munge,
+int credential_check(const struct slurm_launch *launch, const struct munge_client *munge,
 	uid_t slurm_user, struct err *err)
 {
 	const struct slurm_array *signature = &launch->cred_signature;
@@ -32,8 +32,9 @@ int credential_check(const struct slurm_launch *launch, const struct slurm_munge
 	if (signature->n == 0 ||
 		memchr(signature->bytes, '\0', signature->n) != signature->bytes + signature->n - 1)
 		return err_set_text(err, -EACCES, "the job's credential has no signature");
-	r = slurm_munge_decode(
-		munge, (const char *)signature->bytes, &signed_bytes, &size, &uid, err);
+	/* slurmd has decoded it just now. */
+	r = munge_client_decode(
+		munge, (const char *)signature->bytes, true, &signed_bytes, &size, &uid, err);
 	if (r < 0)
 		return err_prefix(err, "the job's credential");
 	if (uid != 0 && uid != slurm_user)

@@ -8,10 +8,10 @@
 
 #include "contrib/slurm/launch.h"
 
-struct slurm_munge;
+struct munge_client;
 
 /* -EACCES: it is not what slurmctld has signed, or the message claims another user beside it. */
-int credential_check(const struct slurm_launch *launch, const struct slurm_munge *munge,
+int credential_check(const struct slurm_launch *launch, const struct munge_client *munge,
 	uid_t slurm_user, struct err *err) _must_check_;
 
 /* The supplementary groups, sorted, each once, for free(): the credential's, or where the site does

@@ -27,7 +27,7 @@ extern const struct delivery_retry delivery_to_srun, delivery_to_controller;
 
 struct delivery_options {
 	struct ev_loop *loop;
-	const struct slurm_munge *munge;
+	const struct munge_client *munge;
 	const struct delivery_retry *retry; /* borrowed */
 	struct sockaddr_in address;
 	uint16_t version, type;

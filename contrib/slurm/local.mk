@@ -37,11 +37,10 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/credential.c contrib/slurm/credential.h \
 	contrib/slurm/delivery.c contrib/slurm/delivery.h \
 	contrib/slurm/k12.c contrib/slurm/k12.h \
-	contrib/slurm/munge.c contrib/slurm/munge.h \
 	contrib/slurm/pack.c contrib/slurm/pack.h \
 	contrib/slurm/rpc.c contrib/slurm/rpc.h \
 	contrib/slurm/srun_io.c contrib/slurm/srun_io.h
-libslurmserve_la_LIBADD = libslurminit.la libbase.la $(EV_LIBS)
+libslurmserve_la_LIBADD = libmungeclient.la libslurminit.la libbase.la $(EV_LIBS)
 
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd
 contrib_slurm_stepd_slurmstepd_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'

@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "contrib/slurm/k12.h"
-#include "contrib/slurm/munge.h"
 #include "contrib/slurm/unpack.h"
+#include "stepd/base/munge_client.h"
 
 #define PLUGIN_MUNGE 101u
 #define HASH_K12     2
 
 /* 0 or -errno. */
-static int make_credential(const struct slurm_munge *munge, uint16_t type, const struct pack *body,
+static int make_credential(const struct munge_client *munge, uint16_t type, const struct pack *body,
 	uid_t reader, char **ret_credential, struct err *err)
 {
 	uint8_t payload[1 + K12_SIZE] = {HASH_K12};
@@ -20,7 +20,7 @@ static int make_credential(const struct slurm_munge *munge, uint16_t type, const
 
 	k12_hash(buffer_bytes(&body->bytes), buffer_size(&body->bytes), &custom, sizeof(custom),
 		payload + 1);
-	return slurm_munge_encode(munge, reader, payload, sizeof(payload), ret_credential, err);
+	return munge_client_encode(munge, reader, payload, sizeof(payload), ret_credential, err);
 }
 
 static void put_header(struct pack *p, uint16_t version, uint16_t type, const struct pack *body)
@@ -34,7 +34,7 @@ static void put_header(struct pack *p, uint16_t version, uint16_t type, const st
 	pack_u16(p, 0);
 }
 
-int slurm_rpc_encode(const struct slurm_munge *munge, uint16_t version, uint16_t type,
+int slurm_rpc_encode(const struct munge_client *munge, uint16_t version, uint16_t type,
 	const struct pack *body, uid_t reader, struct pack *message, struct err *err)
 {
 	_cleanup_free_ char *credential = NULL;

@@ -17,7 +17,7 @@
 #include "contrib/slurm/pack.h"
 #include "stepd/base/err.h"
 
-struct slurm_munge;
+struct munge_client;
 
 enum slurm_rpc_type {
 	SLURM_REQUEST_STEP_COMPLETE = 5016,
@@ -31,7 +31,7 @@ enum slurm_rpc_type {
 
 /* The message with its length in front; reader: who may know who has sent it, (uid_t)-1: anybody.
  * The body is what pack.h has made. */
-int slurm_rpc_encode(const struct slurm_munge *munge, uint16_t version, uint16_t type,
+int slurm_rpc_encode(const struct munge_client *munge, uint16_t version, uint16_t type,
 	const struct pack *body, uid_t reader, struct pack *message, struct err *err) _must_check_;
 
 /* The size of the message that begins with these bytes: 0: it is not known yet; -EMSGSIZE. */

@@ -14,7 +14,6 @@
 #include "config.h"
 #include "contrib/slurm/credential.h"
 #include "contrib/slurm/delivery.h"
-#include "contrib/slurm/munge.h"
 #include "contrib/slurm/server.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/srun_io.h"
@@ -22,6 +21,7 @@
 #include "contrib/slurm/user_probe.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
+#include "stepd/base/munge_client.h"
 #include "stepd/base/strv.h"
 #include "stepd/cli/options.h"
 #include "stepd/cli/relay/supervisor.h"
@@ -50,7 +50,7 @@ struct served {
 	const struct slurm_init *init;
 	const struct slurm_launch *launch;
 	const struct log *log;
-	struct slurm_munge *munge;
+	struct munge_client *munge;
 	uint32_t *ranks, *groups;
 	uint32_t ntasks, groups_count;
 	struct served_task *tasks; /* by index on the node */
@@ -660,7 +660,7 @@ static int prepare_tasks(struct served *s, struct err *err)
 
 static int prepare_identity(struct served *s, struct err *err)
 {
-	int r = slurm_munge_open(s->init->site->munge_socket, &s->munge, err);
+	int r = munge_client_open(s->init->site->munge_socket, &s->munge, err);
 
 	if (r == 0)
 		r = credential_check(s->launch, s->munge, s->init->site->slurm_user, err);
@@ -892,7 +892,7 @@ struct served *served_free(struct served *s)
 		ev_io_stop(s->loop, &s->init_end);
 		ev_loop_destroy(s->loop);
 	}
-	s->munge = slurm_munge_close(s->munge);
+	s->munge = munge_client_close(s->munge);
 	json_decref(s->doc);
 	strv_clear(&s->args);
 	free(s->program);

@@ -10,6 +10,7 @@
 #include "config.h"
 #include "mpi/wire/frame.h"
 #include "stepd/base/dynlib.h"
+#include "stepd/base/munge_client.h"
 
 /* ---- nettle --------------------------------------------------------------------------------- */
 
@@ -50,107 +51,43 @@ static const struct dynlib_symbol nettle_symbols[] = {
 	ROW(gcm_digest, gcm_aes256_digest),
 };
 
-/* Loads a library into a struct of that size, which begins with its handle. NULL: err has why. */
-static void *lib_open(const char *soname, const struct dynlib_symbol *symbols, size_t count,
-	size_t size, struct err *err)
+/* NULL: err has why. */
+static struct nettle_lib *nettle_open(struct err *err)
 {
-	void **lib = calloc(1, size);
+	struct nettle_lib *lib = calloc(1, sizeof(*lib));
 
 	if (!lib) {
-		(void)err_set(err, -ENOMEM, "load %s", soname);
+		(void)err_set(err, -ENOMEM, "load %s", LIBNETTLE_SONAME);
 		return NULL;
 	}
-	lib[0] = dynlib_open(soname, symbols, count, lib);
-	if (!lib[0]) {
+	lib->handle =
+		dynlib_open(LIBNETTLE_SONAME, nettle_symbols, ARRAY_SIZE(nettle_symbols), lib);
+	if (!lib->handle) {
 		free(lib);
 		(void)err_set_text(err, -EOPNOTSUPP,
 			"%s can't be loaded (install it, or choose another way for nodes to"
 			" authenticate)",
-			soname);
+			LIBNETTLE_SONAME);
 		return NULL;
 	}
 	return lib;
 }
 
-static void lib_close(void *lib)
+static void nettle_close(struct nettle_lib *lib)
 {
 	if (lib)
-		(void)dynlib_close(*(void **)lib);
+		(void)dynlib_close(lib->handle);
 	free(lib);
 }
 
 /* ---- munge ---------------------------------------------------------------------------------- */
 
-#ifdef HAVE_LIBMUNGE
-
-#include <munge.h>
-
-struct munge_lib {
-	void *handle;
-	__typeof__(&munge_encode) encode;
-	__typeof__(&munge_decode) decode;
-	__typeof__(&munge_strerror) strerror;
-	__typeof__(&munge_ctx_create) ctx_create;
-	__typeof__(&munge_ctx_destroy) ctx_destroy;
-	__typeof__(&munge_ctx_strerror) ctx_strerror;
-	__typeof__(&munge_ctx_set) ctx_set;
-};
-
-static const struct dynlib_symbol munge_symbols[] = {
-	{"munge_encode", offsetof(struct munge_lib, encode)},
-	{"munge_decode", offsetof(struct munge_lib, decode)},
-	{"munge_strerror", offsetof(struct munge_lib, strerror)},
-	{"munge_ctx_create", offsetof(struct munge_lib, ctx_create)},
-	{"munge_ctx_destroy", offsetof(struct munge_lib, ctx_destroy)},
-	{"munge_ctx_strerror", offsetof(struct munge_lib, ctx_strerror)},
-	{"munge_ctx_set", offsetof(struct munge_lib, ctx_set)},
-};
-
-static struct munge_lib *munge_open(struct err *err)
+static int munge_open(struct wire_auth *auth, const char *socket, struct err *err)
 {
-	return lib_open(LIBMUNGE_SONAME, munge_symbols, ARRAY_SIZE(munge_symbols),
-		sizeof(struct munge_lib), err);
-}
+	int r = munge_client_open(socket, &auth->munge, err);
 
-static int munge_make_ctx(const struct wire_auth *auth, munge_ctx_t *ret_ctx, struct err *err)
-{
-	const struct munge_lib *lib = auth->munge;
-	munge_ctx_t ctx = lib->ctx_create();
-
-	if (ctx && auth->munge_socket &&
-		lib->ctx_set(ctx, MUNGE_OPT_SOCKET, auth->munge_socket) != EMUNGE_SUCCESS) {
-		lib->ctx_destroy(ctx);
-		ctx = NULL;
-	}
-	*ret_ctx = ctx;
-	return ctx ? 0 : err_set(err, -ENOMEM, "munge");
-}
-
-static int munge_fail(const struct munge_lib *lib, munge_ctx_t ctx, munge_err_t code,
-	const char *what, struct err *err)
-{
-	const char *why = lib->ctx_strerror(ctx);
-
-	return err_set_text(err, -EACCES, "munge can't %s a credential: %s", what,
-		why ? why : lib->strerror(code));
-}
-
-/* *ret_credential is a text for free(). */
-static int munge_make(const struct wire_auth *auth, const void *data, size_t size,
-	char **ret_credential, struct err *err)
-{
-	const struct munge_lib *lib = auth->munge;
-	munge_ctx_t ctx;
-	munge_err_t code;
-	int r = munge_make_ctx(auth, &ctx, err);
-
-	if (r < 0)
-		return r;
-	code = lib->ctx_set(ctx, MUNGE_OPT_UID_RESTRICTION, geteuid());
-	if (code == EMUNGE_SUCCESS)
-		code = lib->encode(ret_credential, ctx, data, (int)size);
-	r = code == EMUNGE_SUCCESS ? 0 : munge_fail(lib, ctx, code, "make", err);
-	lib->ctx_destroy(ctx);
+	if (r == -EOPNOTSUPP)
+		(void)err_prefix(err, "nodes can't authenticate by munge (secret is another way)");
 	return r;
 }
 
@@ -158,56 +95,25 @@ static int munge_make(const struct wire_auth *auth, const void *data, size_t siz
 static int munge_read(const struct wire_auth *auth, const char *credential, void *data, size_t size,
 	struct err *err)
 {
-	const struct munge_lib *lib = auth->munge;
 	void *got = NULL;
-	int got_size = 0;
+	size_t got_size = 0;
 	uid_t uid = (uid_t)-1;
-	gid_t gid;
-	munge_ctx_t ctx;
-	munge_err_t code;
-	int r = munge_make_ctx(auth, &ctx, err);
+	int r = munge_client_decode(auth->munge, credential, false, &got, &got_size, &uid, err);
 
 	if (r < 0)
 		return r;
-	code = lib->decode(credential, ctx, &got, &got_size, &uid, &gid);
-	if (code != EMUNGE_SUCCESS)
-		r = munge_fail(lib, ctx, code, "read", err);
-	else if (uid != geteuid())
+	if (uid != geteuid())
 		r = err_set_text(err, -EACCES, "it is a process of user %u and not of user %u", uid,
 			geteuid());
-	else if ((size_t)got_size != size)
+	else if (got_size != size)
 		r = err_set_text(err, -EACCES, "its credential was made for another purpose");
 	else
 		memcpy(data, got, size);
 	if (got)
-		explicit_bzero(got, (size_t)got_size);
+		explicit_bzero(got, got_size);
 	free(got);
-	lib->ctx_destroy(ctx);
 	return r;
 }
-
-#else
-
-static struct munge_lib *munge_open(struct err *err)
-{
-	(void)err_set_text(err, -EOPNOTSUPP,
-		"this stepd was built without munge: choose another way for nodes to authenticate");
-	return NULL;
-}
-
-static int munge_make(_unused_ const struct wire_auth *auth, _unused_ const void *data,
-	_unused_ size_t size, _unused_ char **ret_credential, struct err *err)
-{
-	return err_set(err, -EOPNOTSUPP, "munge");
-}
-
-static int munge_read(_unused_ const struct wire_auth *auth, _unused_ const char *credential,
-	_unused_ void *data, _unused_ size_t size, struct err *err)
-{
-	return err_set(err, -EOPNOTSUPP, "munge");
-}
-
-#endif
 
 static const char *const kind_names[WIRE_AUTH_MAX] = {
 	[WIRE_AUTH_NONE] = "none", [WIRE_AUTH_SECRET] = "secret", [WIRE_AUTH_MUNGE] = "munge"};
@@ -222,6 +128,8 @@ const char *wire_auth_name(unsigned kind)
 int wire_auth_init(struct wire_auth *auth, const char *method, const void *secret,
 	size_t secret_size, struct err *err)
 {
+	int r;
+
 	*auth = (struct wire_auth){.kind = WIRE_AUTH_NONE};
 	if (method && strcmp(method, "none") == 0)
 		return 0;
@@ -235,24 +143,22 @@ int wire_auth_init(struct wire_auth *auth, const char *method, const void *secre
 		auth->secret_size = secret_size;
 	} else if (method && strncmp(method, "munge", 5) == 0 && (!method[5] || method[5] == ':')) {
 		auth->kind = WIRE_AUTH_MUNGE;
-		auth->munge_socket = method[5] ? method + 6 : NULL;
-		auth->munge = munge_open(err);
-		if (!auth->munge)
-			return err->code;
+		r = munge_open(auth, method[5] ? method + 6 : NULL, err);
+		if (r < 0)
+			return r;
 	} else {
 		return err_set_text(err, -EINVAL,
 			"nodes can't authenticate by '%s': it is secret, munge or none",
 			method ? method : "");
 	}
-	auth->nettle = lib_open(LIBNETTLE_SONAME, nettle_symbols, ARRAY_SIZE(nettle_symbols),
-		sizeof(struct nettle_lib), err);
+	auth->nettle = nettle_open(err);
 	return auth->nettle ? 0 : err->code;
 }
 
 void wire_auth_clear(struct wire_auth *auth)
 {
-	lib_close(auth->nettle);
-	lib_close(auth->munge);
+	nettle_close(auth->nettle);
+	(void)munge_client_close(auth->munge);
 	*auth = (struct wire_auth){.kind = WIRE_AUTH_NONE};
 }
 
@@ -311,7 +217,8 @@ static int prove_munge(const struct wire_auth *auth, struct wire_handshake *hand
 		return r;
 	make_statement(handshake, purposes[role], statement);
 	memcpy(statement + STATEMENT_SIZE, handshake->key[role], WIRE_KEY_SIZE);
-	r = munge_make(auth, statement, sizeof(statement), &credential, err);
+	r = munge_client_encode(
+		auth->munge, geteuid(), statement, sizeof(statement), &credential, err);
 	explicit_bzero(statement, sizeof(statement));
 	if (r < 0)
 		return r;

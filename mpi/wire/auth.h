@@ -39,8 +39,7 @@ struct wire_auth {
 	enum wire_auth_kind kind;
 	const void *secret; /* borrowed */
 	size_t secret_size;
-	const char *munge_socket; /* NULL: the usual one */
-	struct munge_lib *munge;
+	struct munge_client *munge;
 	struct nettle_lib *nettle; /* NULL: WIRE_AUTH_NONE */
 };
 

@@ -2,21 +2,16 @@
 #include "stepd/stdio/attach.h"
 
 #include <assert.h>
-#include <ev.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/queue.h>
 #include <sys/socket.h>
 
-#include "stepd/base/buffer.h"
 #include "stepd/base/err.h"
 #include "stepd/process/process.h"
 #include "stepd/snapshot/handover.h"
+#include "stepd/stdio/attach_impl.h"
 #include "stepd/stdio/attach_wire.h"
-#include "stepd/stdio/ring.h"
 
 #define HUPS_PER_TURN 16
 
@@ -31,83 +26,6 @@
 #define HAS_ENDED    (UINT64_MAX - 1)
 #define POSITION_MAX (UINT64_MAX - 2)
 
-struct attach_stream {
-	struct attach *attach;
-	struct ring ring;
-	uint32_t rank;
-	int stream;
-	bool ended;
-	bool is_terminal; /* which has returned the carriage at the ends of lines */
-	size_t number;    /* in the array, and of clients' positions */
-};
-
-struct attach_input {
-	uint32_t rank;
-	bool is_terminal, by_default;
-};
-
-/* What a rank has not taken yet of the client's first message. */
-struct piece {
-	LIST_ENTRY(piece) list;
-	struct attach_client *client;
-	uint32_t rank;
-	int fd; /* a copy: the rank's input does not end before it has these bytes */
-	size_t at;
-	ev_io io;
-};
-
-LIST_HEAD(piece_list, piece);
-
-struct attach_client {
-	TAILQ_ENTRY(attach_client) list;
-	struct attach *attach;
-	int fd; /* -1: it is gone, and is about to be freed */
-	uid_t uid;
-	ev_io in_io, out_io;
-
-	uint32_t *ranks; /* NULL: all */
-	size_t ranks_count;
-	unsigned streams;   /* as in struct attach_choice */
-	uint64_t *position; /* by the streams' numbers */
-	size_t positions;
-	size_t turn;        /* the stream that is served first */
-	bool blocked;       /* its channel is full */
-	bool progress;      /* it has taken bytes since the last round of attach_finish() */
-	bool finished;      /* it has the last record, but for the rest */
-	struct buffer rest; /* of a record of which the channel has taken a part */
-
-	bool takes_input;
-	bool unread_due, unread_sent; /* the record ATTACH_UNREAD */
-	struct buffer in;             /* received; the first message may wait for ranks */
-	struct piece_list pieces;
-	bool has_window;
-	struct winsize window;
-};
-
-TAILQ_HEAD(client_list, attach_client);
-
-struct attach {
-	struct ev_loop *loop;
-	const struct log *log;
-	size_t ring_size;
-	struct attach_inputs functions;
-	struct attach_stream **streams;
-	size_t streams_count, streams_capacity;
-	size_t next_known; /* attach_restore(): the stream that is likely added next */
-	bool restored;
-	struct attach_input *inputs;
-	size_t inputs_count, inputs_capacity, terminals_count;
-	struct client_list clients, gone; /* the one whose window counts is the first */
-	unsigned clients_count;
-	int hup_fd; /* an epoll(7) that knows when clients hang up */
-	ev_io hup_io;
-	bool finishing;
-	ev_timer patience;
-	unsigned rounds;
-	void (*done)(void *userdata); /* NULL: not finishing, or done */
-	void *userdata;
-};
-
 /* ---- choices ------------------------------------------------------------------------------- */
 
 static int attach_compare_ranks(const void *a, const void *b)
@@ -117,7 +35,7 @@ static int attach_compare_ranks(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static bool has_rank(const uint32_t *ranks, size_t count, uint32_t rank)
+bool attach_has_rank(const uint32_t *ranks, size_t count, uint32_t rank)
 {
 	return !ranks || bsearch(&rank, ranks, count, sizeof(rank), attach_compare_ranks);
 }
@@ -125,38 +43,7 @@ static bool has_rank(const uint32_t *ranks, size_t count, uint32_t rank)
 static bool client_follows(const struct attach_client *client, const struct attach_stream *s)
 {
 	return client->streams >> s->stream & 1 &&
-		has_rank(client->ranks, client->ranks_count, s->rank);
-}
-
-static bool is_chosen(const struct attach_input *input, const uint32_t *ranks, size_t count)
-{
-	return ranks ? has_rank(ranks, count, input->rank) : input->by_default;
-}
-
-static bool client_types_to(const struct attach_client *client, const struct attach_input *input)
-{
-	return is_chosen(input, client->ranks, client->ranks_count);
-}
-
-bool attach_has_input(const struct attach *a, const struct attach_choice *choice)
-{
-	size_t i = 0;
-
-	while (i < a->inputs_count && !is_chosen(&a->inputs[i], choice->ranks, choice->ranks_count))
-		i++;
-	return i < a->inputs_count;
-}
-
-bool attach_has_terminal(const struct attach *a, const struct attach_choice *choice)
-{
-	size_t i;
-
-	for (i = 0; i < a->inputs_count; i++) {
-		if (a->inputs[i].is_terminal &&
-			is_chosen(&a->inputs[i], choice->ranks, choice->ranks_count))
-			return true;
-	}
-	return false;
+		attach_has_rank(client->ranks, client->ranks_count, s->rank);
 }
 
 unsigned attach_admit(const struct attach *a, uid_t uid)
@@ -168,41 +55,7 @@ unsigned attach_admit(const struct attach *a, uid_t uid)
 
 /* ---- the end of a client ------------------------------------------------------------------- */
 
-static void piece_free(struct piece *piece)
-{
-	ev_io_stop(piece->client->attach->loop, &piece->io);
-	LIST_REMOVE(piece, list);
-	(void)close_fd(piece->fd);
-	free(piece);
-}
-
-static void client_clear_pieces(struct attach_client *client)
-{
-	struct piece *piece;
-
-	while ((piece = LIST_FIRST(&client->pieces)))
-		piece_free(piece);
-}
-
-static void window_apply(struct attach_client *client, bool redraw);
-
-/* The one before decides again, or nobody. */
-static void window_lost(struct attach *a)
-{
-	struct attach_client *client;
-
-	TAILQ_FOREACH(client, &a->clients, list)
-	{
-		if (client->has_window) {
-			window_apply(client, false);
-			return;
-		}
-	}
-	a->functions.no_window(a->functions.userdata);
-}
-
-/* It is freed by attach_reap(), at the end of the event. */
-static void client_fail(struct attach_client *client)
+void attach_client_fail(struct attach_client *client)
 {
 	struct attach *a = client->attach;
 	bool decided = client->has_window && TAILQ_FIRST(&a->clients) == client;
@@ -216,19 +69,19 @@ static void client_fail(struct attach_client *client)
 	(void)epoll_ctl(a->hup_fd, EPOLL_CTL_DEL, client->fd, NULL);
 	(void)shutdown(client->fd, SHUT_RDWR); /* ENOTCONN: the peer has closed it */
 	client->fd = close_fd(client->fd);
-	client_clear_pieces(client);
+	attach_client_clear_pieces(client);
 	TAILQ_REMOVE(&a->clients, client, list);
 	TAILQ_INSERT_TAIL(&a->gone, client, list);
 	a->clients_count--;
 	if (decided && !a->finishing)
-		window_lost(a);
+		attach_window_lost(a);
 }
 
 static void client_free(struct attach_client *client)
 {
 	struct attach *a = client->attach;
 
-	client_clear_pieces(client);
+	attach_client_clear_pieces(client);
 	ev_io_stop(a->loop, &client->in_io);
 	ev_io_stop(a->loop, &client->out_io);
 	(void)close_fd(client->fd);
@@ -239,8 +92,7 @@ static void client_free(struct attach_client *client)
 	free(client);
 }
 
-/* At the end of each event: it may call done(), which may free the object. */
-static void attach_reap(struct attach *a)
+void attach_reap(struct attach *a)
 {
 	void (*done)(void *userdata) = a->done;
 	struct attach_client *client;
@@ -303,7 +155,7 @@ static bool client_send(
 	ssize_t n = channel_send(client->fd, iov, ARRAY_SIZE(iov));
 
 	if (n < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
-		client_fail(client);
+		attach_client_fail(client);
 		return false;
 	}
 	if (n < 0) {
@@ -314,7 +166,7 @@ static bool client_send(
 	if ((size_t)n == sizeof(*head) + head->size)
 		return true;
 	if (!client_keep_rest(client, iov, ARRAY_SIZE(iov), (size_t)n))
-		client_fail(client); /* half a record can't be taken back */
+		attach_client_fail(client); /* half a record can't be taken back */
 	else
 		client_block(client);
 	return true;
@@ -365,14 +217,14 @@ static void client_flush_rest(struct attach_client *client)
 	ssize_t n = iov.iov_len > 0 ? channel_send(client->fd, &iov, 1) : 0;
 
 	if (n < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
-		client_fail(client);
+		attach_client_fail(client);
 	if (n <= 0)
 		return;
 	client->progress = true;
 	buffer_drop(&client->rest, (size_t)n);
 }
 
-static void client_send_unread(struct attach_client *client)
+void attach_client_send_unread(struct attach_client *client)
 {
 	const struct attach_head head = {.kind = ATTACH_UNREAD};
 
@@ -389,7 +241,7 @@ static void client_send_finished(struct attach_client *client)
 	if (client_can_send(client) && !client->finished)
 		client->finished = client_send(client, &head, NULL);
 	if (client->finished && buffer_size(&client->rest) == 0)
-		client_fail(client); /* it has all */
+		attach_client_fail(client); /* it has all */
 }
 
 /* Sends what it can, a record of each stream in turn. */
@@ -398,7 +250,7 @@ static void client_serve(struct attach_client *client)
 	const struct attach *a = client->attach;
 	size_t i, idle = 0;
 
-	client_send_unread(client);
+	attach_client_send_unread(client);
 	while (client_can_send(client) && idle < a->streams_count) {
 		i = client->turn % a->streams_count;
 		client->turn = i + 1;
@@ -494,15 +346,6 @@ static struct attach_stream *find_stream(struct attach *a, uint32_t rank, int st
 	return NULL;
 }
 
-static bool has_terminal(const struct attach *a, uint32_t rank)
-{
-	size_t i = a->terminals_count > 0 ? 0 : a->inputs_count;
-
-	while (i < a->inputs_count && (a->inputs[i].rank != rank || !a->inputs[i].is_terminal))
-		i++;
-	return i < a->inputs_count;
-}
-
 static struct attach_stream *new_stream(struct attach *a, uint32_t rank, int stream)
 {
 	struct attach_stream *s = NULL;
@@ -515,7 +358,7 @@ static struct attach_stream *new_stream(struct attach *a, uint32_t rank, int str
 		.ring.size = a->ring_size,
 		.rank = rank,
 		.stream = stream,
-		.is_terminal = has_terminal(a, rank),
+		.is_terminal = attach_rank_has_terminal(a, rank),
 		.number = a->streams_count};
 	a->streams[a->streams_count++] = s;
 	return s;
@@ -532,263 +375,9 @@ struct attach_stream *attach_add_stream(struct attach *a, uint32_t rank, int str
 	for (client = TAILQ_FIRST(&a->clients); s && client; client = next) {
 		next = TAILQ_NEXT(client, list);
 		if (client_add_stream(client, s) < 0)
-			client_fail(client);
+			attach_client_fail(client);
 	}
 	return s;
-}
-
-/* ---- the clients' windows ------------------------------------------------------------------ */
-
-/* A program that draws does so again when the size changes: where it does not, it does for a
- * moment. */
-static void terminal_resize(int fd, const struct winsize *size, bool redraw)
-{
-	struct winsize now, other = *size;
-
-	if (redraw && ioctl(fd, TIOCGWINSZ, &now) == 0 && now.ws_row == size->ws_row &&
-		now.ws_col == size->ws_col) {
-		other.ws_row++;
-		(void)ioctl(fd, TIOCSWINSZ, &other);
-	}
-	(void)ioctl(fd, TIOCSWINSZ, size); /* EIO: it is gone */
-}
-
-/* The terminals that it types to get its size, until another client's counts. */
-static void window_apply(struct attach_client *client, bool redraw)
-{
-	struct attach *a = client->attach;
-	size_t i;
-	int fd;
-
-	TAILQ_REMOVE(&a->clients, client, list);
-	TAILQ_INSERT_HEAD(&a->clients, client, list);
-	for (i = 0; i < a->inputs_count; i++) {
-		if (!a->inputs[i].is_terminal || !client_types_to(client, &a->inputs[i]))
-			continue;
-		fd = a->functions.find(a->inputs[i].rank, a->functions.userdata);
-		if (fd >= 0)
-			terminal_resize(fd, &client->window, redraw);
-	}
-}
-
-static void client_set_window(struct attach_client *client, const char *body)
-{
-	struct attach_window w;
-	bool first = !client->has_window;
-
-	memcpy(&w, body, sizeof(w));
-	if (w.rows == 0 || w.columns == 0)
-		return;
-	client->has_window = true;
-	client->window = (struct winsize){.ws_row = w.rows,
-		.ws_col = w.columns,
-		.ws_xpixel = w.x_pixels,
-		.ws_ypixel = w.y_pixels};
-	window_apply(client, first);
-}
-
-/* ---- input from a client ------------------------------------------------------------------- */
-
-static const char *message_body(const struct attach_client *client)
-{
-	return buffer_bytes(&client->in) + sizeof(struct attach_head);
-}
-
-/* Whether there is a whole one; false, too, where it is invalid, and the client is gone then. */
-static bool message_get(struct attach_client *client, struct attach_head *ret_head)
-{
-	bool valid;
-
-	if (client->fd < 0 || buffer_size(&client->in) < sizeof(*ret_head))
-		return false;
-	memcpy(ret_head, buffer_bytes(&client->in), sizeof(*ret_head));
-	switch (ret_head->kind) {
-	case ATTACH_INPUT:
-		valid = client->takes_input && ret_head->size <= ATTACH_INPUT_MAX;
-		break;
-	case ATTACH_WINDOW:
-		valid = client->takes_input && ret_head->size == sizeof(struct attach_window);
-		break;
-	case ATTACH_INPUT_END:
-		valid = client->takes_input && ret_head->size == 0;
-		break;
-	default:
-		valid = false;
-		break;
-	}
-	if (!valid) {
-		log_debug(client->attach->log,
-			"an attached client of user %lld sent an invalid record",
-			(long long)client->uid);
-		client_fail(client);
-	}
-	return valid && buffer_size(&client->in) >= sizeof(*ret_head) + ret_head->size;
-}
-
-/* How many bytes the rank has taken; negative: it takes no more. */
-static ssize_t input_write(int fd, const char *data, size_t size)
-{
-	size_t at = 0;
-	ssize_t n;
-
-	while (at < size) {
-		n = write(fd, data + at, size - at);
-		if (n < 0 && errno == EAGAIN)
-			break;
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		at += n > 0 ? (size_t)n : 0;
-	}
-	return (ssize_t)at;
-}
-
-static void client_run(struct attach_client *client);
-
-static void piece_on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
-{
-	struct piece *piece = io->data;
-	struct attach_client *client = piece->client;
-	struct attach *a = client->attach;
-	struct attach_head head;
-	ssize_t n;
-
-	memcpy(&head, buffer_bytes(&client->in), sizeof(head));
-	n = input_write(piece->fd, message_body(client) + piece->at, head.size - piece->at);
-	piece->at += n > 0 ? (size_t)n : 0;
-	if (n >= 0 && piece->at < head.size)
-		return;
-	piece_free(piece);
-	if (LIST_EMPTY(&client->pieces)) {
-		buffer_drop(&client->in, sizeof(head) + head.size);
-		client_run(client);
-	}
-	attach_reap(a);
-}
-
-/* fd is a copy, or -1. */
-static int piece_add_take(struct attach_client *client, uint32_t rank, int fd, size_t at)
-{
-	struct piece *piece = fd < 0 ? NULL : calloc(1, sizeof(*piece));
-
-	if (!piece) {
-		(void)close_fd(fd);
-		return -ENOMEM;
-	}
-	*piece = (struct piece){.client = client, .rank = rank, .fd = fd, .at = at};
-	LIST_INSERT_HEAD(&client->pieces, piece, list);
-	ev_io_init(&piece->io, piece_on_writable, fd, EV_WRITE);
-	piece->io.data = piece;
-	ev_io_start(client->attach->loop, &piece->io);
-	return 0;
-}
-
-/* Whether the rank takes input. */
-static bool client_type(struct attach_client *client, uint32_t rank, size_t size)
-{
-	const struct attach_inputs *functions = &client->attach->functions;
-	int fd = functions->find(rank, functions->userdata);
-	ssize_t n = fd < 0 ? -1 : input_write(fd, message_body(client), size);
-
-	/* A hole in the input would be worse than its end. */
-	if (n >= 0 && (size_t)n < size &&
-		piece_add_take(
-			client, rank, fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), (size_t)n) < 0)
-		client_fail(client);
-	return n >= 0;
-}
-
-static void client_type_to_all(struct attach_client *client, size_t size)
-{
-	const struct attach *a = client->attach;
-	bool is_read = false;
-	size_t i;
-
-	if (client->has_window && TAILQ_FIRST(&a->clients) != client)
-		window_apply(client, false);
-	for (i = 0; i < a->inputs_count && client->fd >= 0; i++) {
-		if (client_types_to(client, &a->inputs[i]))
-			is_read |= client_type(client, a->inputs[i].rank, size);
-	}
-	if (is_read || client->fd < 0)
-		return;
-	client->unread_due = !client->unread_sent;
-	client_send_unread(client);
-}
-
-static void client_end_input(const struct attach_client *client)
-{
-	const struct attach *a = client->attach;
-	size_t i;
-
-	for (i = 0; i < a->inputs_count; i++) {
-		if (client_types_to(client, &a->inputs[i]))
-			a->functions.end(a->inputs[i].rank, a->functions.userdata);
-	}
-}
-
-/* Takes messages, until one waits for a rank. */
-static void client_run(struct attach_client *client)
-{
-	struct attach_head head;
-
-	while (LIST_EMPTY(&client->pieces) && message_get(client, &head)) {
-		if (head.kind == ATTACH_INPUT)
-			client_type_to_all(client, head.size);
-		else if (head.kind == ATTACH_WINDOW)
-			client_set_window(client, message_body(client));
-		else
-			client_end_input(client);
-		if (LIST_EMPTY(&client->pieces))
-			buffer_drop(&client->in, sizeof(head) + head.size);
-	}
-	if (client->fd < 0 || !LIST_EMPTY(&client->pieces))
-		ev_io_stop(client->attach->loop, &client->in_io);
-	else
-		ev_io_start(client->attach->loop, &client->in_io);
-}
-
-/* One read, and the messages in it. False: there was nothing. */
-static bool client_read(struct attach_client *client)
-{
-	char bytes[sizeof(struct attach_head) + ATTACH_INPUT_MAX];
-	ssize_t n = recv(client->fd, bytes, sizeof(bytes) - buffer_size(&client->in), MSG_DONTWAIT);
-
-	if (n == 0) /* it sends no more; when it is gone hup_fd tells */
-		ev_io_stop(client->attach->loop, &client->in_io);
-	else if (n < 0 && errno != EAGAIN && errno != EINTR)
-		client_fail(client);
-	else if (n > 0 && buffer_add(&client->in, bytes, (size_t)n) < 0)
-		client_fail(client);
-	else if (n > 0)
-		client_run(client);
-	return n > 0;
-}
-
-static void client_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
-{
-	struct attach_client *client = io->data;
-	struct attach *a = client->attach;
-
-	(void)client_read(client);
-	attach_reap(a);
-}
-
-/* It is gone. What it sent before still counts, as far as the tasks take it now. */
-static void client_hang_up(struct attach_client *client)
-{
-	while (client->fd >= 0 && LIST_EMPTY(&client->pieces) && client_read(client))
-		;
-	client_fail(client);
-}
-
-int attach_add_input(struct attach *a, uint32_t rank, bool is_terminal, bool by_default)
-{
-	if (array_reserve(a->inputs, a->inputs_capacity, a->inputs_count + 1) < 0)
-		return -ENOMEM;
-	a->inputs[a->inputs_count++] = (struct attach_input){
-		.rank = rank, .is_terminal = is_terminal, .by_default = by_default};
-	a->terminals_count += is_terminal;
-	return 0;
 }
 
 /* ---- a client comes, and goes -------------------------------------------------------------- */
@@ -806,7 +395,7 @@ static struct attach_client *client_new_take(struct attach *a, int fd)
 	client->attach = a;
 	client->fd = fd;
 	LIST_INIT(&client->pieces);
-	ev_io_init(&client->in_io, client_on_readable, fd, EV_READ);
+	ev_io_init(&client->in_io, attach_client_on_readable, fd, EV_READ);
 	ev_io_init(&client->out_io, client_on_writable, fd, EV_WRITE);
 	client->in_io.data = client->out_io.data = client;
 	TAILQ_INSERT_TAIL(&a->clients, client, list);
@@ -863,7 +452,7 @@ int attach_client_take(struct attach *a, int fd, const struct attach_choice *cho
 	if (!client)
 		return -ENOMEM;
 	if (client_choose(client, choice) < 0) {
-		client_fail(client);
+		attach_client_fail(client);
 		attach_reap(a);
 		return -ENOMEM;
 	}
@@ -872,6 +461,12 @@ int attach_client_take(struct attach *a, int fd, const struct attach_choice *cho
 		ev_io_start(a->loop, &client->in_io);
 	attach_reap(a);
 	return 0;
+}
+
+static void client_hang_up(struct attach_client *client)
+{
+	attach_client_read_rest(client);
+	attach_client_fail(client);
 }
 
 static void attach_on_hup(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
@@ -896,7 +491,7 @@ static void on_patience(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_
 	for (client = TAILQ_FIRST(&a->clients); client; client = next) {
 		next = TAILQ_NEXT(client, list);
 		if (!client->progress || a->rounds >= FINISH_ROUNDS_MAX)
-			client_fail(client);
+			attach_client_fail(client);
 		client->progress = false;
 	}
 	attach_reap(a);
@@ -924,7 +519,7 @@ void attach_finish(struct attach *a, void (*done)(void *userdata), void *userdat
 	a->userdata = userdata;
 	for (client = TAILQ_FIRST(&a->clients); client; client = next) {
 		next = TAILQ_NEXT(client, list);
-		client_clear_pieces(client);
+		attach_client_clear_pieces(client);
 		ev_io_stop(a->loop, &client->in_io);
 		if (client->blocked)
 			client_grow_buffer(client);
@@ -1020,28 +615,11 @@ static void save_stream(const struct attach_stream *s, struct handover *h, json_
 	handover_put_bytes(h, object, "bytes", bytes, size);
 }
 
-static void save_pieces(const struct attach_client *client, struct handover *h, json_t *object)
-{
-	json_t *pieces = handover_put_array(h, object, "pieces"), *entry;
-	const struct piece *piece;
-
-	LIST_FOREACH(piece, &client->pieces, list)
-	{
-		entry = handover_append_object(h, pieces);
-		handover_put_int(h, entry, "rank", piece->rank);
-		handover_put_fd(h, entry, "fd", piece->fd);
-		handover_put_int(h, entry, "at", (int64_t)piece->at);
-	}
-}
-
 static void save_client(const struct attach_client *client, struct handover *h, json_t *object)
 {
 	handover_put_fd(h, object, "fd", client->fd);
 	handover_put_int(h, object, "uid", client->uid);
 	handover_put_int(h, object, "streams", client->streams);
-	handover_put_bool(h, object, "input", client->takes_input);
-	handover_put_bool(h, object, "unread_due", client->unread_due);
-	handover_put_bool(h, object, "unread_sent", client->unread_sent);
 	handover_put_bool(h, object, "finished", client->finished);
 	if (client->ranks)
 		handover_put_bytes(h, object, "ranks", client->ranks,
@@ -1051,26 +629,16 @@ static void save_client(const struct attach_client *client, struct handover *h, 
 	if (buffer_size(&client->rest) > 0)
 		handover_put_bytes(
 			h, object, "rest", buffer_bytes(&client->rest), buffer_size(&client->rest));
-	if (buffer_size(&client->in) > 0)
-		handover_put_bytes(
-			h, object, "in", buffer_bytes(&client->in), buffer_size(&client->in));
-	if (client->has_window)
-		handover_put_bytes(h, object, "window", &client->window, sizeof(client->window));
-	save_pieces(client, h, object);
+	attach_client_save_input(client, h, object);
 }
 
 void attach_save(const struct attach *a, struct handover *h, json_t *object)
 {
-	json_t *inputs = handover_put_array(h, object, "inputs"), *streams, *clients, *entry;
 	const struct attach_client *client;
+	json_t *streams, *clients;
 	size_t i;
 
-	for (i = 0; i < a->inputs_count; i++) {
-		entry = handover_append_object(h, inputs);
-		handover_put_int(h, entry, "rank", a->inputs[i].rank);
-		handover_put_bool(h, entry, "terminal", a->inputs[i].is_terminal);
-		handover_put_bool(h, entry, "default", a->inputs[i].by_default);
-	}
+	attach_inputs_save(a, h, object);
 	if (handover_is_held(h))
 		return; /* clients and what was written end with the agent */
 	handover_put_bool(h, object, "finishing", a->finishing);
@@ -1102,19 +670,13 @@ static int restore_stream(struct attach *a, const struct handover *h, const json
 	return 0;
 }
 
-static int restore_input(struct attach *a, const json_t *object)
-{
-	return attach_add_input(a, (uint32_t)json_get_int(object, "rank", 0),
-		json_get_bool(object, "terminal", false), json_get_bool(object, "default", true));
-}
-
-static int restore_bytes(
-	struct buffer *b, const struct handover *h, const json_t *object, const char *name)
+static int restore_rest(
+	struct attach_client *client, const struct handover *h, const json_t *object)
 {
 	size_t size = 0;
-	const char *bytes = handover_get_bytes(h, object, name, &size);
+	const char *bytes = handover_get_bytes(h, object, "rest", &size);
 
-	return bytes ? buffer_add(b, bytes, size) : 0;
+	return bytes ? buffer_add(&client->rest, bytes, size) : 0;
 }
 
 /* A copy of an array's bytes; NULL: there is none. */
@@ -1130,31 +692,6 @@ static int restore_array(const struct handover *h, const json_t *object, const c
 	if (!*ret_array)
 		return -ENOMEM;
 	memcpy(*ret_array, bytes, *ret_size);
-	return 0;
-}
-
-/* The message that ranks still wait for is the first one, and whole. */
-static int restore_pieces(struct attach_client *client, const json_t *pieces)
-{
-	struct attach_head head = {0};
-	const json_t *entry;
-	size_t i, at;
-	int fd;
-
-	if (buffer_size(&client->in) >= sizeof(head))
-		memcpy(&head, buffer_bytes(&client->in), sizeof(head));
-	for (i = 0; i < json_array_size(pieces); i++) {
-		entry = json_array_get(pieces, i);
-		fd = handover_get_fd(entry, "fd");
-		at = (size_t)json_get_int(entry, "at", 0);
-		if (head.kind != ATTACH_INPUT || at > head.size ||
-			buffer_size(&client->in) < sizeof(head) + head.size) {
-			(void)close_fd(fd);
-			return -EPROTO;
-		}
-		if (piece_add_take(client, (uint32_t)json_get_int(entry, "rank", 0), fd, at) < 0)
-			return -ENOMEM;
-	}
 	return 0;
 }
 
@@ -1176,22 +713,8 @@ static int restore_choice(
 	client->positions = size / sizeof(*client->position);
 	client->uid = (uid_t)json_get_int(object, "uid", 0);
 	client->streams = (unsigned)json_get_int(object, "streams", 0);
-	client->takes_input = json_get_bool(object, "input", false);
-	client->unread_due = json_get_bool(object, "unread_due", false);
-	client->unread_sent = json_get_bool(object, "unread_sent", false);
 	client->finished = json_get_bool(object, "finished", false);
 	return client->positions == client->attach->streams_count ? 0 : -EPROTO;
-}
-
-static void restore_window(
-	struct attach_client *client, const struct handover *h, const json_t *object)
-{
-	size_t size = 0;
-	const char *bytes = handover_get_bytes(h, object, "window", &size);
-
-	client->has_window = bytes && size == sizeof(client->window);
-	if (client->has_window)
-		memcpy(&client->window, bytes, size);
 }
 
 /* It is served by the loop. */
@@ -1204,14 +727,11 @@ static int restore_client(struct attach *a, const struct handover *h, const json
 		return fd < 0 ? -EPROTO : -ENOMEM;
 	r = restore_choice(client, h, object);
 	if (r == 0)
-		r = restore_bytes(&client->rest, h, object, "rest");
+		r = restore_rest(client, h, object);
 	if (r == 0)
-		r = restore_bytes(&client->in, h, object, "in");
-	if (r == 0)
-		r = restore_pieces(client, json_get_array(object, "pieces"));
+		r = attach_client_restore_input(client, h, object);
 	if (r < 0)
 		return r;
-	restore_window(client, h, object);
 	client_block(client);
 	if (LIST_EMPTY(&client->pieces) && !a->finishing)
 		ev_io_start(a->loop, &client->in_io);
@@ -1222,15 +742,13 @@ int attach_restore(struct attach *a, const struct handover *h, const json_t *obj
 	void (*done)(void *userdata), void *userdata)
 {
 	const json_t *streams = json_get_array(object, "streams");
-	const json_t *inputs = json_get_array(object, "inputs");
 	const json_t *clients = json_get_array(object, "clients");
 	size_t i;
-	int r = 0;
+	int r;
 
 	a->finishing = json_get_bool(object, "finishing", false);
 	a->restored = true;
-	for (i = 0; r == 0 && i < json_array_size(inputs); i++)
-		r = restore_input(a, json_array_get(inputs, i));
+	r = attach_inputs_restore(a, object);
 	for (i = 0; r == 0 && i < json_array_size(streams); i++)
 		r = restore_stream(a, h, json_array_get(streams, i));
 	for (i = 0; r == 0 && i < json_array_size(clients); i++)

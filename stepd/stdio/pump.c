@@ -2,7 +2,6 @@
 #include "stepd/stdio/pump.h"
 
 #include <assert.h>
-#include <ev.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,263 +9,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "mpi/link.h"
-#include "stepd/base/buffer.h"
 #include "stepd/base/err.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/attach.h"
 #include "stepd/stdio/output.h"
 #include "stepd/stdio/pty.h"
-#include "stepd/stdio/tally.h"
-
-#define PUMP_LABEL_SIZE 16 /* "4294967295: ", and the end of a line */
-
-struct pump_source {
-	struct pump_source *next;         /* in the pump */
-	struct pump_source *next_waiting; /* in the destination's queue */
-	struct pump_dest *dest;
-	ev_io io; /* active while bytes are wanted */
-	int fd;   /* -1: its end was reached */
-	bool ended;
-	bool waiting;     /* the destination has no space, or another task's line is incomplete */
-	bool is_pty;      /* the master of a pseudo-terminal, not a pipe */
-	bool is_terminal; /* which has returned the carriage at the ends of lines */
-	uint32_t rank;
-	int stream;    /* STDOUT_FILENO or STDERR_FILENO */
-	bool copied;   /* its bytes go to the pump's copy, too */
-	uint64_t lost; /* bytes dropped from the copy since the last count was sent */
-	struct attach_stream *attached; /* of clients; may be NULL */
-	char label[PUMP_LABEL_SIZE];
-	size_t label_size;
-	int left;  /* pump_finish(): bytes to read yet */
-	char *buf; /* PUMP_LINE_SIZE, NULL while empty */
-	size_t start, size;
-	size_t seen;      /* of size, known to hold no newline */
-	int64_t position; /* used by pump_save() */
-	uint32_t number;  /* in the pump */
-};
-
-/* Bytes in a destination's sink: of them payload are a source's, the others are labels. */
-struct pump_part {
-	uint32_t source, bytes, payload;
-};
-
-#define PART_OF_NONE UINT32_MAX
-
-struct pump_dest {
-	struct pump *pump;
-	struct sink *sink;
-	struct pump_source *owner; /* task with an incomplete line: the next byte is its */
-	struct pump_source *first_waiting, **last_waiting;
-	ev_timer idle; /* active while the owner is silent and others wait */
-	bool crlf;     /* pump_set_crlf() */
-	bool mid_line; /* the last byte was no newline */
-	bool settled;  /* its sources have ended and all bytes are written */
-	bool counted;  /* among the unsettled; it has had sources */
-	size_t sources;
-	size_t number;       /* in the pump's array */
-	struct buffer parts; /* struct pump_part of the sink's bytes, with a tally */
-};
-
-struct pump {
-	struct ev_loop *loop;
-	const struct log *log;
-	struct pump_source *sources, **last_source;
-	struct pump_dest **dests;
-	size_t dests_count, dests_capacity;
-	size_t unsettled; /* destinations with sources or with bytes to write */
-	int label_width;
-	bool raw;              /* bytes unchanged: no lines, no labels */
-	struct copy *copy;     /* borrowed */
-	struct attach *attach; /* may be NULL */
-	bool started;
-	bool finishing;
-	pump_done_fn done;
-	void *userdata;
-	pump_terminal_fn on_terminal; /* may be NULL */
-	void *terminal_userdata;
-	uint32_t sources_count;
-	struct tally *tally; /* borrowed; NULL: nothing is counted */
-	pump_closing_fn on_closing;
-	void *closing_userdata;
-};
-
-/* ---- copies for tools ---------------------------------------------------------------------- */
-
-static unsigned stream_of(const struct pump_source *src)
-{
-	return src->stream == STDERR_FILENO ? LINK_STDERR : LINK_STDOUT;
-}
-
-static void copy_bytes(struct pump_source *src, const char *data, size_t size)
-{
-	if (src->copied)
-		copy_put(src->dest->pump->copy, src->rank, stream_of(src), data, size, &src->lost);
-}
-
-static void end_copy(struct pump_source *src)
-{
-	if (src->copied)
-		copy_end(src->dest->pump->copy, src->rank, stream_of(src), src->lost);
-	src->copied = false;
-}
-
-static int pump_compare_ranks(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void set_copied(struct pump_source *src, bool copied)
-{
-	if (copied && !src->copied)
-		src->lost = 0;
-	src->copied = copied;
-	if (src->fd < 0)
-		end_copy(src);
-}
-
-size_t pump_copy_ranks(
-	struct pump *pump, const uint32_t *ranks, size_t count, unsigned streams, char *found)
-{
-	const uint32_t *at = NULL;
-	struct pump_source *src;
-	size_t n = 0;
-
-	for (src = pump->sources; src; src = src->next) {
-		if (ranks)
-			at = bsearch(&src->rank, ranks, count, sizeof(*ranks), pump_compare_ranks);
-		if (ranks && !at)
-			continue;
-		set_copied(src, streams & stream_of(src));
-		n += (streams & stream_of(src)) != 0;
-		if (at && found)
-			found[at - ranks] |= (char)stream_of(src);
-	}
-	return n;
-}
-
-bool pump_copies(const struct pump *pump)
-{
-	const struct pump_source *src = pump->sources;
-
-	while (src && !src->copied)
-		src = src->next;
-	return src;
-}
-
-/* ---- counts for an adopter ----------------------------------------------------------------- */
-
-static void count_written(struct pump *pump, uint32_t source, size_t size)
-{
-	if (pump->tally && source < pump->tally->sources_count)
-		pump->tally->sources[source].written += size;
-}
-
-static void pump_on_written(const char *data, size_t size, void *userdata)
-{
-	struct pump_dest *dest = userdata;
-	struct pump_part *part;
-	uint32_t n, payload;
-
-	if (data && dest->pump->tally)
-		dest->pump->tally->dests[dest->number].mid_line = data[size - 1] != '\n';
-	while (size > 0 && buffer_size(&dest->parts) > 0) {
-		part = (void *)(dest->parts.data + dest->parts.at);
-		n = size < part->bytes ? (uint32_t)size : part->bytes;
-		part->bytes -= n; /* the label comes first */
-		payload = part->payload > part->bytes ? part->payload - part->bytes : 0;
-		part->payload -= payload;
-		count_written(dest->pump, part->source, payload);
-		if (part->bytes == 0)
-			buffer_drop(&dest->parts, sizeof(*part));
-		size -= n;
-	}
-}
-
-/* What the sink has more than it had before: payload bytes of it are the source's. */
-static void note_part(struct pump_dest *dest, uint32_t source, size_t before, size_t payload)
-{
-	struct pump_part part = {.source = source, .payload = (uint32_t)payload}, *last;
-
-	if (!dest->pump->tally || dest->number >= dest->pump->tally->dests_count)
-		return;
-	part.bytes = (uint32_t)(sink_pending(dest->sink) - before);
-	last = buffer_size(&dest->parts) > 0
-		? (void *)(dest->parts.data + dest->parts.end - sizeof(*last))
-		: NULL;
-	if (sink_failed(dest->sink)) {
-		count_written(dest->pump, source, payload); /* it is dropped, and logged */
-	} else if (last && last->source == source && part.bytes == payload) {
-		last->bytes += part.bytes;
-		last->payload += part.payload;
-	} else if (buffer_add(&dest->parts, &part, sizeof(part)) < 0) {
-		count_written(dest->pump, source, payload); /* better than for ever lost */
-	}
-}
-
-static void watch_dest(struct pump_dest *dest)
-{
-	struct tally *tally = dest->pump->tally;
-
-	sink_on_written(dest->sink, tally ? pump_on_written : NULL, dest,
-		tally ? &tally->dests[dest->number].writing : NULL);
-}
-
-void pump_set_tally(struct pump *pump, struct tally *tally)
-{
-	size_t i;
-
-	pump->tally = tally;
-	for (i = 0; i < pump->dests_count; i++)
-		watch_dest(pump->dests[i]);
-}
-
-size_t pump_count_sources(const struct pump *pump)
-{
-	return pump->sources_count;
-}
-
-size_t pump_count_dests(const struct pump *pump)
-{
-	return pump->dests_count;
-}
-
-static struct tally_source *tally_of(const struct pump_source *src)
-{
-	const struct tally *tally = src->dest->pump->tally;
-
-	return tally && src->number < tally->sources_count ? &tally->sources[src->number] : NULL;
-}
-
-static void set_reading(const struct pump_source *src, uint32_t reading)
-{
-	struct tally_source *counts = tally_of(src);
-
-	if (counts)
-		*(volatile uint32_t *)&counts->reading = reading;
-}
-
-static void count_read(const struct pump_source *src, size_t size)
-{
-	struct tally_source *counts = tally_of(src);
-
-	if (counts)
-		counts->read += size;
-}
-
-void pump_on_closing(struct pump *pump, pump_closing_fn on_closing, void *userdata)
-{
-	pump->on_closing = on_closing;
-	pump->closing_userdata = userdata;
-}
-
-static void announce_closing(const struct pump *pump, int fd)
-{
-	if (pump->on_closing && fd >= 0)
-		pump->on_closing(fd, pump->closing_userdata);
-}
+#include "stepd/stdio/pump_impl.h"
 
 /* ---- a task's bytes to the destination ----------------------------------------------------- */
 
@@ -305,7 +53,7 @@ static void put_bytes(struct pump_source *src, const char *p, size_t size)
 		put_lines(src->dest, p, size);
 	else
 		sink_put(src->dest->sink, p, size);
-	note_part(src->dest, src->number, before, size);
+	pump_count_put(src->dest, src, before, size);
 }
 
 static void break_line(struct pump_dest *dest)
@@ -333,7 +81,7 @@ static bool begin_line(struct pump_source *src)
 	if (dest->mid_line)
 		break_line(dest);
 	sink_put(dest->sink, src->label, src->label_size);
-	note_part(dest, src->number, before, 0);
+	pump_count_put(dest, src, before, 0);
 	dest->mid_line = true;
 	dest->owner = src;
 	return true;
@@ -367,7 +115,7 @@ static void drop_bytes(struct pump_source *src)
 	if (src->dest->owner == src)
 		src->dest->owner = NULL;
 	sink_count_lost(src->dest->sink, src->size);
-	count_written(src->dest->pump, src->number, src->size);
+	pump_count_written(src, src->size);
 	src->size = 0;
 	src->seen = 0;
 }
@@ -446,11 +194,23 @@ static bool move_bytes(struct pump_source *src)
 
 /* ---- from the pipe ------------------------------------------------------------------------- */
 
+void pump_on_closing(struct pump *pump, pump_closing_fn on_closing, void *userdata)
+{
+	pump->on_closing = on_closing;
+	pump->closing_userdata = userdata;
+}
+
+static void announce_closing(const struct pump *pump, int fd)
+{
+	if (pump->on_closing && fd >= 0)
+		pump->on_closing(fd, pump->closing_userdata);
+}
+
 static void close_source(struct pump_source *src)
 {
 	ev_io_stop(src->dest->pump->loop, &src->io);
 	src->fd = close_fd(src->fd);
-	end_copy(src);
+	pump_copy_end(src);
 	attach_end(src->attached);
 }
 
@@ -483,14 +243,13 @@ static bool read_source(struct pump_source *src)
 	want = PUMP_LINE_SIZE - src->size;
 	if (pump->finishing && want > (size_t)src->left)
 		want = (size_t)src->left;
-	set_reading(src, 1);
+	pump_count_reading(src);
 	do
 		n = want > 0 ? read(src->fd, src->buf + src->size, want) : 0;
 	while (n < 0 && errno == EINTR);
-	count_read(src, n > 0 ? (size_t)n : 0);
-	set_reading(src, 0);
+	pump_count_read(src, n > 0 ? (size_t)n : 0);
 	if (n > 0) {
-		copy_bytes(src, src->buf + src->size, (size_t)n);
+		pump_copy_bytes(src, src->buf + src->size, (size_t)n);
 		attach_put(src->attached, src->buf + src->size, (size_t)n);
 		src->size += (size_t)n;
 		src->left -= pump->finishing ? (int)n : 0;
@@ -798,7 +557,7 @@ int pump_put_note(struct pump_dest *dest, const char *line, size_t size)
 		put_lines(dest, line, size);
 	else
 		sink_put(dest->sink, line, size);
-	note_part(dest, PART_OF_NONE, before, 0);
+	pump_count_put(dest, NULL, before, 0);
 	dest->mid_line = false;
 	owner = take_ptr(dest->owner);
 	if (owner && owner->waiting)
@@ -871,60 +630,6 @@ struct pump *pump_free(struct pump *pump)
 	return NULL;
 }
 
-/* ---- adoption ------------------------------------------------------------------------------ */
-
-/* Streams that are named in the log, one line each. */
-#define LOST_LINES_MAX 16u
-
-static const char *lost_stream_name(const struct pump_source *src)
-{
-	return src->is_terminal                ? "terminal"
-		: src->stream == STDERR_FILENO ? "standard error"
-					       : "standard output";
-}
-
-static bool recover_source(
-	const struct pump_source *src, const struct tally *left, unsigned *lines, uint64_t *rest)
-{
-	const struct tally_source *counts = &left->sources[src->number];
-	bool unsure = counts->reading ||
-		(src->dest->number < left->dests_count && left->dests[src->dest->number].writing);
-	uint64_t lost = counts->read - counts->written + (counts->reading ? PUMP_LINE_SIZE : 0);
-
-	if (lost == 0 || counts->written > counts->read)
-		return false;
-	if (*lines < LOST_LINES_MAX)
-		log_warning(src->dest->pump->log,
-			"%s%llu bytes of rank %u's %s that the dead agent had read are lost",
-			unsure ? "at most " : "", (unsigned long long)lost, src->rank,
-			lost_stream_name(src));
-	else
-		*rest += lost;
-	(*lines)++;
-	return true;
-}
-
-bool pump_recover(struct pump *pump, const struct tally *left)
-{
-	const struct pump_source *src;
-	unsigned lines = 0;
-	uint64_t rest = 0;
-	bool lost = false;
-	size_t i;
-
-	for (i = 0; i < pump->dests_count && i < left->dests_count; i++)
-		pump->dests[i]->mid_line = left->dests[i].mid_line;
-	for (src = pump->sources; src; src = src->next) {
-		if (src->number < left->sources_count)
-			lost |= recover_source(src, left, &lines, &rest);
-	}
-	if (rest > 0)
-		log_warning(pump->log,
-			"at most %llu bytes of %u more streams that the dead agent had read are lost",
-			(unsigned long long)rest, lines - LOST_LINES_MAX);
-	return lost;
-}
-
 /* ---- re-exec ------------------------------------------------------------------------------- */
 
 int64_t pump_number_of(const struct pump_dest *dest)
@@ -947,9 +652,7 @@ static void save_dest(const struct pump_dest *dest, struct handover *h, json_t *
 	handover_put_bool(h, object, "settled", dest->settled);
 	if (handover_is_held(h))
 		return;
-	if (buffer_size(&dest->parts) > 0)
-		handover_put_bytes(
-			h, object, "parts", buffer_bytes(&dest->parts), buffer_size(&dest->parts));
+	pump_counts_save(dest, h, object);
 	if (ev_is_active(idle))
 		handover_put_int(h, object, "idle_deadline_ns",
 			handover_deadline_ns(ev_timer_remaining(dest->pump->loop, idle)));
@@ -1024,17 +727,14 @@ static int restore_dest(struct reading *rd, const json_t *object)
 	_cleanup_(free_dest_p) struct pump_dest *dest = calloc(1, sizeof(*dest));
 	int64_t deadline_ns = json_get_int(object, "idle_deadline_ns", -1);
 	struct pump *pump = rd->pump;
-	const char *parts;
-	size_t size = 0;
 	int r;
 
 	if (!dest)
 		return -ENOMEM;
 	r = sink_restore(
 		pump->loop, pump->log, rd->h, json_get_object(object, "sink"), &dest->sink);
-	parts = handover_get_bytes(rd->h, object, "parts", &size);
-	if (r == 0 && parts)
-		r = buffer_add(&dest->parts, parts, size - size % sizeof(struct pump_part));
+	if (r == 0)
+		r = pump_counts_restore(dest, rd->h, object);
 	if (r == 0)
 		r = attach_dest(pump, dest);
 	if (r < 0)

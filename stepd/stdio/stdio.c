@@ -162,6 +162,13 @@ static void attach_no_window(void *userdata)
 	stdio_resize_terminal(userdata);
 }
 
+static void on_attach_finished(void *userdata)
+{
+	struct stdio *io = userdata;
+
+	io->done(io->userdata); /* may have freed io */
+}
+
 static int clients_new(struct stdio *io)
 {
 	const struct attach_inputs inputs = {
@@ -171,9 +178,31 @@ static int clients_new(struct stdio *io)
 		.userdata = io,
 	};
 
-	if (!io->spec->attachable)
-		return 0;
 	return attach_new(io->loop, io->log, io->spec->attach_ring_bytes, &inputs, &io->attach);
+}
+
+/* A dead agent's terminal is its shell's now, and only clients can type to the tasks' terminals. So
+ * an adopter has clients also where the step was not attachable. */
+static int clients_adopt(struct stdio *io)
+{
+	uint32_t i;
+	int r = clients_new(io);
+
+	for (i = 0; r == 0 && i < io->spec->local_ntasks; i++) {
+		if (spec_has_pty(io->spec, io->spec->ranks[i]))
+			r = stdio_attach_terminal(io, io->spec->ranks[i]);
+	}
+	return r;
+}
+
+static int clients_restore(struct stdio *io, const struct handover *h, const struct json_t *object)
+{
+	int r;
+
+	if (!object && handover_is_held(h) && io->ptys > 0)
+		return clients_adopt(io);
+	r = object || io->spec->attachable ? clients_new(io) : 0;
+	return r == 0 && object ? attach_restore(io->attach, h, object, on_attach_finished, io) : r;
 }
 
 static int check_attach(const struct stdio *io, const struct attach_choice *choice, struct err *err)
@@ -338,7 +367,7 @@ static int stdio_prepare(struct stdio *io, const char *cwd, struct err *err)
 	io->files.cwd = cwd ? strdup(cwd) : NULL;
 	find_ptys(io);
 	r = cwd && !io->files.cwd ? -ENOMEM : grow_ends(io, 0, spec->ranks, spec->local_ntasks);
-	if (r == 0)
+	if (r == 0 && spec->attachable)
 		r = clients_new(io);
 	if (r == 0 && (spec->label || spec->unbuffered || stdio_carries_all(io)))
 		r = copy_new(io->loop, io->log, &io->copy);
@@ -576,13 +605,6 @@ void stdio_join_end(struct stdio *io)
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
-
-static void on_attach_finished(void *userdata)
-{
-	struct stdio *io = userdata;
-
-	io->done(io->userdata); /* may have freed io */
-}
 
 static void on_pumped(void *userdata)
 {
@@ -869,14 +891,11 @@ static int restore_parts(struct stdio *io, const struct handover *h, const struc
 {
 	const struct json_t *pump = json_get_object(object, "pump");
 	const struct json_t *writer = json_get_object(object, "feed");
-	const struct json_t *attach = json_get_object(object, "attach");
 	struct stdin_overflow overflow;
 	int r = tools_restore(io, h, object);
 
 	if (r == 0)
-		r = clients_new(io);
-	if (r == 0 && io->attach && attach)
-		r = attach_restore(io->attach, h, attach, on_attach_finished, io);
+		r = clients_restore(io, h, json_get_object(object, "attach"));
 	if (r == 0 && pump)
 		r = pump_restore(
 			io->loop, io->log, io->copy, io->attach, h, pump, on_pumped, io, &io->pump);

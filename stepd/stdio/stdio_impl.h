@@ -75,7 +75,7 @@ struct stdio {
 	struct stdin_writer *writer; /* if the agent copies its stdin to tasks, or types */
 	uint64_t input_dropped;      /* by a writer that has ended */
 	struct toolin *input;        /* if stdin comes from tools */
-	struct attach *attach;       /* clients; NULL: the step is not attachable */
+	struct attach *attach;       /* clients; NULL: there can be none */
 	unsigned join_copy;          /* streams of joining tasks to copy from the first byte */
 	struct shared shared[3];
 	struct ends *ends; /* by local id */
@@ -112,6 +112,9 @@ void stdio_input_overflow(const struct stdio *io, struct stdin_overflow *ret_ove
 /* After the pump, which has the destinations. */
 int stdio_share_restore(
 	struct stdio *io, const struct json_t *object, struct err *err) _must_check_;
+
+/* Clients may type to the rank's pseudo-terminal. 0 or -ENOMEM. */
+int stdio_attach_terminal(struct stdio *io, uint32_t rank) _must_check_;
 
 void stdio_ends_free(struct ends *ends);
 

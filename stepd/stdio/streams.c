@@ -620,18 +620,32 @@ static int take_output(struct stdio *io, int i, uint32_t rank, int fd, struct er
 	return r < 0 ? err_set(err, r, "%s: add a task", stdio_name(i)) : 0;
 }
 
+/* Whether the rank's terminal gets the step's standard input. */
+static bool terminal_reads(const struct stdio *io, uint32_t rank)
+{
+	const struct spec_stream *in = &io->spec->in;
+
+	return in->mode == SPEC_STREAM_ALL || in->mode == SPEC_STREAM_ATTACH ||
+		(in->mode == SPEC_STREAM_RANK && in->rank == rank);
+}
+
+int stdio_attach_terminal(struct stdio *io, uint32_t rank)
+{
+	return attach_add_input(io->attach, rank, true,
+		terminal_reads(io, rank) || io->spec->in.mode == SPEC_STREAM_NONE);
+}
+
 /* The pump reads the master, and the writer writes to it. */
 static int take_terminal(struct stdio *io, uint32_t rank, int fd, struct err *err)
 {
-	const struct spec_stream *in = &io->spec->in;
-	bool reads = in->mode == SPEC_STREAM_ALL || in->mode == SPEC_STREAM_ATTACH ||
-		(in->mode == SPEC_STREAM_RANK && in->rank == rank);
 	_cleanup_close_ int master = fd;
 	int typed = fcntl(master, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), r;
 
-	r = typed < 0 ? -errno : stdin_writer_add_pty_take(io->writer, typed, rank, reads);
+	r = typed < 0
+		? -errno
+		: stdin_writer_add_pty_take(io->writer, typed, rank, terminal_reads(io, rank));
 	if (r == 0 && io->attach)
-		r = attach_add_input(io->attach, rank, true, reads || in->mode == SPEC_STREAM_NONE);
+		r = stdio_attach_terminal(io, rank);
 	if (r == 0)
 		r = pump_add_pty_take(io->pump, take_fd(&master), rank, STDOUT_FILENO,
 			io->shared[STDOUT_FILENO].dest, true);

@@ -445,7 +445,10 @@ static void adopt_streams(struct agent *a)
 		r = stdio_adopt(a->plan.spec, &a->plan.id, a->loop, a->log,
 			registry_get_dirfd(a->registry), a->plan.label, &a->stdio, &err);
 	if (r == 0)
-		log_info(a->log, "goes on with the streams of the dead agent");
+		log_info(a->log, "goes on with the streams of the dead agent%s%s%s",
+			a->plan.spec->pty_count > 0 ? " ('stepctl attach --stdin " : "",
+			a->plan.spec->pty_count > 0 ? a->plan.label : "",
+			a->plan.spec->pty_count > 0 ? "' types to its pseudo-terminals)" : "");
 	else if (r != -ENOENT)
 		log_warning(a->log, "%s", err.text);
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Each byte of each rank, over every path that its streams can take: compared by SHA-256.
+# Each byte of a rank, over every path that its streams can take: compared by SHA-256.
 # shellcheck source=tests/lib/steprun.sh
 . "${top_srcdir:?}/tests/lib/steprun.sh"
 cd "$tmpdir" || bail "no $tmpdir"
@@ -74,39 +74,8 @@ is "$(wc -c <stdin-rank.0)" 0 "a rank without input gets none"
 is "$(tail -c 1 labelled)$(tail -c 1 forwarded)$(tail -c 1 unbuffered)" xxx "a last line without an end gets none"
 rm -f inherited piped file.* shared forwarded* labelled* unbuffered stderr stdin-* nodes*
 
-# ---- many ranks --------------------------------------------------------------------------------
+# ---- input of many ranks; their output is in 0214 ------------------------------------------------
 ranks=$(rounds 4 64)
-[ "$ranks" = 64 ] || { # a MiB each
-	size=1048576
-	head -c $((size - 1)) data >less
-	mv less data
-}
-i=0
-while [ $i -lt "$ranks" ]; do
-	sum_of $i
-	i=$((i + 1))
-done >wanted
-sums() { # PREFIX
-	i=0
-	while [ $i -lt "$ranks" ]; do
-		sum <"$1.$i"
-		i=$((i + 1))
-	done
-}
-for options in "" --forward --unbuffered; do
-	# shellcheck disable=SC2086 # none or one
-	path 15 $options -n "$ranks" --output many.%t -- sh bytes
-	is "$(sums many)" "$(cat wanted)" "each byte of $ranks ranks arrives in its file: ${options:-by the task}"
-	rm -f many.*
-done
-path 16 --label -n "$ranks" -- sh bytes >labelled
-i=0
-while [ $i -lt "$ranks" ]; do
-	unlabelled $i <labelled | sum
-	i=$((i + 1))
-done >got
-is "$(cat got)" "$(cat wanted)" "each byte of $ranks ranks arrives behind its label, and no line is torn"
-is "$(grep -acv "^ *[0-9]*: " labelled)" 0 "each line of $ranks ranks has a label"
 # shellcheck disable=SC2002
 cat data | path 17 -n "$ranks" -- sh -c 'sha256sum' | cut -d' ' -f1 | sort | uniq -c >got
 is "$(awk '{ print $1, $2 }' got)" "$ranks $(sum <data)" "each byte of standard input arrives at $ranks ranks"

@@ -115,27 +115,14 @@ else
 fi
 
 # ---- a full-screen program -----------------------------------------------------------------------
-if command -v tmux >/dev/null && command -v vim >/dev/null; then
-	screen() {
-		tmux -S "$tmpdir/tmux" "$@"
-	}
-	shows() {
-		screen capture-pane -p | grep -q -e "$1"
-	}
-	screen -f /dev/null new-session -d -x 80 -y 24 \
-		"TERM=screen $in_step -- vim -u NONE -i NONE -n '$tmpdir/text'; echo \"status \$?\"; sleep 300"
-	at_exit "tmux -S '$tmpdir/tmux' kill-server 2>/dev/null"
-	eventually shows '^~'
-	screen send-keys 'ihello' Escape
-	eventually shows '^hello'
-	screen send-keys ':set laststatus=2 statusline=%{&columns}x%{&lines}' Enter
-	eventually shows '^80x24'
-	screen resize-window -x 100 -y 30
-	ok "vim in a step follows the size of its window" eventually shows '^100x30'
-	screen send-keys ':wq' Enter
-	ok "vim in a step ends" eventually shows 'status 0'
+if screen_here; then
+	screen_begin "TERM=screen $in_step -- $vim_plain '$tmpdir/text'; echo \"status \$?\"; sleep 300"
+	vim_types hello
+	vim_follows "vim in a step follows the size of its window"
+	screen_type ':wq' Enter
+	ok "vim in a step ends" eventually screen_shows 'status 0'
 	is "$(cat "$tmpdir/text" 2>&1)" hello "vim in a step writes what is typed"
-	screen kill-server
+	screen_end
 else
 	skip 3 "needs tmux and vim"
 fi

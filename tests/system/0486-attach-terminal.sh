@@ -84,32 +84,21 @@ eventually process_ended "$(cat "$tmpdir/pid")"
 "$stepctl" clean >/dev/null
 
 # ---- a full-screen program -----------------------------------------------------------------------
-if command -v tmux >/dev/null && command -v vim >/dev/null; then
-	screen() {
-		tmux -S "$tmpdir/tmux" "$@"
-	}
-	shows() {
-		screen capture-pane -p | grep -q -e "$1"
-	}
-	start_session -- env TERM=screen vim -u NONE -i NONE -n "$tmpdir/text"
-	screen -f /dev/null new-session -d -x 80 -y 24 "$at; echo \"status \$?\"; exec sh"
-	at_exit "tmux -S '$tmpdir/tmux' kill-server 2>/dev/null"
-	eventually shows '^~'
-	screen send-keys 'ihello' Escape
-	eventually shows '^hello'
-	screen send-keys ':set laststatus=2 statusline=%{&columns}x%{&lines}' Enter
-	eventually shows '^80x24'
-	screen resize-window -x 100 -y 30
-	ok "vim follows the size of an attached client's window" eventually shows '^100x30'
-	screen send-keys C-p C-q
-	ok "the detach keys leave vim running" eventually shows 'status 0'
-	screen send-keys "clear; $stepctl attach --stdin $job.0; echo \"again \$?\"" Enter
-	ok "vim draws its screen for a client that comes later" eventually shows '^hello'
-	screen send-keys ':wq' Enter
-	ok "vim ends, and its client with it" eventually shows 'again 0'
+if screen_here; then
+	# shellcheck disable=SC2086 # words
+	start_session -- env TERM=screen $vim_plain "$tmpdir/text"
+	screen_begin "$at; echo \"status \$?\"; exec sh"
+	vim_types hello
+	vim_follows "vim follows the size of an attached client's window"
+	screen_type C-p C-q
+	ok "the detach keys leave vim running" eventually screen_shows 'status 0'
+	screen_type "clear; $stepctl attach --stdin $job.0; echo \"again \$?\"" Enter
+	ok "vim draws its screen for a client that comes later" eventually screen_shows '^hello'
+	screen_type ':wq' Enter
+	ok "vim ends, and its client with it" eventually screen_shows 'again 0'
 	is "$(cat "$tmpdir/text" 2>&1)" hello "vim writes what attached clients typed"
 	ended 0 "a step with vim succeeds"
-	screen kill-server
+	screen_end
 else
 	skip 6 "needs tmux and vim"
 fi

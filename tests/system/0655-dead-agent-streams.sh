@@ -5,8 +5,8 @@
 # that its adopter names. The streams are held meanwhile by a process that ends with the step.
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
-
-command -v python3 >/dev/null || skip_all "python3 is missing"
+# shellcheck source=tests/lib/terminal.sh
+. "$top_srcdir/tests/lib/terminal.sh"
 
 # A step whose streams are held: STEP ARG...
 begin() {
@@ -132,6 +132,37 @@ END
 	fi
 done
 b=$tracker
+
+# ---- pseudo-terminals of an agent that was at a terminal itself ----------------------------------
+# shellcheck disable=SC2016 # the task expands it
+answers='stty -echo; echo up; while read -r x; do echo "got $x"; done; echo end'
+for remains in yes no; do
+	# The terminal is its shell's when the agent is dead, or is gone with that.
+	rm -f "$tmpdir/typed"
+	set --
+	after=:
+	[ $remains = no ] || {
+		set -- 'see shell is back' 'see got two' 'see end' 'type \n'
+		after='echo "the shell is back"; read -r x'
+	}
+	# shellcheck disable=SC2016 # the shell's
+	talk 'see up' raw 'type one\n' 'see got one' "run touch '$tmpdir/typed'" "$@" 'see shell: status' -- \
+		sh -c '"$@"; eval "$0"' "$after" "$stepd" run -q --job "$job" --step 9 --proctrack "$b" --pty -- \
+		sh -c "$answers" >"$tmpdir/talk" &
+	talking=$!
+	eventually test -e "$tmpdir/typed"
+	eventually held
+	kill -KILL "$(state_of 9 agent_pid)"
+	if [ $remains = no ]; then
+		wait "$talking"
+	fi
+	begin_adopter 9 1
+	is "$(talk raw 'type two\n' 'see got two' 'size 30 90' 'type \x04' 'see end' 'see shell: modes kept' \
+		'see shell: status 0' -- "$stepctl" attach --stdin "$job.9")" ok \
+		"an attached client types to an adopted pseudo-terminal (the dead agent's terminal remains: $remains)"
+	wait "$adopter" "$talking"
+	is "$(cat "$tmpdir/talk")" ok "a dead agent's terminal shows what is typed at the adopter (it remains: $remains)"
+done
 
 # ---- an upgrade ----------------------------------------------------------------------------------
 : >"$tmpdir/out"

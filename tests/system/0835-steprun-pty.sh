@@ -128,28 +128,15 @@ is "$(pty -- sh -c "$only"'stty raw; exec cat "$0"' "$tmpdir/bytes" | sha256sum)
 like "$(srun_here -N 2 -n 2 --pty=2 -- true 2>&1)" '^steprun: --pty: .* above 1' "a pseudo-terminal of a rank that does not exist is refused"
 
 # ---- a full-screen program -----------------------------------------------------------------------
-if command -v tmux >/dev/null && command -v vim >/dev/null; then
-	screen() {
-		tmux -S "$tmpdir/tmux" "$@"
-	}
-	shows() {
-		screen capture-pane -p | grep -q -e "$1"
-	}
-	printf '%s\n' '[ $SLURM_PROCID = 1 ] || exit 0' 'exec vim -u NONE -i NONE -n "$1"' >"$tmpdir/edit"
-	screen -f /dev/null new-session -d -x 80 -y 24 \
-		"TERM=screen $in_step -N 2 -n 2 --pty=1 -- sh '$tmpdir/edit' '$tmpdir/text'; echo \"status \$?\"; sleep 300"
-	at_exit "tmux -S '$tmpdir/tmux' kill-server 2>/dev/null"
-	eventually shows '^~'
-	screen send-keys 'ihello' Escape
-	eventually shows '^hello'
-	screen send-keys ':set laststatus=2 statusline=%{&columns}x%{&lines}' Enter
-	eventually shows '^80x24'
-	screen resize-window -x 100 -y 30
-	ok "vim on the second node follows the size of its window" eventually shows '^100x30'
-	screen send-keys ':wq' Enter
-	ok "vim on the second node ends" eventually shows 'status 0'
+if screen_here; then
+	printf '%s\n' '[ $SLURM_PROCID = 1 ] || exit 0' "exec $vim_plain \"\$1\"" >"$tmpdir/edit"
+	screen_begin "TERM=screen $in_step -N 2 -n 2 --pty=1 -- sh '$tmpdir/edit' '$tmpdir/text'; echo \"status \$?\"; sleep 300"
+	vim_types hello
+	vim_follows "vim on the second node follows the size of its window"
+	screen_type ':wq' Enter
+	ok "vim on the second node ends" eventually screen_shows 'status 0'
 	is "$(cat "$tmpdir/text" 2>&1)" hello "vim on the second node writes what is typed"
-	screen kill-server
+	screen_end
 else
 	skip 3 "needs tmux and vim"
 fi

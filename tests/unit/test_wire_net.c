@@ -21,6 +21,7 @@
 
 #include "mpi/wire/auth.h"
 #include "mpi/wire/net_impl.h"
+#include "stepd/base/munge_client.h"
 #include "stepd/base/proc.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/wire_rig.h"
@@ -665,6 +666,58 @@ static void nodes_authenticate_by_munge(void **state)
 		munged_stop(&m[i]);
 }
 
+/* What the command prints first. */
+static void read_command(const char *command, char *text, size_t size)
+{
+	FILE *f = popen(command, "r");
+	size_t n;
+
+	assert_non_null(f);
+	n = fread(text, 1, size - 1, f);
+	text[n] = '\0';
+	assert_int_equal(pclose(f), 0);
+}
+
+/* The options of a credential are its maker's, and not those of the next that is made. */
+static void a_credential_leaves_no_options(void **state)
+{
+	_cleanup_(munge_client_close_p) struct munge_client *munge = NULL;
+	_cleanup_free_ char *credential = NULL;
+	_cleanup_free_ void *data = NULL;
+	_cleanup_fclose_ FILE *f = NULL;
+	char command[300], path[100], text[4096];
+	struct err err = ERR_INIT;
+	struct munged m;
+	uid_t uid;
+	size_t size;
+
+	(void)state;
+	if (access("/usr/bin/munge", X_OK) < 0 || !munged_start(&m))
+		skip();
+	if (munge_client_open(m.socket, &munge, &err) < 0) {
+		munged_stop(&m);
+		skip();
+	}
+	(void)snprintf(
+		command, sizeof(command), "munge --socket=%s --string=hello --ttl=77", m.socket);
+	read_command(command, text, sizeof(text));
+	assert_int_equal(munge_client_decode(munge, text, false, &data, &size, &uid, &err), 0);
+	assert_int_equal(uid, geteuid());
+	assert_int_equal(size, 5);
+	assert_memory_equal(data, "hello", 5);
+	assert_int_equal(munge_client_encode(munge, (uid_t)-1, "x", 1, &credential, &err), 0);
+	(void)snprintf(path, sizeof(path), "%s/credential", m.dir);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_true(fputs(credential, f) >= 0 && fflush(f) == 0);
+	(void)snprintf(command, sizeof(command),
+		"unmunge --socket=%s --input=%s --output=/dev/null --keys=TTL", m.socket, path);
+	read_command(command, text, sizeof(text));
+	assert_non_null(strstr(text, "TTL:"));
+	assert_null(strstr(text, "77"));
+	munged_stop(&m);
+}
+
 /* ---- nodes in processes of their own ------------------------------------------------------ */
 
 /* A node in another process, which does that and runs on. */
@@ -832,6 +885,7 @@ int main(void)
 		cmocka_unit_test(an_eavesdropper_learns_nothing_of_contributions),
 		cmocka_unit_test(another_version_is_refused_with_a_reason),
 		cmocka_unit_test(nodes_authenticate_by_munge),
+		cmocka_unit_test(a_credential_leaves_no_options),
 		cmocka_unit_test(a_killed_process_is_lost_at_once),
 		cmocka_unit_test(a_slow_node_does_not_let_memory_grow),
 	};
