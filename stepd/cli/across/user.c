@@ -682,6 +682,18 @@ void user_print(const char *fmt, ...)
 	fprintf(stderr, "steprun: %s%s", text, raw ? "\r\n" : "\n");
 }
 
+void user_report(const char *fmt, ...)
+{
+	char raw[2048], text[4 * sizeof(raw)];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(raw, sizeof(raw), fmt, args);
+	va_end(args);
+	err_printable(text, sizeof(text), raw);
+	user_print("%s", text);
+}
+
 /* ---- signals ------------------------------------------------------------------------------- */
 
 #define AGAIN_MS   1000 /* a second ^C has to come within this */

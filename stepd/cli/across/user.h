@@ -172,8 +172,9 @@ int user_watch(struct user *user, struct ev_loop *loop, const struct user_events
 	void *userdata, struct err *err) _must_check_;
 void user_clear(struct user *user);
 
-/* A line on standard error, whose terminal may be raw. */
+/* A line on standard error, whose terminal may be raw; and one with what other nodes have sent. */
 void user_print(const char *fmt, ...) _printf_(1, 2);
+void user_report(const char *fmt, ...) _printf_(1, 2);
 
 /* Which tasks of a step run, as far as is known. */
 struct running {

@@ -14,7 +14,8 @@
  *                say           bytes: a message for the user
  *                result        bytes of the result, a JSON document
  *                end STATUS    the agent's exit status; the last line
- * From steprun:  doc           bytes of the document, for all (relay_doc.h)
+ * From steprun:  doc           bytes of the document, for all (relay_doc.h; or attachment.h, which
+ *                              has what is said then)
  *                go NODE NAME  the document is whole; start as this node
  *                in, eof       bytes of standard input, and its end
  *                signal NAME, terminate, kill, suspend, resume
@@ -44,6 +45,7 @@
 #include "stepd/cli/cli.h"
 #include "stepd/cli/options.h"
 #include "stepd/cli/relay/address.h"
+#include "stepd/cli/relay/attachment.h"
 #include "stepd/cli/relay/channel.h"
 #include "stepd/cli/relay/relay_doc.h"
 #include "stepd/cli/relay/streams.h"
@@ -175,6 +177,8 @@ struct relay {
 	struct supervisor *supervisor;
 	struct outlet out, err;
 	struct inlet in;
+	struct attachment attachment;
+	bool attaches;     /* to an agent that runs already */
 	int terminal_fd;   /* the master of the agent's terminal; -1: it has none */
 	bool has_terminal; /* the channel */
 	bool gone;         /* steprun is */
@@ -378,19 +382,39 @@ static int relay_start(struct relay *y, uint32_t node, struct err *err)
 	return r;
 }
 
+static void on_attachment_ended(int code, void *userdata)
+{
+	relay_end(userdata, code);
+}
+
+/* Whether that is what the document is for. */
+static bool relay_attach(struct relay *y)
+{
+	json_auto_t *doc = json_loadb(buffer_bytes(&y->doc_text) ?: "", buffer_size(&y->doc_text),
+		JSON_REJECT_DUPLICATES, NULL);
+
+	y->attaches = json_is_object(json_object_get(doc, "attach"));
+	if (!y->attaches)
+		return false;
+	buffer_clear(&y->doc_text);
+	y->listen_fd = close_fd(y->listen_fd);
+	attachment_start(&y->attachment, &y->carrier, doc, y->options.node, on_attachment_ended, y);
+	return true;
+}
+
 static void on_go(struct relay *y, const struct channel_line *line)
 {
 	struct err err = ERR_INIT;
 	char *name = strchr(line->text, ' ');
 	uint32_t node;
 
-	if (y->supervisor || !name)
+	if (y->supervisor || y->attaches || !name)
 		return;
 	*name++ = '\0';
 	if (parse_u32(line->text, 0, CHANNEL_ALL - 1, &node) < 0)
 		return;
 	(void)snprintf(y->options.node, sizeof(y->options.node), "%s", name);
-	if (relay_start(y, node, &err) == 0)
+	if (relay_attach(y) || relay_start(y, node, &err) == 0)
 		return;
 	relay_hang_up(y);
 	outlet_close(&y->out);
@@ -417,7 +441,7 @@ static void relay_on_input(struct relay *y, const struct channel_line *line)
 	ssize_t n = channel_get_bytes(line, &bytes);
 
 	if (n > 0)
-		inlet_write(&y->in, bytes, (size_t)n);
+		inlet_write(y->attaches ? &y->attachment.in : &y->in, bytes, (size_t)n);
 }
 
 /* A terminal's end is that it hangs up. */
@@ -556,6 +580,7 @@ static void on_drained(void *userdata)
 	}
 	outlet_resume(&y->out);
 	outlet_resume(&y->err);
+	outlet_resume(&y->attachment.out);
 }
 
 static void on_own_signal(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
@@ -649,6 +674,7 @@ static int relay_run(struct relay *y, struct err *err)
 static void relay_clear(struct relay *y)
 {
 	y->supervisor = supervisor_free(y->supervisor);
+	attachment_close(&y->attachment);
 	outlet_close(&y->out);
 	outlet_close(&y->err);
 	inlet_close(&y->in);
@@ -672,6 +698,7 @@ int cli_relay(int argc, char **argv)
 		.out = OUTLET_INIT,
 		.err = OUTLET_INIT,
 		.in = INLET_INIT,
+		.attachment = ATTACHMENT_INIT,
 		.doc = RELAY_DOC_INIT,
 		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd relay"}};
 	struct err err = ERR_INIT;
@@ -689,5 +716,6 @@ int cli_relay(int argc, char **argv)
 		log_error(&y.log, "%s", err.text);
 		return STATUS_FAILED;
 	}
-	return y.gone ? STATUS_FAILED : 0;
+	/* A viewer may leave at any time. */
+	return y.gone && !y.attaches ? STATUS_FAILED : 0;
 }

@@ -66,6 +66,8 @@ static void on_outlet_readable(struct ev_loop *loop, ev_io *w, _unused_ int reve
 		(void)outlet_read(o);
 	if (channel_is_full(o->to->channel))
 		ev_io_stop(loop, w); /* outlet_resume() begins again */
+	if (o->fd < 0 && o->ended)
+		o->ended(o->userdata);
 }
 
 void outlet_drain(struct outlet *o)

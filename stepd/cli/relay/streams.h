@@ -31,6 +31,8 @@ struct outlet {
 	int fd;           /* -1: it is closed, or was never open */
 	bool large;       /* the pipe, because much is written */
 	ev_io io;
+	void (*ended)(void *userdata); /* of itself, and closed. NULL: not reported */
+	void *userdata;
 };
 
 #define OUTLET_INIT                                                                                \
@@ -42,7 +44,7 @@ struct outlet {
 int outlet_open(
 	struct outlet *o, const struct carrier *to, const char *verb, int *ret_fd) _must_check_;
 
-/* fd does not block: the reading end of a pipe, or the master of a terminal. */
+/* fd does not block: the reading end of a pipe, a socket, or the master of a terminal. */
 void outlet_init_take(struct outlet *o, const struct carrier *to, const char *verb, int fd);
 
 /* The channel has capacity again, or steprun is gone. */
@@ -78,7 +80,7 @@ struct inlet {
 int inlet_open(struct inlet *in, struct ev_loop *loop, const struct inlet_events *events,
 	void *userdata, int *ret_fd) _must_check_;
 
-/* fd does not block: the writing end of a pipe, or the master of a terminal. */
+/* fd does not block: the writing end of a pipe, a socket, or the master of a terminal. */
 void inlet_init_take(struct inlet *in, struct ev_loop *loop, const struct inlet_events *events,
 	void *userdata, int fd);
 
