@@ -206,9 +206,9 @@ while read -r letter name; do
 		"the manual of steprun has -$letter beside --$name"
 done <"$tmpdir/short"
 "$top_builddir/stepd/cli/steprun" attach --help | sed -n 's/^ *\(-[a-zA-Z], \)\{0,1\}--\([a-z][a-z-]*\).*/\2/p' | sort >"$tmpdir/of_attach"
-# Those that it has beside, steprun's own among them, stand in one paragraph.
+# Those that it shares with steprun stand in one paragraph; --attachable is the step's.
 is "$(awk '/^\.S[sh] / { on = $0 == ".Sh ATTACHING" } on && /^\.(It )?Fl /' "$doc/steprun.1" |
-	grep -o ' -[a-z][a-z-]*' | sed 's/ -//; s/^-//' | sort -u)" "$(cat "$tmpdir/of_attach")" \
+	grep -o ' -[a-z][a-z-]*' | sed 's/ -//' | grep -vx attachable | sort -u)" "$(cat "$tmpdir/of_attach")" \
 	"the options of steprun attach are those of its manual"
 
 # ---- stepctl ------------------------------------------------------------------------------------

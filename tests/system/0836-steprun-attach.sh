@@ -144,11 +144,11 @@ like "$(cat orphan.err)" "^steprun attach: node .*-1: the step's agent is gone, 
 
 # ---- one command for all nodes -------------------------------------------------------------------
 if command -v python3 >/dev/null; then
-	mixing="exec:exec python3 $top_srcdir/tests/lib/start_all.py %N %c"
+	mixing="exec:exec python3 $top_srcdir/tests/lib/start_all.py %N %q"
 	begin -w n1,n2 -n 2 --launcher "$mixing" --attachable --input attach -- sh -c \
 		'echo up; read x; echo "$SLURM_PROCID got $x"'
 	eventually has out '^up$' 2
-	# Its relays have the host's name, and the agents have those of the step: each takes its own by number.
+	# Its relays have the host's name, and the agents those of the step's nodes: each takes its own by number.
 	echo typed | attach -w n1,n2 --launcher "$mixing" --stdin --tail "$job.0" >mixed 2>mixed.err
 	ended_with 0 "a step succeeds that a launcher of all nodes attaches to"
 	is "$(sort mixed | tr '\n' '|') $(cat mixed.err)" "0 got typed|1 got typed|up|up| " \

@@ -23,7 +23,7 @@
 #include "stepd/stdio/attach_wire.h"
 
 #define PROGRAM          "steprun attach"
-#define LEAVE_TIMEOUT_MS 1000 /* for relays, when the viewer is over */
+#define LEAVE_TIMEOUT_MS 5000 /* for relays, when the viewer is over */
 
 enum view_state {
 	VIEW_AWAITED,   /* its relay has not sent its hello */

@@ -342,6 +342,8 @@ static void hello_read_field(const char *field, struct hello *hello)
 		hello->version = 0;
 	else if (strcmp(field, "frames=1") == 0)
 		hello->frames = true;
+	else if (strcmp(field, "got=1") == 0)
+		hello->got = true;
 	else if (strncmp(field, "node=", 5) == 0 && !hello->node)
 		hello->node = field + 5;
 	else if (strncmp(field, "port=", 5) == 0 && parse_u32(field + 5, 0, 65535, &port) == 0)

@@ -93,6 +93,7 @@ struct hello {
 	uint16_t port;
 	struct address_node addresses;
 	bool frames;
+	bool got; /* it reports what it has stored, too */
 };
 
 /* Changes the text. */

@@ -28,6 +28,7 @@ static void on_hello(struct session *s, struct node *n, const struct channel_lin
 	n->name = hello.node ? strdup(hello.node) : NULL;
 	n->port = hello.port;
 	n->addresses = hello.addresses;
+	n->reports_got = hello.got;
 	if (hello.version != CHANNEL_VERSION || !n->name) {
 		user_report(
 			"node %s: its stepd speaks another version of the channel (%u, not %u): "
@@ -82,35 +83,46 @@ static void on_output(_unused_ struct session *s, struct node *n, const struct c
 			strcmp(line->verb, "out") == 0 ? &n->out : &n->err, bytes, (size_t)size);
 }
 
-/* Up to the position of the slowest reader. */
+/* The fastest node sets the pace; what the others lack is stored there, as far as each can. */
 static void update_taken(struct session *s)
 {
-	uint64_t least = UINT64_MAX;
+	uint64_t most = 0, least = UINT64_MAX, got;
 	bool any = false;
 	uint32_t i;
 
 	for (i = 0; i < s->count; i++) {
 		const struct node *n = &s->nodes[i];
 
-		if (n->reads_stdin && n->taken <= least) {
-			any = true;
-			least = n->taken;
-		}
+		if (!n->reads_stdin)
+			continue;
+		any = true;
+		got = n->reports_got ? n->got : n->taken;
+		most = n->taken > most ? n->taken : most;
+		least = got < least ? got : least;
 	}
 	if (any)
-		input_taken(&s->input, least);
+		input_taken(&s->input, most < least ? most : least);
 	else
 		input_stop(&s->input);
 }
 
+/* "got", too. */
 static void on_ack(struct session *s, struct node *n, const struct channel_line *line)
 {
 	uint64_t size;
 
 	if (parse_u64(line->text, 1, UINT32_MAX, &size) < 0)
 		return;
-	n->taken += size;
+	if (strcmp(line->verb, "got") == 0)
+		n->got += size;
+	else
+		n->taken += size;
 	update_taken(s);
+}
+
+static void on_dropped(_unused_ struct session *s, struct node *n, const struct channel_line *line)
+{
+	(void)!parse_u64(line->text, 0, INT64_MAX, &n->dropped); /* else it is 0 */
 }
 
 static void on_closed(struct session *s, struct node *n, _unused_ const struct channel_line *line)
@@ -310,6 +322,16 @@ static void on_result(_unused_ struct session *s, struct node *n, const struct c
 			&n->result_text, bytes, (size_t)size); /* without memory it can't be read */
 }
 
+/* What its relay has left out, besides its agent. */
+static void count_dropped(const struct node *n)
+{
+	int64_t by_agent = json_get_int(n->result, "stdin_dropped_bytes", 0);
+
+	if (n->dropped > 0 && n->result)
+		(void)json_object_set_new(n->result, "stdin_dropped_bytes",
+			json_integer(by_agent + (int64_t)n->dropped)); /* else it is too little */
+}
+
 static void node_finish(struct session *s, struct node *n, enum node_state state)
 {
 	if (n->state == NODE_AWAITED)
@@ -318,6 +340,7 @@ static void node_finish(struct session *s, struct node *n, enum node_state state
 	n->result = json_loadb(
 		buffer_bytes(&n->result_text) ?: "", buffer_size(&n->result_text), 0, NULL);
 	buffer_clear(&n->result_text);
+	count_dropped(n);
 	s->ended++;
 	output_flush(&n->out);
 	output_flush(&n->err);
@@ -376,6 +399,8 @@ static const struct {
 	{"out", on_output},
 	{"err", on_output},
 	{"ack", on_ack},
+	{"got", on_ack},
+	{"dropped", on_dropped},
 	{"closed", on_closed},
 	{"terminal", on_terminal},
 	{"task", on_task},

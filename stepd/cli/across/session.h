@@ -33,8 +33,10 @@ struct node {
 	uint16_t port;
 	struct output_source out, err;
 	unsigned waits;            /* streams of it that wait for another's line */
-	uint64_t taken;            /* bytes of standard input */
-	bool reads_stdin;          /* and reads more */
+	uint64_t got, taken;       /* bytes of standard input: stored there, and of those taken */
+	bool reports_got;          /* else what is taken counts */
+	bool reads_stdin;          /* and takes more */
+	uint64_t dropped;          /* bytes that its tasks lack, besides those of the result */
 	bool has_pty;              /* a rank of it */
 	bool reads_terminal;       /* its agent reads the terminal that it has for them */
 	struct buffer result_text; /* as it comes */

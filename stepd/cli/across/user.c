@@ -75,7 +75,9 @@ void input_start(struct input *in, struct ev_loop *loop, input_fn *on_bytes, voi
 void input_taken(struct input *in, uint64_t total)
 {
 	in->taken = total < in->sent ? total : in->sent;
-	if (!in->paused && !in->ended && in->sent - in->taken + READ_SIZE <= INPUT_WINDOW)
+	if (in->sent - in->taken + READ_SIZE > INPUT_WINDOW)
+		ev_io_stop(in->loop, &in->io);
+	else if (!in->paused && !in->ended)
 		ev_io_start(in->loop, &in->io);
 }
 

@@ -19,8 +19,9 @@
 /* ---- streams ------------------------------------------------------------------------------- */
 
 /* An input reads the standard input on its way to tasks. No more than INPUT_WINDOW bytes are
- * under way at a time: input_taken() reports how many have arrived in all. The members of these
- * structures are for user.c alone.
+ * under way at a time: input_taken() reports how many have arrived in all, which may be less than
+ * before where the one that had most has gone. The members of these structures are for user.c
+ * alone.
  *
  * An output is the standard output, or error, of a step over several nodes: what nodes send, in
  * the order of arrival, with lines in one piece. An incomplete line waits for its end, but not

@@ -86,19 +86,15 @@ static int search_visit(int dir_fd, const char *path, void *userdata)
 	return steps_show(dir_fd, search_take, s);
 }
 
-/* The agent with this node's name, or the only one: a step may have another name for the node.
- * *ret_found: there is one. */
+/* The agent with this node's name, or the only one of the step: it may have another name for the
+ * node. *ret_found: there is one. */
 static int search_agent(struct search *s, const char *runtime_dir, bool *ret_found, struct err *err)
 {
 	int r = steps_each_dir(runtime_dir, search_visit, s, err);
 
 	if (r < 0)
 		return err->text[0] ? r : err_set(err, r, "look for step %s", s->step);
-	*ret_found = s->directory != NULL;
-	if (s->directory && !s->named && s->others > 1)
-		return err_set_text(err, -ENOTUNIQ,
-			"step %s has %zu agents here, and none of them is that of a node %s",
-			s->step, s->others, s->node);
+	*ret_found = s->directory && (s->named || s->others == 1);
 	return 0;
 }
 
@@ -134,29 +130,44 @@ static int choose_ranks(const char *chosen, const json_t *tasks, char **ret_text
 
 /* ---- the connection ------------------------------------------------------------------------ */
 
-/* NULL: no memory. */
-static json_t *pack_parameters(const json_t *attach, const char *ranks, bool input)
+struct agent_call {
+	const json_t *attach; /* of the document */
+	const char *ranks;
+	bool input;
+	json_t *reply; /* a new reference */
+	int fd;        /* the channel, and what has come of it */
+	struct buffer rest;
+};
+
+static void agent_call_clear(struct agent_call *c)
 {
-	return json_pack("{s:s*, s:O*, s:O*, s:O*, s:b}", "ranks", ranks, "stream",
-		json_object_get(attach, "stream"), "since", json_object_get(attach, "since"),
-		"tail", json_object_get(attach, "tail"), "input", (int)input);
+	json_decref(c->reply);
+	c->fd = close_fd(c->fd);
+	buffer_clear(&c->rest);
+}
+
+/* NULL: no memory. */
+static json_t *pack_parameters(const struct agent_call *c)
+{
+	return json_pack("{s:s*, s:O*, s:O*, s:O*, s:b}", "ranks", c->ranks, "stream",
+		json_object_get(c->attach, "stream"), "since", json_object_get(c->attach, "since"),
+		"tail", json_object_get(c->attach, "tail"), "input", (int)c->input);
 }
 
 /* Input may be that of other nodes alone: without it then. */
-static int call_agent(struct stepd_client *client, const json_t *attach, const char *ranks,
-	bool *input, json_t **ret_reply, int *ret_fd, struct buffer *ret_rest,
-	struct stepd_error *error)
+static int agent_call_run(
+	struct agent_call *c, struct stepd_client *client, struct stepd_error *error)
 {
-	json_t *parameters = pack_parameters(attach, ranks, *input);
+	json_t *parameters = pack_parameters(c);
 	int r;
 
 	if (!parameters)
 		return client_no_memory(error);
-	r = client_upgrade_take(client, "Attach", parameters, ret_reply, ret_fd, ret_rest, error);
-	if (r != -EOPNOTSUPP || !*input)
+	r = client_upgrade_take(client, "Attach", parameters, &c->reply, &c->fd, &c->rest, error);
+	if (r != -EOPNOTSUPP || !c->input)
 		return r;
-	*input = false;
-	return call_agent(client, attach, ranks, input, ret_reply, ret_fd, ret_rest, error);
+	c->input = false;
+	return agent_call_run(c, client, error);
 }
 
 static void attachment_on_taken(size_t size, void *userdata)
@@ -178,57 +189,59 @@ static void attachment_on_end(void *userdata)
 	attachment_end(userdata, 0);
 }
 
-/* fd is the connection's. */
-static int attachment_carry_take(struct attachment *a, int fd, struct buffer *rest)
+static int attachment_carry(struct attachment *a, struct agent_call *c)
 {
 	static const struct inlet_events events = {
 		.taken = attachment_on_taken, .refused = attachment_on_refused};
-	int in = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	int r = in < 0 ? -errno : stdfd_set_nonblock(fd, true);
+	int in = fcntl(c->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	int r = in < 0 ? -errno : stdfd_set_nonblock(c->fd, true);
 
 	if (r < 0) {
 		(void)close_fd(in);
-		(void)close_fd(fd);
 		return r;
 	}
-	if (buffer_size(rest) > 0)
-		channel_send_bytes(
-			a->to->channel, a->to->index, "out", buffer_bytes(rest), buffer_size(rest));
+	if (buffer_size(&c->rest) > 0)
+		channel_send_bytes(a->to->channel, a->to->index, "out", buffer_bytes(&c->rest),
+			buffer_size(&c->rest));
 	inlet_init_take(&a->in, a->to->loop, &events, a, in);
-	outlet_init_take(&a->out, a->to, "out", fd);
+	outlet_init_take(&a->out, a->to, "out", take_fd(&c->fd));
 	a->out.large = true; /* a socket has no size to change */
 	a->out.ended = attachment_on_end;
 	a->out.userdata = a;
 	return 0;
 }
 
+/* The name is the step's owner's choice. */
 static void report_attached(
-	const struct attachment *a, const json_t *reply, bool input, const char *node)
+	const struct attachment *a, const struct agent_call *c, const char *node)
 {
+	char name[256];
+
+	err_printable(name, sizeof(name), node);
 	channel_sendf(a->to->channel, a->to->index, "attached",
-		"order=%d terminal=%d input=%d ntasks=%lld nodes=%lld node=%.200s", BYTE_ORDER,
-		json_get_bool(reply, "terminal", false), input,
-		(long long)json_get_int(reply, "ntasks", 1),
-		(long long)json_get_int(reply, "nodes", 0), node);
+		"order=%d terminal=%d input=%d ntasks=%lld nodes=%lld node=%s", BYTE_ORDER,
+		json_get_bool(c->reply, "terminal", false), c->input,
+		(long long)json_get_int(c->reply, "ntasks", 1),
+		(long long)json_get_int(c->reply, "nodes", 0), name);
 }
 
 static int attachment_call(struct attachment *a, const struct search *s, const json_t *attach,
 	const char *ranks, struct stepd_error *error)
 {
+	_cleanup_(agent_call_clear) struct agent_call c = {.attach = attach,
+		.ranks = ranks,
+		.input = json_get_bool(attach, "input", false),
+		.fd = -1};
 	struct stepd_client *client = NULL;
-	_cleanup_buffer_ struct buffer rest = {0};
-	bool input = json_get_bool(attach, "input", false);
-	json_auto_t *reply = NULL;
-	int fd = -1;
 	int r = stepd_connect_directory(s->directory, CALL_TIMEOUT_MS, &client, error);
 
 	if (r == 0)
-		r = call_agent(client, attach, ranks, &input, &reply, &fd, &rest, error);
+		r = agent_call_run(&c, client, error);
 	client = stepd_disconnect(client);
 	if (r < 0)
 		return r;
-	report_attached(a, reply, input, s->name);
-	r = attachment_carry_take(a, fd, &rest);
+	report_attached(a, &c, s->name);
+	r = attachment_carry(a, &c);
 	return r < 0 ? client_error_errno(error, r, "step %s: carry its streams", s->step) : 0;
 }
 

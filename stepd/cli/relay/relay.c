@@ -7,7 +7,9 @@
  * To steprun:    hello TEXT    version=N node=NAME port=N frames=0|1 addr=ADDRESS/PREFIX...
  *                probe, frames as below
  *                out, err      bytes of the step's streams
- *                ack N         so many bytes of standard input were taken
+ *                got N         so many bytes of standard input are stored
+ *                ack N         so many of them the step has taken
+ *                dropped N     so many bytes its tasks lack in all: before the result
  *                closed        the step reads no standard input any more
  *                terminal on|off  the agent reads its terminal, which is like steprun's
  *                task RANK WAIT_STATUS
@@ -264,6 +266,9 @@ static void on_ended(int exit_code, const char *result, void *userdata)
 	y->supervisor = supervisor_free(y->supervisor);
 	outlet_drain(&y->out);
 	outlet_drain(&y->err);
+	if (y->in.dropped > 0)
+		channel_sendf(y->carrier.channel, y->carrier.index, "dropped", "%llu",
+			(unsigned long long)y->in.dropped * y->doc.readers);
 	relay_hang_up(y);
 	if (result)
 		relay_send_bytes(y, "result", result, strlen(result));
@@ -282,8 +287,29 @@ static void on_input_refused(void *userdata)
 	relay_send(userdata, "closed", "");
 }
 
-static const struct inlet_events inlet_events = {
-	.taken = on_input_taken, .refused = on_input_refused};
+static void on_input_stored(size_t size, void *userdata)
+{
+	struct relay *y = userdata;
+
+	channel_sendf(y->carrier.channel, y->carrier.index, "got", "%zu", size);
+}
+
+static const struct inlet_events inlet_events = {.stored = on_input_stored,
+	.taken = on_input_taken,
+	.refused = on_input_refused,
+	.warn = relay_on_report};
+
+/* Other nodes' tasks may be faster than those here. */
+static int relay_store_input(struct relay *y, struct err *err)
+{
+	struct backlog *backlog;
+	bool drops = false;
+	int r = relay_doc_open_backlog(&y->doc, &backlog, &drops, err);
+
+	if (r == 0 && backlog)
+		inlet_store_in_take(&y->in, backlog, drops);
+	return r;
+}
 
 /* *ret_fd: the agent's end. */
 static int relay_open_input(struct relay *y, int *ret_fd)
@@ -344,9 +370,10 @@ static int relay_open_streams(struct relay *y, int stdio[3], struct err *err)
 		r = outlet_open(&y->out, &y->carrier, "out", &stdio[1]);
 	if (r == 0 && stdio[2] < 0)
 		r = outlet_open(&y->err, &y->carrier, "err", &stdio[2]);
-	return r < 0 ? err_set(err, r, "make the step's streams%s",
-			       y->doc.has_terminal ? ", with a pseudo-terminal" : "")
-		     : 0;
+	if (r == 0)
+		return relay_store_input(y, err);
+	return err_set(err, r, "make the step's streams%s",
+		y->doc.has_terminal ? ", with a pseudo-terminal" : "");
 }
 
 static int relay_start(struct relay *y, uint32_t node, struct err *err)
@@ -603,7 +630,7 @@ static void relay_send_hello(struct relay *y)
 	int at;
 
 	/* A terminal changes what passes it, and a probe that it reads could be ^C. */
-	at = snprintf(text, sizeof(text), "version=%d node=%.200s port=%u frames=%d",
+	at = snprintf(text, sizeof(text), "version=%d node=%.200s port=%u got=1 frames=%d",
 		CHANNEL_VERSION, y->options.node, y->port, y->has_terminal ? 0 : 1);
 	for (i = 0; i < n; i++)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, " addr=%s",
