@@ -182,6 +182,7 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/main.c \
 	stepd/cli/plugins.c \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
+	stepd/cli/relay/attachment.c stepd/cli/relay/attachment.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/relay/relay.c \
@@ -226,6 +227,8 @@ stepd_cli_stepctl_LDADD = libclient.la libnode.la
 bin_PROGRAMS += stepd/cli/steprun
 stepd_cli_steprun_SOURCES = \
 	stepd/cli/across/assign.c \
+	stepd/cli/across/attach.c \
+	stepd/cli/across/conns.c stepd/cli/across/conns.h \
 	stepd/cli/across/launch.c stepd/cli/across/launch.h \
 	stepd/cli/across/main.c \
 	stepd/cli/across/options.c stepd/cli/across/options.h \
@@ -240,6 +243,7 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
+	stepd/cli/viewer.c stepd/cli/viewer.h \
 	$(RUN_OPTIONS_SOURCES) \
 	stepd/cli/version.c
 stepd_cli_steprun_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'

@@ -20,8 +20,16 @@
 #define TERMINAL_MAX 4096u        /* bytes for a terminal at a time: signals are served between */
 #define LABEL_SIZE   16
 
+struct viewer_source {
+	struct viewer_source *next;
+	struct buffer in;
+	bool finished; /* its streams have ended */
+	bool unread;   /* no task of it reads input */
+};
+
 /* A stream's incomplete line. */
 struct line {
+	const struct viewer_source *source;
 	uint32_t rank, stream;
 	struct buffer text; /* at most VIEWER_LINE_MAX */
 };
@@ -34,8 +42,9 @@ struct view_out {
 
 struct viewer {
 	const struct viewer_options *o;
-	int channel;
-	struct buffer in, out; /* of the channel */
+	viewer_send_fn *send;
+	void *userdata;
+	struct viewer_source *sources;
 	struct view_out outs[2];
 	struct view_out
 		*out_of[2];  /* of standard output and error: the same where they are one file */
@@ -48,10 +57,10 @@ struct viewer {
 	int signal;     /* that ends the program */
 	size_t matched; /* detach keys that were typed */
 	bool in_ended;
+	bool begun; /* all sources are there */
 	bool over;
 	enum viewer_end end;
 	struct err *err;
-	char piece[READ_SIZE];
 };
 
 /* ---- detach keys --------------------------------------------------------------------------- */
@@ -121,16 +130,6 @@ static void viewer_restore_terminal(struct viewer *v)
 	v->raw = false;
 }
 
-static void channel_put(struct viewer *v, uint32_t kind, const void *data, size_t size)
-{
-	const struct attach_head head = {.kind = kind, .size = (uint32_t)size};
-
-	if (buffer_add(&v->out, &head, sizeof(head)) < 0 || buffer_add(&v->out, data, size) < 0) {
-		(void)err_set(v->err, -ENOMEM, "send input to the step");
-		viewer_end(v, VIEWER_OUTPUT);
-	}
-}
-
 static void send_window(struct viewer *v)
 {
 	struct attach_window window;
@@ -142,7 +141,7 @@ static void send_window(struct viewer *v)
 		.columns = size.ws_col,
 		.x_pixels = size.ws_xpixel,
 		.y_pixels = size.ws_ypixel};
-	channel_put(v, ATTACH_WINDOW, &window, sizeof(window));
+	v->send(ATTACH_WINDOW, &window, sizeof(window), v->userdata);
 }
 
 /* Where no shell could continue it, the kernel does not stop it. */
@@ -158,7 +157,7 @@ static void viewer_stop(struct viewer *v)
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-static void viewer_take_signal(struct viewer *v)
+void viewer_on_signal(struct viewer *v)
 {
 	struct signalfd_siginfo info;
 
@@ -227,7 +226,7 @@ static bool await_output(struct viewer *v, int fd)
 		if (poll(p, 2, -1) < 0)
 			continue; /* EINTR */
 		if (p[1].revents)
-			viewer_take_signal(v);
+			viewer_on_signal(v);
 		if (p[0].revents)
 			break;
 	}
@@ -333,7 +332,8 @@ static size_t line_search(const struct viewer *v, uint32_t rank, uint32_t stream
 	return low;
 }
 
-static struct line *line_get(struct viewer *v, uint32_t rank, uint32_t stream)
+static struct line *line_get(
+	struct viewer *v, const struct viewer_source *source, uint32_t rank, uint32_t stream)
 {
 	size_t at = line_search(v, rank, stream);
 	struct line *line = at < v->lines_count ? v->lines[at] : NULL;
@@ -348,7 +348,7 @@ static struct line *line_get(struct viewer *v, uint32_t rank, uint32_t stream)
 		viewer_end(v, VIEWER_OUTPUT);
 		return NULL;
 	}
-	*line = (struct line){.rank = rank, .stream = stream};
+	*line = (struct line){.source = source, .rank = rank, .stream = stream};
 	memmove(&v->lines[at + 1], &v->lines[at], (v->lines_count - at) * sizeof(struct line *));
 	v->lines[at] = line;
 	v->lines_count++;
@@ -407,7 +407,8 @@ static void line_add(
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-static void take_data(struct viewer *v, const struct attach_head *head, const char *body)
+static void take_data(struct viewer *v, const struct viewer_source *source,
+	const struct attach_head *head, const char *body)
 {
 	struct line *line;
 
@@ -416,7 +417,7 @@ static void take_data(struct viewer *v, const struct attach_head *head, const ch
 			head->count != 0);
 		return;
 	}
-	line = line_get(v, head->rank, head->stream);
+	line = line_get(v, source, head->rank, head->stream);
 	if (line)
 		line_add(v, line, body, head->size, head->count != 0);
 }
@@ -434,11 +435,36 @@ static void take_lost(struct viewer *v, const struct attach_head *head)
 	view_message(v, text);
 }
 
-static void take_record(struct viewer *v, const struct attach_head *head, const char *body)
+/* Once all sources say so. */
+static void check_unread(struct viewer *v)
+{
+	const struct viewer_source *s;
+
+	for (s = v->sources; s && (s->unread || s->finished); s = s->next)
+		;
+	if (s || !v->begun)
+		return;
+	view_message(v, "no task reads this input any more");
+	v->in_ended |= !v->raw; /* else the detach keys are still read */
+}
+
+static void take_finished(struct viewer *v, struct viewer_source *source)
+{
+	const struct viewer_source *s;
+
+	source->finished = true;
+	for (s = v->sources; s && s->finished; s = s->next)
+		;
+	if (!s && v->begun)
+		viewer_end(v, VIEWER_FINISHED);
+}
+
+static void take_record(struct viewer *v, struct viewer_source *source,
+	const struct attach_head *head, const char *body)
 {
 	switch (head->kind) {
 	case ATTACH_DATA:
-		take_data(v, head, body);
+		take_data(v, source, head, body);
 		break;
 	case ATTACH_LOST:
 		take_lost(v, head);
@@ -447,11 +473,11 @@ static void take_record(struct viewer *v, const struct attach_head *head, const 
 		line_end(v, head->rank, head->stream);
 		break;
 	case ATTACH_UNREAD:
-		view_message(v, "no task reads this input any more");
-		v->in_ended |= !v->raw; /* else the detach keys are still read */
+		source->unread = true;
+		check_unread(v);
 		break;
 	case ATTACH_FINISHED:
-		viewer_end(v, VIEWER_FINISHED);
+		take_finished(v, source);
 		break;
 	default: /* of a later version */
 		break;
@@ -468,49 +494,68 @@ static bool record_is_sane(struct viewer *v, const struct attach_head *head)
 	return false;
 }
 
-static void take_records(struct viewer *v)
+static void view_flush_all(struct viewer *v)
 {
-	struct attach_head head;
-
-	while (!v->over && buffer_size(&v->in) >= sizeof(head)) {
-		memcpy(&head, buffer_bytes(&v->in), sizeof(head));
-		if (!record_is_sane(v, &head) || buffer_size(&v->in) < sizeof(head) + head.size)
-			break;
-		take_record(v, &head, buffer_bytes(&v->in) + sizeof(head));
-		buffer_drop(&v->in, sizeof(head) + head.size);
-	}
-	if (v->over)
-		return; /* viewer_write_rest() does it */
 	view_flush(v, &v->outs[0]);
 	view_flush(v, &v->outs[1]);
 }
 
-static void channel_on_readable(struct viewer *v)
+static void take_records(struct viewer *v, struct viewer_source *source)
 {
-	ssize_t n = recv(v->channel, v->piece, sizeof(v->piece), MSG_DONTWAIT);
+	struct attach_head head;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	while (!v->over && !source->finished && buffer_size(&source->in) >= sizeof(head)) {
+		memcpy(&head, buffer_bytes(&source->in), sizeof(head));
+		if (!record_is_sane(v, &head) ||
+			buffer_size(&source->in) < sizeof(head) + head.size)
+			break;
+		take_record(v, source, &head, buffer_bytes(&source->in) + sizeof(head));
+		buffer_drop(&source->in, sizeof(head) + head.size);
+	}
+	if (!v->over) /* else viewer_write_rest() does it */
+		view_flush_all(v);
+}
+
+void viewer_feed(struct viewer *v, struct viewer_source *source, const void *bytes, size_t size)
+{
+	if (v->over)
 		return;
-	if (n <= 0)
-		viewer_end(v, VIEWER_AGENT_GONE);
-	else if (buffer_add(&v->in, v->piece, (size_t)n) < 0)
+	if (buffer_add(&source->in, bytes, size) < 0) {
+		(void)err_set(v->err, -ENOMEM, "show the step's streams");
 		viewer_end(v, VIEWER_OUTPUT);
-	else
-		take_records(v);
+		return;
+	}
+	take_records(v, source);
+}
+
+void viewer_end_source(struct viewer *v, struct viewer_source *source)
+{
+	size_t i;
+
+	buffer_clear(&source->in);
+	for (i = 0; i < v->lines_count && !v->over; i++) {
+		if (v->lines[i]->source == source)
+			line_end(v, v->lines[i]->rank, v->lines[i]->stream);
+	}
+	if (!v->over)
+		view_flush_all(v);
+	if (!source->finished)
+		take_finished(v, source);
+}
+
+bool viewer_source_is_finished(const struct viewer_source *source)
+{
+	return source->finished;
+}
+
+void viewer_message(struct viewer *v, const char *text)
+{
+	view_message(v, text);
+	if (!v->over)
+		view_flush_all(v);
 }
 
 /* ---- input --------------------------------------------------------------------------------- */
-
-static void channel_on_writable(struct viewer *v)
-{
-	ssize_t n = send(v->channel, buffer_bytes(&v->out), buffer_size(&v->out),
-		MSG_DONTWAIT | MSG_NOSIGNAL);
-
-	if (n > 0)
-		buffer_drop(&v->out, (size_t)n);
-	else if (n < 0 && errno != EAGAIN && errno != EINTR)
-		buffer_drop(&v->out, buffer_size(&v->out)); /* what it has sent is still read */
-}
 
 /* Leaves out the detach keys; those of a beginning that goes on otherwise are typed. to has space
  * for DETACH_KEYS_MAX bytes more. Returns the number of bytes in it. */
@@ -535,7 +580,7 @@ static size_t filter_keys(struct viewer *v, const char *typed, size_t size, char
 	return n;
 }
 
-static void in_on_readable(struct viewer *v)
+void viewer_on_input(struct viewer *v)
 {
 	char typed[ATTACH_INPUT_MAX - DETACH_KEYS_MAX], kept[ATTACH_INPUT_MAX];
 	ssize_t n = read(v->o->in_fd, typed, sizeof(typed));
@@ -549,49 +594,26 @@ static void in_on_readable(struct viewer *v)
 	}
 	if (n <= 0) {
 		v->in_ended = true;
-		channel_put(v, ATTACH_INPUT_END, NULL, 0);
+		v->send(ATTACH_INPUT_END, NULL, 0, v->userdata);
 		return;
 	}
 	if (v->signal_fd < 0) {
-		channel_put(v, ATTACH_INPUT, typed, (size_t)n);
+		v->send(ATTACH_INPUT, typed, (size_t)n, v->userdata);
 		return;
 	}
 	size = filter_keys(v, typed, (size_t)n, kept);
 	if (size > 0)
-		channel_put(v, ATTACH_INPUT, kept, size);
+		v->send(ATTACH_INPUT, kept, size, v->userdata);
 }
 
-/* A terminal is read as long as it can be, for the detach keys. */
-static bool wants_input(const struct viewer *v)
+bool viewer_wants_input(const struct viewer *v, size_t pending)
 {
-	size_t pending = buffer_size(&v->out);
-
-	return v->o->input && !v->in_ended &&
+	/* A terminal is read as long as it can be, for the detach keys. */
+	return v->o->input && v->begun && !v->over && !v->in_ended &&
 		(v->signal_fd >= 0 ? pending < PENDING_MAX : pending == 0);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
-
-static void viewer_turn(struct viewer *v)
-{
-	struct pollfd p[] = {
-		{.fd = v->channel,
-			.events = (short)(POLLIN | (buffer_size(&v->out) > 0 ? POLLOUT : 0))},
-		{.fd = v->signal_fd, .events = POLLIN},
-		{.fd = wants_input(v) ? v->o->in_fd : -1, .events = POLLIN},
-	};
-
-	if (poll(p, ARRAY_SIZE(p), -1) < 0)
-		return; /* EINTR, or a moment without memory */
-	if (p[1].revents)
-		viewer_take_signal(v);
-	if (p[2].revents && !v->over)
-		in_on_readable(v);
-	if (p[0].revents & POLLOUT)
-		channel_on_writable(v);
-	if (p[0].revents & (POLLIN | POLLHUP | POLLERR) && !v->over)
-		channel_on_readable(v);
-}
 
 static bool is_same_file(int a, int b)
 {
@@ -601,16 +623,16 @@ static bool is_same_file(int a, int b)
 		x.st_ino == y.st_ino;
 }
 
-static struct viewer *viewer_new(
-	const struct viewer_options *o, int channel, struct buffer *rest, struct err *err)
+struct viewer *viewer_new(
+	const struct viewer_options *o, viewer_send_fn *send, void *userdata, struct err *err)
 {
 	struct viewer *v = calloc(1, sizeof(*v));
 
 	if (!v)
 		return NULL;
 	v->o = o;
-	v->channel = channel;
-	v->in = take_struct(*rest);
+	v->send = send;
+	v->userdata = userdata;
 	v->outs[0].fd = o->out_fd;
 	v->outs[1].fd = o->err_fd;
 	v->out_of[0] = &v->outs[0];
@@ -620,20 +642,42 @@ static struct viewer *viewer_new(
 	return v;
 }
 
-static void viewer_free(struct viewer *v)
+struct viewer_source *viewer_add_source(struct viewer *v, bool reads)
 {
-	size_t i;
+	struct viewer_source *source = calloc(1, sizeof(*source));
 
-	for (i = 0; i < v->lines_count; i++) {
-		buffer_clear(&v->lines[i]->text);
-		free(v->lines[i]);
+	if (source) {
+		source->unread = !reads;
+		source->next = v->sources;
+		v->sources = source;
 	}
-	free(v->lines);
-	buffer_clear(&v->in);
-	buffer_clear(&v->out);
-	buffer_clear(&v->outs[0].pending);
-	buffer_clear(&v->outs[1].pending);
-	free(v);
+	return source;
+}
+
+void viewer_begin(struct viewer *v)
+{
+	const struct viewer_source *s;
+
+	v->begun = true;
+	for (s = v->sources; s && s->finished; s = s->next)
+		;
+	if (!s) {
+		viewer_end(v, VIEWER_FINISHED);
+		return;
+	}
+	terminal_begin(v);
+	if (v->o->input)
+		check_unread(v);
+}
+
+int viewer_signal_fd(const struct viewer *v)
+{
+	return v->signal_fd;
+}
+
+bool viewer_is_over(const struct viewer *v)
+{
+	return v->over;
 }
 
 /* The incomplete lines, whatever the end. */
@@ -645,30 +689,133 @@ static void viewer_write_rest(struct viewer *v)
 	v->over = v->end == VIEWER_OUTPUT || v->signal;
 	for (i = 0; i < v->lines_count && !v->over; i++)
 		line_end(v, v->lines[i]->rank, v->lines[i]->stream);
-	view_flush(v, &v->outs[0]);
-	view_flush(v, &v->outs[1]);
+	view_flush_all(v);
 	v->over = over;
+}
+
+static void viewer_clear(struct viewer *v)
+{
+	struct viewer_source *source;
+	size_t i;
+
+	for (i = 0; i < v->lines_count; i++) {
+		buffer_clear(&v->lines[i]->text);
+		free(v->lines[i]);
+	}
+	free(v->lines);
+	while ((source = v->sources)) {
+		v->sources = source->next;
+		buffer_clear(&source->in);
+		free(source);
+	}
+	buffer_clear(&v->outs[0].pending);
+	buffer_clear(&v->outs[1].pending);
+}
+
+enum viewer_end viewer_free(struct viewer *v)
+{
+	enum viewer_end end = v->end;
+
+	viewer_write_rest(v);
+	terminal_end(v);
+	viewer_clear(v);
+	free(v);
+	return end;
+}
+
+/* ---- one agent ----------------------------------------------------------------------------- */
+
+struct single {
+	struct viewer *viewer;
+	struct viewer_source *source;
+	int channel;
+	struct buffer out;
+	struct err *err;
+	char piece[READ_SIZE];
+};
+
+static void single_send(uint32_t kind, const void *data, size_t size, void *userdata)
+{
+	const struct attach_head head = {.kind = kind, .size = (uint32_t)size};
+	struct single *s = userdata;
+
+	assert(s);
+	if (buffer_add(&s->out, &head, sizeof(head)) < 0 || buffer_add(&s->out, data, size) < 0) {
+		(void)err_set(s->err, -ENOMEM, "send input to the step");
+		viewer_end(s->viewer, VIEWER_OUTPUT);
+	}
+}
+
+static void channel_on_writable(struct single *s)
+{
+	ssize_t n = send(s->channel, buffer_bytes(&s->out), buffer_size(&s->out),
+		MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n > 0)
+		buffer_drop(&s->out, (size_t)n);
+	else if (n < 0 && errno != EAGAIN && errno != EINTR)
+		buffer_drop(&s->out, buffer_size(&s->out)); /* what it has sent is still read */
+}
+
+static void channel_on_readable(struct single *s)
+{
+	ssize_t n = recv(s->channel, s->piece, sizeof(s->piece), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0)
+		viewer_end(s->viewer, VIEWER_AGENT_GONE);
+	else
+		viewer_feed(s->viewer, s->source, s->piece, (size_t)n);
+}
+
+static void single_turn(struct single *s)
+{
+	struct viewer *v = s->viewer;
+	size_t pending = buffer_size(&s->out);
+	struct pollfd p[] = {
+		{.fd = s->channel, .events = (short)(POLLIN | (pending > 0 ? POLLOUT : 0))},
+		{.fd = v->signal_fd, .events = POLLIN},
+		{.fd = viewer_wants_input(v, pending) ? v->o->in_fd : -1, .events = POLLIN},
+	};
+
+	if (poll(p, ARRAY_SIZE(p), -1) < 0)
+		return; /* EINTR, or a moment without memory */
+	if (p[1].revents)
+		viewer_on_signal(v);
+	if (p[2].revents && !v->over)
+		viewer_on_input(v);
+	if (p[0].revents & POLLOUT)
+		channel_on_writable(s);
+	if (p[0].revents & (POLLIN | POLLHUP | POLLERR) && !v->over)
+		channel_on_readable(s);
 }
 
 enum viewer_end viewer_run(
 	const struct viewer_options *options, int channel, struct buffer *rest, struct err *err)
 {
-	struct viewer *v = viewer_new(options, channel, rest, err);
+	_cleanup_free_ struct single *s = calloc(1, sizeof(*s));
 	enum viewer_end end;
 
-	if (!v) {
+	if (s) {
+		*s = (struct single){.channel = channel, .err = err};
+		s->viewer = viewer_new(options, single_send, s, err);
+		s->source = s->viewer ? viewer_add_source(s->viewer, options->input) : NULL;
+	}
+	if (!s || !s->source) {
+		if (s && s->viewer)
+			(void)viewer_free(s->viewer); /* it has shown nothing */
 		(void)err_set(err, -ENOMEM, "show the step's streams");
 		return VIEWER_OUTPUT;
 	}
-	terminal_begin(v);
-	take_records(v);
-	while (!v->over)
-		viewer_turn(v);
-	if (buffer_size(&v->out) > 0) /* typed before the detach keys */
-		channel_on_writable(v);
-	viewer_write_rest(v);
-	terminal_end(v);
-	end = v->end;
-	viewer_free(v);
+	s->source->in = take_struct(*rest);
+	viewer_begin(s->viewer);
+	take_records(s->viewer, s->source);
+	while (!s->viewer->over)
+		single_turn(s);
+	if (buffer_size(&s->out) > 0) /* typed before the detach keys */
+		channel_on_writable(s);
+	end = viewer_free(s->viewer);
+	buffer_clear(&s->out);
 	return end;
 }

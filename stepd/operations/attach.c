@@ -78,8 +78,8 @@ static void attach_chosen(
 		op_fail(call, r, err.text);
 		return;
 	}
-	reply = json_pack(
-		"{s:b, s:I}", "terminal", (int)terminal, "ntasks", (json_int_t)a->plan.job.ntasks);
+	reply = json_pack("{s:b, s:I, s:I}", "terminal", (int)terminal, "ntasks",
+		(json_int_t)a->plan.job.ntasks, "nodes", (json_int_t)a->plan.job.nnodes);
 	if (op_upgrade_take(call, reply, &fd) < 0)
 		return; /* the call has ended */
 	r = stdio_attach_take(a->stdio, fd, choice);

@@ -205,6 +205,11 @@ while read -r letter name; do
 	like "$(cat "$doc/steprun.1")" "^\.It Fl $letter , Fl -$name( |\$)" \
 		"the manual of steprun has -$letter beside --$name"
 done <"$tmpdir/short"
+"$top_builddir/stepd/cli/steprun" attach --help | sed -n 's/^ *\(-[a-zA-Z], \)\{0,1\}--\([a-z][a-z-]*\).*/\2/p' | sort >"$tmpdir/of_attach"
+# Those that it shares with steprun stand in one paragraph; --attachable is the step's.
+is "$(awk '/^\.S[sh] / { on = $0 == ".Sh ATTACHING" } on && /^\.(It )?Fl /' "$doc/steprun.1" |
+	grep -o ' -[a-z][a-z-]*' | sed 's/ -//' | grep -vx attachable | sort -u)" "$(cat "$tmpdir/of_attach")" \
+	"the options of steprun attach are those of its manual"
 
 # ---- stepctl ------------------------------------------------------------------------------------
 stepctl=$top_builddir/stepd/cli/stepctl

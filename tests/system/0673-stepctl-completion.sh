@@ -55,6 +55,8 @@ installed() { # KIND: those of this machine
 mpi=$({ installed mpi && echo list; } | sort | tr '\n' ' ')
 trackers=$({ installed proctrack && echo auto; } | sort | tr '\n' ' ')
 like "$mpi$trackers" '^list none pmi2 .*auto .*linuxproc ' "the build has plugins to complete"
+is "$(offered_by_steprun attach --det)" "--detach-keys " "steprun attach --det completes to its option"
+is "$(offered_by_steprun attach --stream st)" "stderr stdout " "steprun attach --stream completes to the streams"
 for what in "stepd run" steprun; do
 	offers=offered_by_${what%% *}
 	[ "$what" = steprun ] && first= || first=run

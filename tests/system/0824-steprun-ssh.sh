@@ -69,6 +69,14 @@ is $? 4 "the status arrives over ssh"
 is "$(srun_here -w n1 --launcher "$over" -- echo "it's  one word" 2>&1)" "it's  one word" \
 	"the remote shell does not split arguments"
 
+begin -w n1,n2 --launcher "$over" --attachable --input attach -- sh -c 'echo up; read -r line; echo "$SLURM_PROCID: $line"'
+eventually has_lines "$tmpdir/out" 2
+echo typed | timeout -k 5 300 "$steprun" attach -w n1,n2 --launcher "$over" --stdin --tail "$job.0" >"$tmpdir/shown" 2>"$tmpdir/shown.err"
+is "$? $(sort "$tmpdir/shown" | tr '\n' ' ')$(cat "$tmpdir/shown.err")" "0 0: typed 1: typed up up " \
+	"a client over ssh shows both hosts, and types to both"
+finish
+is "$status" 0 "a step on two hosts with a client succeeds"
+
 begin -w n1,n2 --launcher "$over" -- sh -c 'echo up; exec sleep 300'
 eventually has_lines "$tmpdir/out" 2
 kill -9 "$(relays | head -n 1)"

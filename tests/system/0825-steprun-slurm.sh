@@ -29,6 +29,14 @@ until [ "$(wc -l <killed)" -ge 2 ] || [ $tries -gt 5000 ]; do sleep 0.02; tries=
 kill -TERM $pid
 wait $pid
 echo $? >killed.status
+"$STEPRUN" --proctrack "$TRACKER" -n 2 --attachable --input attach -- \
+	sh -c 'echo up; read -r line; echo "$SLURM_PROCID: $line"' >attachable 2>attachable.err &
+pid=$!
+tries=0
+until [ "$(wc -l <attachable)" -ge 2 ] || [ $tries -gt 5000 ]; do sleep 0.02; tries=$((tries + 1)); done
+echo typed | timeout -k 5 300 "$STEPRUN" attach --stdin --tail "$SLURM_JOB_ID.$pid" >shown 2>shown.err
+echo $? >shown.status
+wait $pid
 in_step -n 300 true >room 2>&1
 echo $? >>room
 in_step -O -n 300 -- echo x >over 2>over.err
@@ -43,6 +51,9 @@ is "$(sort "$tmpdir/layout")" "$(sort "$tmpdir/layout.srun")" "the layout is wha
 ok "bytes pass through srun unchanged" cmp "$tmpdir/bytes" "$tmpdir/copy"
 is "$(cat "$tmpdir/status")" 4 "the status arrives through srun"
 is "$(cat "$tmpdir/killed.status")" 143 "SIGTERM to steprun ends the step under srun"
+is "$(cat "$tmpdir/shown.status") $(sort "$tmpdir/shown" | tr '\n' ' ')" "0 0: typed 1: typed up up " \
+	"a client in the allocation shows a step, and types to it"
+diag "$(cat "$tmpdir/shown.err" "$tmpdir/attachable.err")"
 like "$(cat "$tmpdir/room")" "300 tasks don't fit" "more tasks than CPUs are refused"
 is "$(wc -l <"$tmpdir/over")" 300 "--overcommit allows more tasks than CPUs"
 nothing_left_soon "the job leaves no cgroup, process or file behind"

@@ -26,6 +26,14 @@ try() { # NAME ARG...
 try block -n 5 -m block
 try cyclic -n 5 -m cyclic
 try plane -n 6 -m plane=2
+"$STEPRUN" --proctrack "$TRACKER" -n 2 --attachable --input attach -- \
+	sh -c 'echo up; read -r line; echo "$SLURM_PROCID: $line"' >attachable 2>attachable.err &
+pid=$!
+tries=0
+until [ "$(wc -l <attachable)" -ge 2 ] || [ $tries -gt 5000 ]; do sleep 0.02; tries=$((tries + 1)); done
+echo typed | timeout -k 5 300 "$STEPRUN" attach --stdin --tail "$SLURM_JOB_ID.$pid" >shown 2>shown.err
+echo $? >shown.status
+wait $pid
 in_step -n 2 -- sh -c 'echo up; exec sleep 300' >killed 2>killed.err &
 pid=$!
 tries=0
@@ -46,6 +54,9 @@ for name in block cyclic plane; do
 	is "$(cat "$tmpdir/$name.ours")" "$(cat "$tmpdir/$name.srun")" "$name: the layout is what srun gives its own tasks"
 	diag "$(cat "$tmpdir/$name.err" "$tmpdir/$name.srun.err")"
 done
+is "$(cat "$tmpdir/shown.status") $(sort "$tmpdir/shown" | tr '\n' ' ')" "0 0: typed 1: typed up up " \
+	"one srun connects a client to both nodes"
+diag "$(cat "$tmpdir/shown.err" "$tmpdir/attachable.err")"
 is "$(cat "$tmpdir/launchers")" 1 "one srun starts both relays"
 is "$(cat "$tmpdir/killed.status")" 125 "scancel, which kills the agents as well, fails the step"
 like "$(cat "$tmpdir/killed.err")" "node bench.* is lost: its launcher" \

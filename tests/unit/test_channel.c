@@ -326,6 +326,44 @@ static void open_taking(struct end *e)
 	channel_take_frames(e->channel);
 }
 
+/* What another program writes between frames, with and without a newline, of any length, takes
+ * nothing from what follows; in whichever parts it comes. */
+static void test_foreign_among_frames(void **state)
+{
+	static const size_t parts[] = {65536, CHANNEL_LINE_MAX, 7, 1};
+	static const size_t lengths[] = {1, 20, CHANNEL_LINE_MAX - 17, CHANNEL_LINE_MAX - 16,
+		CHANNEL_LINE_MAX - 7, CHANNEL_LINE_MAX - 6, CHANNEL_LINE_MAX - 1, CHANNEL_LINE_MAX,
+		CHANNEL_LINE_MAX + 1, 3 * CHANNEL_LINE_MAX, 3 * CHANNEL_LINE_MAX + 5};
+	static const char frame[] = "@stepd 3 out #5\n@step\n@stepd 3 ack 1\n";
+	static char bytes[4 * CHANNEL_LINE_MAX], got[16];
+	struct end e;
+	size_t i, j;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(lengths) * ARRAY_SIZE(parts); i++) {
+		j = i / ARRAY_SIZE(parts);
+		open_taking(&e);
+		e.bytes = got;
+		memset(bytes, 'x', lengths[j]);
+		bytes[0] = '@';
+		memcpy(bytes + lengths[j], frame, sizeof(frame));
+		put_in_parts(
+			&e, bytes, lengths[j] + sizeof(frame) - 1, parts[i % ARRAY_SIZE(parts)]);
+		assert_int_equal(e.bytes_size, 5);
+		assert_memory_equal(got, "@step", 5);
+		assert_non_null(strstr(e.heard, ";line 3 ack|1;"));
+		assert_null(strstr(e.heard, "@stepd"));
+		assert_int_equal(e.foreign, (lengths[j] + CHANNEL_LINE_MAX - 1) / CHANNEL_LINE_MAX);
+		close_end(&e);
+	}
+	open_taking(&e);
+	put_text(&e, "noise @stepd x@stepd @stepd 2 go now\n");
+	hears(&e, "foreign noise @stepd x@stepd ;line 2 go|now;");
+	put_text(&e, "noise @stepd 2\n");
+	hears(&e, "foreign noise @stepd 2;");
+	close_end(&e);
+}
+
 /* Lines, foreign ones and frames in turn; a frame's bytes may look like lines. */
 static void test_frames_among_lines(void **state)
 {
@@ -675,6 +713,7 @@ int main(void)
 		cmocka_unit_test(test_full_line),
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_frames_among_lines),
+		cmocka_unit_test(test_foreign_among_frames),
 		cmocka_unit_test(test_frames_cut_at_each_byte),
 		cmocka_unit_test(test_frames_of_hostile_sizes),
 		cmocka_unit_test(test_frame_with_more_than_it_announces),

@@ -10,7 +10,9 @@
 #include <ev.h>
 #include <signal.h>
 
+#include "stepd/base/cleanup.h"
 #include "stepd/cli/relay/streams.h"
+#include "stepd/stdio/backlog.h"
 
 #define PIPE_SIZE 65536u /* of a new pipe */
 
@@ -18,8 +20,8 @@ struct rig {
 	struct ev_loop *loop;
 	struct inlet inlet;
 	int read_fd; /* the agent's end */
-	size_t taken;
-	unsigned refused;
+	size_t stored, taken;
+	unsigned refused, warned;
 };
 
 static void on_taken(size_t size, void *userdata)
@@ -27,14 +29,26 @@ static void on_taken(size_t size, void *userdata)
 	((struct rig *)userdata)->taken += size;
 }
 
+static void on_stored(size_t size, void *userdata)
+{
+	((struct rig *)userdata)->stored += size;
+}
+
 static void on_refused(void *userdata)
 {
 	((struct rig *)userdata)->refused++;
 }
 
+static void on_warn(const char *text, void *userdata)
+{
+	(void)text;
+	((struct rig *)userdata)->warned++;
+}
+
 static int set_up(void **state)
 {
-	static const struct inlet_events events = {.taken = on_taken, .refused = on_refused};
+	static const struct inlet_events events = {
+		.stored = on_stored, .taken = on_taken, .refused = on_refused, .warn = on_warn};
 	struct rig *rig = calloc(1, sizeof(*rig));
 
 	(void)signal(SIGPIPE, SIG_IGN);
@@ -100,6 +114,135 @@ static void test_a_closed_reader_is_reported_once(void **state)
 	assert_int_equal(rig->taken, 0);
 }
 
+/* ---- with a backlog ------------------------------------------------------------------------ */
+
+#define PIECE 60000u
+
+static void store(struct rig *rig, bool spills, uint64_t spill_max, bool drops)
+{
+	struct backlog *backlog;
+
+	assert_int_equal(backlog_new(&(const struct backlog_options){.spills = spills,
+					     .spill_max = spill_max},
+				 &backlog),
+		0);
+	inlet_store_in_take(&rig->inlet, backlog, drops);
+}
+
+/* Numbers from first on, so that a byte is known by its position. */
+static void write_numbers(struct rig *rig, uint32_t first, size_t size)
+{
+	uint32_t numbers[PIECE / sizeof(uint32_t)];
+	size_t i;
+
+	for (; size > 0; size -= PIECE) {
+		for (i = 0; i < ARRAY_SIZE(numbers); i++)
+			numbers[i] = first++;
+		inlet_write(&rig->inlet, numbers, sizeof(numbers));
+	}
+}
+
+/* Reads what comes up to the end of the input, or size bytes: how many. Numbers in it must follow
+ * each other, but for one gap at most. */
+static size_t read_numbers(struct rig *rig, size_t size, uint32_t *first, unsigned *gaps)
+{
+	uint32_t numbers[PIPE_SIZE / sizeof(uint32_t)];
+	size_t total = 0, i;
+	ssize_t n;
+
+	while (total < size) {
+		(void)ev_run(rig->loop, EVRUN_NOWAIT);
+		n = read(rig->read_fd, numbers, sizeof(numbers));
+		if (n <= 0)
+			break;
+		assert_int_equal(n % (ssize_t)sizeof(uint32_t), 0);
+		for (i = 0; i < (size_t)n / sizeof(uint32_t); i++) {
+			*gaps += numbers[i] != *first;
+			*first = numbers[i] + 1;
+		}
+		total += (size_t)n;
+	}
+	return total;
+}
+
+static void test_what_is_not_read_is_stored(void **state)
+{
+	const size_t size = 100 * PIECE;
+	struct rig *rig = *state;
+	uint32_t next = 0;
+	unsigned gaps = 0;
+
+	store(rig, true, 0, false);
+	write_numbers(rig, 0, size);
+	assert_int_equal(rig->stored, size);
+	assert_in_range(rig->taken, PIECE, PIPE_SIZE);
+	inlet_end(&rig->inlet);
+	assert_int_equal(read_numbers(rig, SIZE_MAX, &next, &gaps), size);
+	assert_int_equal(rig->taken, size);
+	assert_int_equal(gaps, 0);
+	assert_int_equal(rig->warned, 0);
+}
+
+static void test_what_can_not_be_stored_waits(void **state)
+{
+	const size_t size = 100 * PIECE;
+	struct rig *rig = *state;
+	uint32_t next = 0;
+	unsigned gaps = 0;
+	size_t stored;
+
+	store(rig, true, 2 * BACKLOG_WINDOW, false);
+	write_numbers(rig, 0, size);
+	stored = rig->stored;
+	assert_in_range(stored, 3 * BACKLOG_WINDOW - PIPE_SIZE, 3 * BACKLOG_WINDOW + 4 * PIPE_SIZE);
+	assert_int_equal(rig->warned, 1);
+	inlet_end(&rig->inlet);
+	(void)read_numbers(rig, 4 * BACKLOG_WINDOW, &next, &gaps);
+	assert_true(rig->stored > stored);
+	(void)read_numbers(rig, SIZE_MAX, &next, &gaps);
+	assert_int_equal(rig->stored, size);
+	assert_int_equal(rig->taken, size);
+	assert_int_equal(gaps, 0);
+	assert_int_equal(rig->warned, 1);
+}
+
+static void test_without_a_file_it_waits(void **state)
+{
+	const size_t size = 50 * PIECE;
+	struct rig *rig = *state;
+	uint32_t next = 0;
+	unsigned gaps = 0;
+
+	store(rig, false, 0, false);
+	write_numbers(rig, 0, size);
+	assert_true(rig->stored < 2 * BACKLOG_WINDOW);
+	inlet_end(&rig->inlet);
+	assert_int_equal(read_numbers(rig, SIZE_MAX, &next, &gaps), size);
+	assert_int_equal(rig->stored, size);
+	assert_int_equal(gaps, 0);
+	assert_int_equal(rig->warned, 0);
+}
+
+static void test_oldest_bytes_are_left_out(void **state)
+{
+	const size_t size = 50 * PIECE;
+	struct rig *rig = *state;
+	uint32_t next = 0;
+	unsigned gaps = 0;
+	size_t n;
+
+	store(rig, false, 0, true);
+	write_numbers(rig, 0, size);
+	assert_int_equal(rig->stored, size);
+	assert_int_equal(rig->warned, 1);
+	inlet_end(&rig->inlet);
+	n = read_numbers(rig, SIZE_MAX, &next, &gaps);
+	assert_int_equal(n + rig->inlet.dropped, size);
+	assert_int_equal(rig->taken, size);
+	assert_int_equal(gaps, 1);
+	assert_int_equal(next, size / sizeof(uint32_t));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -109,6 +252,11 @@ int main(void)
 			test_a_full_pipe_is_written_as_it_is_read, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_a_closed_reader_is_reported_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_is_not_read_is_stored, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_what_can_not_be_stored_waits, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_without_a_file_it_waits, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_oldest_bytes_are_left_out, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

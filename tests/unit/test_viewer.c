@@ -299,6 +299,105 @@ static void test_input(void **state)
 	scene_end(&s);
 }
 
+/* ---- several agents ------------------------------------------------------------------------ */
+
+static void count_sent(uint32_t kind, const void *data, size_t size, void *userdata)
+{
+	(void)kind;
+	(void)data;
+	(void)size;
+	++*(unsigned *)userdata;
+}
+
+static void feed(struct viewer *v, struct viewer_source *source, enum attach_kind kind,
+	uint32_t rank, const char *text)
+{
+	const struct attach_head head = {
+		.kind = kind, .rank = rank, .stream = 1, .size = (uint32_t)strlen(text)};
+
+	/* In two pieces, as it may come. */
+	viewer_feed(v, source, &head, 7);
+	viewer_feed(v, source, (const char *)&head + 7, sizeof(head) - 7);
+	viewer_feed(v, source, text, strlen(text));
+}
+
+/* Lines of two nodes stay whole; a node that is lost has its last line, and the others go on. */
+static void test_nodes(void **state)
+{
+	struct viewer_source *one, *two, *three;
+	struct viewer *v;
+	struct scene s;
+	unsigned sent = 0;
+
+	(void)state;
+	scene_begin(&s);
+	s.options.label = true;
+	v = viewer_new(&s.options, count_sent, &sent, &s.why);
+	assert_non_null(v);
+	one = viewer_add_source(v, false);
+	two = viewer_add_source(v, false);
+	three = viewer_add_source(v, false);
+	assert_true(one && two && three);
+	feed(v, one, ATTACH_DATA, 1, "one ");
+	feed(v, two, ATTACH_DATA, 2, "two\n");
+	feed(v, three, ATTACH_FINISHED, 0, "");
+	assert_true(viewer_source_is_finished(three));
+	assert_false(viewer_is_over(v));
+	viewer_begin(v);
+	assert_false(viewer_is_over(v));
+	feed(v, one, ATTACH_DATA, 1, "line\nlost");
+	viewer_end_source(v, one);
+	viewer_message(v, "node one is lost");
+	feed(v, two, ATTACH_DATA, 2, "more\n");
+	assert_false(viewer_is_over(v));
+	feed(v, two, ATTACH_FINISHED, 0, "");
+	assert_true(viewer_is_over(v));
+	assert_int_equal(viewer_free(v), VIEWER_FINISHED);
+	assert_int_equal(sent, 0);
+	expect(s.out, " 2: two\n 1: one line\n 1: lost\n 2: more\n");
+	expect(s.err, "viewer: node one is lost\n");
+	scene_end(&s);
+}
+
+/* Input is wanted as long as one node reads, and not before all are there. */
+static void test_nodes_input(void **state)
+{
+	struct viewer_source *one, *two, *without;
+	struct viewer *v;
+	struct scene s;
+	unsigned sent = 0;
+	int in = memory();
+
+	(void)state;
+	scene_begin(&s);
+	s.options.in_fd = in;
+	s.options.input = true;
+	v = viewer_new(&s.options, count_sent, &sent, &s.why);
+	assert_non_null(v);
+	one = viewer_add_source(v, true);
+	two = viewer_add_source(v, true);
+	without = viewer_add_source(v, false);
+	assert_true(one && two && without);
+	assert_false(viewer_wants_input(v, 0));
+	viewer_begin(v);
+	assert_true(viewer_wants_input(v, 0));
+	assert_false(viewer_wants_input(v, 1));
+	feed(v, two, ATTACH_UNREAD, 0, "");
+	assert_true(viewer_wants_input(v, 0));
+	expect(s.err, "");
+	feed(v, one, ATTACH_UNREAD, 0, "");
+	assert_false(viewer_wants_input(v, 0));
+	expect(s.err, "viewer: no task reads this input any more\n");
+	viewer_end_source(v, one);
+	viewer_end_source(v, two);
+	assert_false(viewer_is_over(v));
+	viewer_end_source(v, without);
+	assert_true(viewer_is_over(v));
+	assert_int_equal(viewer_free(v), VIEWER_FINISHED);
+	(void)close(in);
+	scene_end(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +408,8 @@ int main(void)
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_output_fails),
 		cmocka_unit_test(test_input),
+		cmocka_unit_test(test_nodes),
+		cmocka_unit_test(test_nodes_input),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

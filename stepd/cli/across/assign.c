@@ -237,10 +237,8 @@ static void session_on_input(const void *bytes, size_t size, void *userdata)
 	}
 	if (readers == 1 && s->nodes[one].conn->channel)
 		channel_send_bytes(s->nodes[one].conn->channel, one, "in", bytes, size);
-	for (i = 0; readers > 1 && i < s->conns_count; i++) {
-		if (s->conns[i].channel)
-			channel_send_bytes(s->conns[i].channel, CHANNEL_ALL, "in", bytes, size);
-	}
+	if (readers > 1)
+		conns_send_bytes_all(&s->conns, "in", bytes, size);
 }
 
 static int start_input(struct session *s)
@@ -298,12 +296,11 @@ static bool check_addresses(const struct session *s)
 	if (without == 0 || (without == s->count && !ifname))
 		return true;
 	if (ifname)
-		session_print(
-			"node %s has no address on the interface %s (--wire-ifname), by which "
-			"others could reach it",
+		user_report("node %s has no address on the interface %s (--wire-ifname), by which "
+			    "others could reach it",
 			name, ifname);
 	else
-		session_print("node %s has no address by which others could reach it", name);
+		user_report("node %s has no address by which others could reach it", name);
 	return false;
 }
 
@@ -329,17 +326,13 @@ void session_assign(struct session *s)
 	typing_begin(s);
 	text = r < 0 ? NULL : make_doc(s);
 	if (!text || start_input(s) < 0) {
-		session_print("no memory to send the step to its nodes");
+		user_report("no memory to send the step to its nodes");
 		assign_fail(s);
 		return;
 	}
 	s->assigned = true;
 	typing_update(s);
-	for (i = 0; i < s->conns_count; i++) {
-		if (s->conns[i].channel)
-			channel_send_bytes(
-				s->conns[i].channel, CHANNEL_ALL, "doc", text, strlen(text));
-	}
+	conns_send_bytes_all(&s->conns, "doc", text, strlen(text));
 	explicit_bzero(text, strlen(text));
 	send_go(s);
 	for (i = 0; i < s->signals.n; i++)

@@ -87,7 +87,7 @@ static void local_on_task_ended(uint32_t rank, _unused_ int wait_status, void *u
 
 static void local_on_report(const char *text, _unused_ void *userdata)
 {
-	session_print("%s", text);
+	user_report("%s", text);
 }
 
 static void local_on_ended(int exit_code, _unused_ const char *result, void *userdata)
@@ -415,6 +415,22 @@ static int steprun_run(struct steprun_options *o, int *ret_code, struct err *err
 	return r;
 }
 
+/* "steprun attach". A program of that name is run as "steprun -- attach". */
+static int attach_main(
+	int argc, char **argv, struct steprun_options *o, int *ret_code, struct err *err)
+{
+	int r = steprun_attach_parse(argc, argv, environ, o, err);
+
+	if (r == 0 && o->run.help) {
+		steprun_attach_print_help(stdout);
+		*ret_code = 0;
+		return 0;
+	}
+	if (r == 0)
+		r = find_program(o, err);
+	return r < 0 ? err_prefix(err, "attach") : attach_run(o, ret_code, err);
+}
+
 static int steprun_parse(
 	int argc, char **argv, struct steprun_options *o, bool *done, struct err *err)
 {
@@ -447,10 +463,13 @@ int main(int argc, char **argv)
 	int code = STATUS_FAILED;
 	bool done = false;
 	int r = process_prepare(&err);
+	bool attaches = argc >= 2 && strcmp(argv[1], "attach") == 0;
 
-	if (r == 0)
+	if (r == 0 && attaches)
+		r = attach_main(argc - 1, argv + 1, &options, &code, &err);
+	else if (r == 0)
 		r = steprun_parse(argc, argv, &options, &done, &err);
-	if (r == 0 && !done)
+	if (r == 0 && !done && !attaches)
 		r = steprun_run(&options, &code, &err);
 	if (r < 0) {
 		fprintf(stderr, "steprun: %s\n", err.text);

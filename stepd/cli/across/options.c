@@ -22,6 +22,7 @@ void steprun_options_clear(struct steprun_options *o)
 {
 	run_options_clear(&o->run);
 	free(o->found_program);
+	free(o->attach.step);
 	strv_clear(&o->nodes);
 	layout_clear(&o->layout);
 	*o = (struct steprun_options)STEPRUN_OPTIONS_INIT;
@@ -117,12 +118,87 @@ static size_t steprun_make_rows(struct cli_option rows[CLI_OPTIONS_MAX])
 	return n;
 }
 
+static int take_since(
+	_unused_ const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	uint64_t since;
+
+	if (parse_u64(arg, 0, INT64_MAX, &since) < 0)
+		return err_set_text(err, -EINVAL, "'%.200s' is not a number", arg);
+	own(into)->attach.since = (int64_t)since;
+	return 0;
+}
+
+static int take_stream(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	if (strcmp(arg, "stdout") != 0 && strcmp(arg, "stderr") != 0 && strcmp(arg, "both") != 0)
+		return err_set_text(
+			err, -EINVAL, "'%.200s' is not one of stdout, stderr and both", arg);
+	return run_take_own_text(o, arg, into, err);
+}
+
+/* clang-format off */
+static const struct cli_option attach_rows[] = {
+	{.heading = "What is shown",
+	 .name = "stdin", .take = run_take_own_flag, .offset = OWN(attach.input),
+	 .doc = "standard input goes to the tasks' standard input, too"},
+	{.name = "since", .arg = "N", .take = take_since,
+	 .doc = "from byte N of each stream on (from now on)"},
+	{.name = "tail", .take = run_take_own_flag, .offset = OWN(attach.tail),
+	 .doc = "from what the agents hold of each stream"},
+	{.name = "stream", .arg = "stdout|stderr|both", .take = take_stream, .offset = OWN(attach.stream),
+	 .doc = "only this stream (both)"},
+	{.name = "label", .letter = 'l', .take = run_take_own_flag, .offset = OWN(attach.label),
+	 .doc = "begin each line with its task's rank"},
+	{.name = "detach-keys", .arg = "KEYS", .take = run_take_own_text, .offset = OWN(attach.detach_keys),
+	 .doc = "keys that detach from a task's terminal; none if empty (ctrl-p,ctrl-q)"},
+};
+/* clang-format on */
+
+static bool is_for_attach(const struct cli_option *row)
+{
+	static const char *const names[] = {"nodes", "hosts", "nodelist", "hostfile", "launcher",
+		"launch-timeout", "stepd", "runtime-dir", "help"};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names) && strcmp(names[i], row->name) != 0; i++)
+		;
+	return i < ARRAY_SIZE(names);
+}
+
+static size_t attach_make_rows(struct cli_option rows[CLI_OPTIONS_MAX])
+{
+	struct cli_option all[CLI_OPTIONS_MAX];
+	size_t count = steprun_make_rows(all), n = ARRAY_SIZE(attach_rows), i;
+
+	memcpy(rows, attach_rows, sizeof(attach_rows));
+	for (i = 0; i < count; i++) {
+		if (!is_for_attach(&all[i]))
+			continue;
+		rows[n] = all[i];
+		rows[n++].heading = strcmp(all[i].name, "nodes") == 0 ? "Where it runs" : NULL;
+	}
+	return n;
+}
+
+void steprun_attach_print_help(FILE *out)
+{
+	struct cli_option rows[CLI_OPTIONS_MAX];
+
+	fputs("Usage: steprun attach [OPTION...] STEP[/RANKS]\nShows the output of a step's tasks on "
+	      "all its nodes while it comes, and types. STEP is\nJOB.STEP; the step needs "
+	      "--attachable. Defaults are in parentheses.\n",
+		out);
+	cli_options_print(rows, attach_make_rows(rows), out);
+}
+
 void steprun_options_print_help(FILE *out)
 {
 	struct cli_option rows[CLI_OPTIONS_MAX];
 
 	fputs("Usage: steprun [OPTION...] [--] PROGRAM [ARG...]\nRuns PROGRAM as the tasks "
-	      "of a step, on this node or on several. Defaults are in parentheses.\n",
+	      "of a step, on this node or on several. Defaults are in parentheses.\n"
+	      "steprun attach --help: the streams of a step that runs.\n",
 		out);
 	cli_options_print(rows, steprun_make_rows(rows), out);
 }
@@ -631,4 +707,71 @@ int steprun_options_parse(
 		return r;
 	build.program = argv[rest];
 	return make_doc(o, &options, &build, &found, environment, argv + rest, err);
+}
+
+/* ---- steprun attach ------------------------------------------------------------------------ */
+
+static int check_rank(_unused_ uint32_t rank, _unused_ void *userdata)
+{
+	return 0;
+}
+
+/* STEP[/RANKS] */
+static int take_step(struct steprun_options *o, const char *text, struct err *err)
+{
+	const char *slash = strchr(text, '/'), *dot = strchr(text, '.');
+	size_t size = slash ? (size_t)(slash - text) : strlen(text);
+	size_t job = strspn(text, "0123456789");
+	size_t step = dot ? strspn(dot + 1, "0123456789abcdefghijklmnopqrstuvwxyz") : 0;
+
+	if (job == 0 || text + job != dot || step == 0 || job + 1 + step != size)
+		return err_set_text(err, -EINVAL,
+			"'%.200s' is not a step and its ranks, such as 7.0 or 7.0/0-3", text);
+	o->attach.ranks = slash ? slash + 1 : NULL;
+	if (slash && parse_ranges(slash + 1, SPEC_NTASKS_MAX, check_rank, NULL) < 0)
+		return err_set_text(
+			err, -EINVAL, "'%.200s' are not ranks such as 0-3,7", slash + 1);
+	o->attach.step = strndup(text, size);
+	return o->attach.step ? 0 : steprun_no_memory(err);
+}
+
+/* Those that have the step, of this machine, are looked up later. */
+static int find_attach_nodes(struct steprun_options *o, char **env, struct err *err)
+{
+	_cleanup_free_ uint32_t *on_nodes = NULL;
+	int r = choose_launcher(o, env, err);
+
+	if (r < 0 ||
+		(o->launcher.kind == LAUNCHER_LOCAL && !o->hosts && !o->hostfile && !o->allocated))
+		return r;
+	r = list_nodes(o, env, err);
+	if (r == 0 && o->nodes.n > 0)
+		r = make_unique(&o->nodes, &on_nodes, err);
+	return r < 0 ? r : limit_nodes(o, &o->attach.nodes, err);
+}
+
+int steprun_attach_parse(
+	int argc, char **argv, char **environment, struct steprun_options *o, struct err *err)
+{
+	struct run_build build = {.options = &o->run, .command = "steprun attach"};
+	struct cli_option rows[CLI_OPTIONS_MAX];
+	struct cli_options options = {.rows = rows,
+		.n = attach_make_rows(rows),
+		.command = "steprun attach",
+		.anywhere = true,
+		.most = 1};
+	int rest = argc;
+	int r;
+
+	o->launch_timeout_ms = LAUNCH_TIMEOUT_MS;
+	r = cli_options_parse(&options, argc, argv, &build, &rest, err);
+	if (r < 0 || o->run.help)
+		return r;
+	if (rest == argc)
+		return err_set_text(err, -EINVAL, "no step is given, such as 7.0");
+	if (o->attach.tail && o->attach.since >= 0)
+		return err_set_text(
+			err, -EINVAL, "--tail conflicts with --since: give one of them");
+	r = take_step(o, argv[rest], err);
+	return r < 0 ? r : find_attach_nodes(o, environment, err);
 }

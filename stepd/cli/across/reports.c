@@ -18,41 +18,19 @@
 
 /* ---- the beginning ------------------------------------------------------------------------- */
 
-struct hello {
-	uint32_t version;
-	bool frames;
-};
-
-static void read_hello_field(struct node *n, const char *field, struct hello *hello)
-{
-	struct address_node *list = &n->addresses;
-	uint32_t port;
-
-	if (strncmp(field, "version=", 8) == 0 &&
-		parse_u32(field + 8, 0, UINT32_MAX, &hello->version) < 0)
-		hello->version = 0;
-	else if (strcmp(field, "frames=1") == 0)
-		hello->frames = true;
-	else if (strncmp(field, "node=", 5) == 0 && !n->name)
-		n->name = strdup(field + 5);
-	else if (strncmp(field, "port=", 5) == 0 && parse_u32(field + 5, 0, 65535, &port) == 0)
-		n->port = (uint16_t)port;
-	else if (strncmp(field, "addr=", 5) == 0 && list->count < ADDRESS_MAX &&
-		address_parse(field + 5, &list->list[list->count]) == 0)
-		list->count++;
-}
-
 static void on_hello(struct session *s, struct node *n, const struct channel_line *line)
 {
-	struct hello hello = {0};
-	char *save = NULL, *field;
+	struct hello hello;
 
 	if (n->state != NODE_AWAITED)
 		return;
-	for (field = strtok_r(line->text, " ", &save); field; field = strtok_r(NULL, " ", &save))
-		read_hello_field(n, field, &hello);
+	hello_read(line->text, &hello);
+	n->name = hello.node ? strdup(hello.node) : NULL;
+	n->port = hello.port;
+	n->addresses = hello.addresses;
+	n->reports_got = hello.got;
 	if (hello.version != CHANNEL_VERSION || !n->name) {
-		session_print(
+		user_report(
 			"node %s: its stepd speaks another version of the channel (%u, not %u): "
 			"install the same on all nodes",
 			n->name ? n->name : "?", hello.version, CHANNEL_VERSION);
@@ -62,8 +40,7 @@ static void on_hello(struct session *s, struct node *n, const struct channel_lin
 	}
 	n->state = NODE_CONNECTED;
 	s->connected++;
-	if (hello.frames && !s->options->launcher.at_once)
-		channel_send(n->conn->channel, n->relay, "frames", "");
+	conn_offer_frames(n->conn, &hello);
 	if (s->ending)
 		channel_send(n->conn->channel, n->relay, "terminate", "");
 	else if (s->connected == s->count)
@@ -76,16 +53,7 @@ static void on_hello(struct session *s, struct node *n, const struct channel_lin
 static void on_frames(
 	_unused_ struct session *s, struct node *n, _unused_ const struct channel_line *line)
 {
-	if (!n->conn->session->options->launcher.at_once)
-		channel_send_frames(n->conn->channel);
-}
-
-void session_on_probed(struct conn *c, bool unchanged)
-{
-	if (!unchanged || c->session->options->launcher.at_once)
-		return;
-	channel_take_frames(c->channel);
-	channel_probe(c->channel, c->first);
+	conn_send_frames(n->conn);
 }
 
 /* ---- streams ------------------------------------------------------------------------------- */
@@ -99,8 +67,8 @@ static struct output_source *find_source(struct node *n, const struct channel_li
 
 size_t session_on_take(struct conn *c, const struct channel_line *line, int in_fd, size_t size)
 {
-	struct output_source *source =
-		line->node == c->first ? find_source(&c->session->nodes[line->node], line) : NULL;
+	const struct session *s = c->conns->userdata;
+	struct output_source *source = find_source(&s->nodes[line->node], line);
 
 	return source ? output_move(source, in_fd, size) : 0;
 }
@@ -115,35 +83,46 @@ static void on_output(_unused_ struct session *s, struct node *n, const struct c
 			strcmp(line->verb, "out") == 0 ? &n->out : &n->err, bytes, (size_t)size);
 }
 
-/* Up to the position of the slowest reader. */
+/* The fastest node sets the pace; what the others lack is stored there, as far as each can. */
 static void update_taken(struct session *s)
 {
-	uint64_t least = UINT64_MAX;
+	uint64_t most = 0, least = UINT64_MAX, got;
 	bool any = false;
 	uint32_t i;
 
 	for (i = 0; i < s->count; i++) {
 		const struct node *n = &s->nodes[i];
 
-		if (n->reads_stdin && n->taken <= least) {
-			any = true;
-			least = n->taken;
-		}
+		if (!n->reads_stdin)
+			continue;
+		any = true;
+		got = n->reports_got ? n->got : n->taken;
+		most = n->taken > most ? n->taken : most;
+		least = got < least ? got : least;
 	}
 	if (any)
-		input_taken(&s->input, least);
+		input_taken(&s->input, most < least ? most : least);
 	else
 		input_stop(&s->input);
 }
 
+/* "got", too. */
 static void on_ack(struct session *s, struct node *n, const struct channel_line *line)
 {
 	uint64_t size;
 
 	if (parse_u64(line->text, 1, UINT32_MAX, &size) < 0)
 		return;
-	n->taken += size;
+	if (strcmp(line->verb, "got") == 0)
+		n->got += size;
+	else
+		n->taken += size;
 	update_taken(s);
+}
+
+static void on_dropped(_unused_ struct session *s, struct node *n, const struct channel_line *line)
+{
+	(void)!parse_u64(line->text, 0, INT64_MAX, &n->dropped); /* else it is 0 */
 }
 
 static void on_closed(struct session *s, struct node *n, _unused_ const struct channel_line *line)
@@ -330,7 +309,7 @@ static void session_on_report(
 	ssize_t size = channel_get_bytes(line, &bytes);
 
 	if (size > 0)
-		session_print("%s: %.*s", n->name ? n->name : "?", (int)size, bytes);
+		user_report("%s: %.*s", n->name ? n->name : "?", (int)size, bytes);
 }
 
 static void on_result(_unused_ struct session *s, struct node *n, const struct channel_line *line)
@@ -343,6 +322,16 @@ static void on_result(_unused_ struct session *s, struct node *n, const struct c
 			&n->result_text, bytes, (size_t)size); /* without memory it can't be read */
 }
 
+/* What its relay has left out, besides its agent. */
+static void count_dropped(const struct node *n)
+{
+	int64_t by_agent = json_get_int(n->result, "stdin_dropped_bytes", 0);
+
+	if (n->dropped > 0 && n->result)
+		(void)json_object_set_new(n->result, "stdin_dropped_bytes",
+			json_integer(by_agent + (int64_t)n->dropped)); /* else it is too little */
+}
+
 static void node_finish(struct session *s, struct node *n, enum node_state state)
 {
 	if (n->state == NODE_AWAITED)
@@ -351,6 +340,7 @@ static void node_finish(struct session *s, struct node *n, enum node_state state
 	n->result = json_loadb(
 		buffer_bytes(&n->result_text) ?: "", buffer_size(&n->result_text), 0, NULL);
 	buffer_clear(&n->result_text);
+	count_dropped(n);
 	s->ended++;
 	output_flush(&n->out);
 	output_flush(&n->err);
@@ -378,12 +368,12 @@ static void on_end(struct session *s, struct node *n, const struct channel_line 
 
 void node_skip(struct node *n)
 {
-	node_finish(n->conn->session, n, NODE_LOST);
+	node_finish(n->conn->conns->userdata, n, NODE_LOST);
 }
 
 void node_lose(struct node *n, const char *why)
 {
-	struct session *s = n->conn->session;
+	struct session *s = n->conn->conns->userdata;
 	bool awaited = n->state == NODE_AWAITED;
 
 	node_finish(s, n, NODE_LOST);
@@ -391,7 +381,7 @@ void node_lose(struct node *n, const char *why)
 		return; /* its launcher was ended on purpose */
 	n->on_request = false;
 	count_status(s, n);
-	session_print(awaited ? "node %s can't be reached: %s" : "node %s is lost: %s",
+	user_report(awaited ? "node %s can't be reached: %s" : "node %s is lost: %s",
 		n->name                       ? n->name
 			: s->options->nodes.n ? s->options->nodes.v[n->relay]
 					      : "?",
@@ -409,6 +399,8 @@ static const struct {
 	{"out", on_output},
 	{"err", on_output},
 	{"ack", on_ack},
+	{"got", on_ack},
+	{"dropped", on_dropped},
 	{"closed", on_closed},
 	{"terminal", on_terminal},
 	{"task", on_task},
@@ -420,12 +412,9 @@ static const struct {
 
 void session_on_line(struct conn *c, const struct channel_line *line)
 {
-	struct session *s = c->session;
+	struct session *s = c->conns->userdata;
 	size_t i;
 
-	/* A number that the launcher has not assigned comes from a wrong variable. */
-	if (line->node < c->first || line->node >= c->first + c->count)
-		return;
 	for (i = 0; i < ARRAY_SIZE(verbs); i++) {
 		if (strcmp(verbs[i].verb, line->verb) == 0) {
 			verbs[i].on_line(s, &s->nodes[line->node], line);

@@ -8,10 +8,9 @@
 #define STEPD_CLI_ACROSS_SESSION_H
 
 #include "stepd/base/buffer.h"
+#include "stepd/cli/across/conns.h"
 #include "stepd/cli/across/options.h"
 #include "stepd/cli/across/user.h"
-#include "stepd/cli/relay/address.h"
-#include "stepd/cli/relay/channel.h"
 #include "stepd/stdio/pty.h"
 
 struct json_t;
@@ -24,20 +23,6 @@ enum node_state {
 	NODE_LOST,
 };
 
-/* A launcher's command and the channel through it: of one relay, or of all. */
-struct conn {
-	struct session *session;
-	struct launched process;
-	ev_io exit;
-	ev_timer timeout; /* one of channel and process has ended, the other has not */
-	struct channel *channel;
-	uint32_t first, count; /* relays behind it, by number */
-	char fault[160];       /* of a channel that has ended; "": none */
-	int wait_status;
-	unsigned waits; /* streams of its node that wait for another's line */
-	bool started, exited;
-};
-
 /* A relay, and its node in the step. */
 struct node {
 	enum node_state state;
@@ -47,8 +32,11 @@ struct node {
 	struct address_node addresses;
 	uint16_t port;
 	struct output_source out, err;
-	uint64_t taken;            /* bytes of standard input */
-	bool reads_stdin;          /* and reads more */
+	unsigned waits;            /* streams of it that wait for another's line */
+	uint64_t got, taken;       /* bytes of standard input: stored there, and of those taken */
+	bool reports_got;          /* else what is taken counts */
+	bool reads_stdin;          /* and takes more */
+	uint64_t dropped;          /* bytes that its tasks lack, besides those of the result */
 	bool has_pty;              /* a rank of it */
 	bool reads_terminal;       /* its agent reads the terminal that it has for them */
 	struct buffer result_text; /* as it comes */
@@ -76,10 +64,9 @@ struct session {
 	const struct steprun_options *options;
 	struct ev_loop *loop;
 	struct user user;
-	struct conn *conns;
-	uint32_t conns_count, conns_next; /* the next to be started */
-	struct node *nodes;               /* by relay number */
-	uint32_t *by_id;                  /* the relay of each node of the step */
+	struct conns conns;
+	struct node *nodes; /* by relay number */
+	uint32_t *by_id;    /* the relay of each node of the step */
 	uint32_t count, connected, ended;
 	struct output_events out_events, err_events;
 	struct output out, err;
@@ -98,13 +85,14 @@ struct session {
 /* 0: the step ran, and *ret_code is what to exit with. Else it never did. */
 int session_run(const struct steprun_options *options, int *ret_code, struct err *err) _must_check_;
 
+/* attach.c: shows the streams of a step that runs, to whose agents relays connect. 0, and *ret_code
+ * likewise. */
+int attach_run(struct steprun_options *options, int *ret_code, struct err *err) _must_check_;
+
 /* Adds those of the agent's options that hold on every node. 0 or -ENOMEM. */
 int session_agent_args(const struct run_options *options, struct strv *args) _must_check_;
 
 /* session.c */
-
-/* A line on standard error. */
-void session_print(const char *fmt, ...) _printf_(1, 2);
 
 /* Ends the step on all nodes that have not ended. now: by SIGKILL. */
 void session_end(struct session *s, bool now);
@@ -143,7 +131,6 @@ void typing_resize(struct session *s);
 
 /* reports.c */
 void session_on_line(struct conn *c, const struct channel_line *line);
-void session_on_probed(struct conn *c, bool unchanged);
 size_t session_on_take(struct conn *c, const struct channel_line *line, int in_fd, size_t size);
 void node_lose(struct node *n, const char *why);
 void node_skip(struct node *n); /* its relay was never started */

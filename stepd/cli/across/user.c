@@ -75,7 +75,9 @@ void input_start(struct input *in, struct ev_loop *loop, input_fn *on_bytes, voi
 void input_taken(struct input *in, uint64_t total)
 {
 	in->taken = total < in->sent ? total : in->sent;
-	if (!in->paused && !in->ended && in->sent - in->taken + READ_SIZE <= INPUT_WINDOW)
+	if (in->sent - in->taken + READ_SIZE > INPUT_WINDOW)
+		ev_io_stop(in->loop, &in->io);
+	else if (!in->paused && !in->ended)
 		ev_io_start(in->loop, &in->io);
 }
 
@@ -680,6 +682,18 @@ void user_print(const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	fprintf(stderr, "steprun: %s%s", text, raw ? "\r\n" : "\n");
+}
+
+void user_report(const char *fmt, ...)
+{
+	char raw[2048], text[4 * sizeof(raw)];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(raw, sizeof(raw), fmt, args);
+	va_end(args);
+	err_printable(text, sizeof(text), raw);
+	user_print("%s", text);
 }
 
 /* ---- signals ------------------------------------------------------------------------------- */

@@ -19,8 +19,9 @@
 /* ---- streams ------------------------------------------------------------------------------- */
 
 /* An input reads the standard input on its way to tasks. No more than INPUT_WINDOW bytes are
- * under way at a time: input_taken() reports how many have arrived in all. The members of these
- * structures are for user.c alone.
+ * under way at a time: input_taken() reports how many have arrived in all, which may be less than
+ * before where the one that had most has gone. The members of these structures are for user.c
+ * alone.
  *
  * An output is the standard output, or error, of a step over several nodes: what nodes send, in
  * the order of arrival, with lines in one piece. An incomplete line waits for its end, but not
@@ -172,8 +173,9 @@ int user_watch(struct user *user, struct ev_loop *loop, const struct user_events
 	void *userdata, struct err *err) _must_check_;
 void user_clear(struct user *user);
 
-/* A line on standard error, whose terminal may be raw. */
+/* A line on standard error, whose terminal may be raw; and one with what other nodes have sent. */
 void user_print(const char *fmt, ...) _printf_(1, 2);
+void user_report(const char *fmt, ...) _printf_(1, 2);
 
 /* Which tasks of a step run, as far as is known. */
 struct running {

@@ -145,6 +145,45 @@ static void channel_begin_frame(struct channel *c, const struct channel_line *li
 	c->frame.line.text += strlen(line->text);
 }
 
+static void channel_take_line(struct channel *c, const struct channel_line *line)
+{
+	if (c->takes_frames && *line->text == '#') {
+		channel_begin_frame(c, line);
+		return;
+	}
+	c->frame.size = 0; /* no other follows */
+	c->events->line(line, c->userdata);
+}
+
+/* text has a NUL behind it. */
+static void channel_take_foreign(struct channel *c, const char *text, size_t size)
+{
+	if (c->events->foreign && size > 0)
+		c->events->foreign(text, size, c->userdata);
+}
+
+/* A line that is foreign, at least its beginning. Where frames are taken nobody else's lines are
+ * passed on: another program may have written without a newline, and what follows is the relay's.
+ */
+static void channel_split_line(struct channel *c, char *text, size_t size, size_t from)
+{
+	struct channel_line line;
+	char *own = from < size ? text + from : NULL;
+
+	while (own && c->takes_frames) {
+		own = memmem(own, (size_t)(text + size - own), MARK, strlen(MARK));
+		if (own && strlen(own) == (size_t)(text + size - own) &&
+			channel_parse(own, &line)) {
+			*own = '\0';
+			channel_take_foreign(c, text, (size_t)(own - text));
+			channel_take_line(c, &line);
+			return;
+		}
+		own = own ? own + 1 : NULL;
+	}
+	channel_take_foreign(c, text, size);
+}
+
 static void channel_read_line(struct channel *c, char *text, size_t size, bool cut)
 {
 	struct channel_line line;
@@ -154,15 +193,39 @@ static void channel_read_line(struct channel *c, char *text, size_t size, bool c
 	if (size > 0 && text[size - 1] == '\r') /* of a launcher with a terminal */
 		size--;
 	text[size] = '\0';
-	if (cut || strlen(text) != size || !channel_parse(text, &line)) {
-		if (c->events->foreign && size > 0)
-			c->events->foreign(text, size, c->userdata);
-	} else if (c->takes_frames && *line.text == '#') {
-		channel_begin_frame(c, &line);
-	} else {
-		c->frame.size = 0; /* no other follows */
-		c->events->line(&line, c->userdata);
+	if (cut || strlen(text) != size || !channel_parse(text, &line))
+		channel_split_line(c, text, size, cut ? 0 : 1);
+	else
+		channel_take_line(c, &line);
+}
+
+/* Where a line of the channel may begin in a foreign one that is too long: size if nowhere. */
+static size_t find_mark(const char *text, size_t size)
+{
+	const char *mark = memmem(text + 1, size - 1, MARK, strlen(MARK));
+	size_t tail;
+
+	if (mark)
+		return (size_t)(mark - text);
+	for (tail = strlen(MARK) - 1; tail > 0; tail--) {
+		if (memcmp(text + size - tail, MARK, tail) == 0)
+			break;
 	}
+	return size - tail;
+}
+
+/* There is no newline within it. */
+static void channel_read_full(struct channel *c)
+{
+	size_t own = c->takes_frames ? find_mark(c->line, c->line_size) : c->line_size;
+	char first = c->line[own];
+
+	c->line[own] = '\0';
+	channel_take_foreign(c, c->line, own);
+	c->line[own] = first;
+	memmove(c->line, c->line + own, c->line_size - own);
+	c->line_size -= own;
+	c->cut = c->line_size == 0;
 }
 
 /* As all that reads: returns how many bytes it has taken. */
@@ -170,20 +233,22 @@ static size_t channel_read_text(struct channel *c, const char *bytes, size_t siz
 {
 	size_t space = sizeof(c->line) - 1 - c->line_size, piece = size < space ? size : space;
 	const char *newline = memchr(bytes, '\n', piece);
-	bool cut = c->cut;
 	size_t line_size;
+	bool cut = c->cut;
 
 	if (newline)
 		piece = (size_t)(newline - bytes);
 	/* A line that fills it has no newline within CHANNEL_LINE_MAX. */
 	memcpy(c->line + c->line_size, bytes, piece);
 	c->line_size += piece;
-	if (!newline && c->line_size < sizeof(c->line) - 1)
-		return piece;
-	c->cut = !newline;
-	line_size = c->line_size;
-	c->line_size = 0;
-	channel_read_line(c, c->line, line_size, cut || !newline);
+	if (newline) {
+		line_size = c->line_size;
+		c->line_size = 0;
+		c->cut = false;
+		channel_read_line(c, c->line, line_size, cut);
+	} else if (c->line_size == sizeof(c->line) - 1) {
+		channel_read_full(c);
+	}
 	return piece + (newline != NULL);
 }
 

@@ -17,7 +17,7 @@
  *
  * Both ends agree on that by lines that an earlier version ignores (relay.c), each for what it
  * reads, after a probe has come unchanged. Nothing foreign may then come within a frame: a channel
- * on which that is noticed ends.
+ * on which that is noticed ends. Between frames it is told apart, with a newline or without.
  *
  * A channel queues what it is given and writes it as the other end takes it; a sender of much
  * checks channel_is_full() first.

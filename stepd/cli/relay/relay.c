@@ -7,14 +7,17 @@
  * To steprun:    hello TEXT    version=N node=NAME port=N frames=0|1 addr=ADDRESS/PREFIX...
  *                probe, frames as below
  *                out, err      bytes of the step's streams
- *                ack N         so many bytes of standard input were taken
+ *                got N         so many bytes of standard input are stored
+ *                ack N         so many of them the step has taken
+ *                dropped N     so many bytes its tasks lack in all: before the result
  *                closed        the step reads no standard input any more
  *                terminal on|off  the agent reads its terminal, which is like steprun's
  *                task RANK WAIT_STATUS
  *                say           bytes: a message for the user
  *                result        bytes of the result, a JSON document
  *                end STATUS    the agent's exit status; the last line
- * From steprun:  doc           bytes of the document, for all (relay_doc.h)
+ * From steprun:  doc           bytes of the document, for all (relay_doc.h; or attachment.h, which
+ *                              has what is said then)
  *                go NODE NAME  the document is whole; start as this node
  *                in, eof       bytes of standard input, and its end
  *                signal NAME, terminate, kill, suspend, resume
@@ -44,6 +47,7 @@
 #include "stepd/cli/cli.h"
 #include "stepd/cli/options.h"
 #include "stepd/cli/relay/address.h"
+#include "stepd/cli/relay/attachment.h"
 #include "stepd/cli/relay/channel.h"
 #include "stepd/cli/relay/relay_doc.h"
 #include "stepd/cli/relay/streams.h"
@@ -175,6 +179,8 @@ struct relay {
 	struct supervisor *supervisor;
 	struct outlet out, err;
 	struct inlet in;
+	struct attachment attachment;
+	bool attaches;     /* to an agent that runs already */
 	int terminal_fd;   /* the master of the agent's terminal; -1: it has none */
 	bool has_terminal; /* the channel */
 	bool gone;         /* steprun is */
@@ -260,6 +266,9 @@ static void on_ended(int exit_code, const char *result, void *userdata)
 	y->supervisor = supervisor_free(y->supervisor);
 	outlet_drain(&y->out);
 	outlet_drain(&y->err);
+	if (y->in.dropped > 0)
+		channel_sendf(y->carrier.channel, y->carrier.index, "dropped", "%llu",
+			(unsigned long long)y->in.dropped * y->doc.readers);
 	relay_hang_up(y);
 	if (result)
 		relay_send_bytes(y, "result", result, strlen(result));
@@ -278,8 +287,29 @@ static void on_input_refused(void *userdata)
 	relay_send(userdata, "closed", "");
 }
 
-static const struct inlet_events inlet_events = {
-	.taken = on_input_taken, .refused = on_input_refused};
+static void on_input_stored(size_t size, void *userdata)
+{
+	struct relay *y = userdata;
+
+	channel_sendf(y->carrier.channel, y->carrier.index, "got", "%zu", size);
+}
+
+static const struct inlet_events inlet_events = {.stored = on_input_stored,
+	.taken = on_input_taken,
+	.refused = on_input_refused,
+	.warn = relay_on_report};
+
+/* Other nodes' tasks may be faster than those here. */
+static int relay_store_input(struct relay *y, struct err *err)
+{
+	struct backlog *backlog;
+	bool drops = false;
+	int r = relay_doc_open_backlog(&y->doc, &backlog, &drops, err);
+
+	if (r == 0 && backlog)
+		inlet_store_in_take(&y->in, backlog, drops);
+	return r;
+}
 
 /* *ret_fd: the agent's end. */
 static int relay_open_input(struct relay *y, int *ret_fd)
@@ -340,9 +370,10 @@ static int relay_open_streams(struct relay *y, int stdio[3], struct err *err)
 		r = outlet_open(&y->out, &y->carrier, "out", &stdio[1]);
 	if (r == 0 && stdio[2] < 0)
 		r = outlet_open(&y->err, &y->carrier, "err", &stdio[2]);
-	return r < 0 ? err_set(err, r, "make the step's streams%s",
-			       y->doc.has_terminal ? ", with a pseudo-terminal" : "")
-		     : 0;
+	if (r == 0)
+		return relay_store_input(y, err);
+	return err_set(err, r, "make the step's streams%s",
+		y->doc.has_terminal ? ", with a pseudo-terminal" : "");
 }
 
 static int relay_start(struct relay *y, uint32_t node, struct err *err)
@@ -378,19 +409,39 @@ static int relay_start(struct relay *y, uint32_t node, struct err *err)
 	return r;
 }
 
+static void on_attachment_ended(int code, void *userdata)
+{
+	relay_end(userdata, code);
+}
+
+/* Whether that is what the document is for. */
+static bool relay_attach(struct relay *y)
+{
+	json_auto_t *doc = json_loadb(buffer_bytes(&y->doc_text) ?: "", buffer_size(&y->doc_text),
+		JSON_REJECT_DUPLICATES, NULL);
+
+	y->attaches = json_is_object(json_object_get(doc, "attach"));
+	if (!y->attaches)
+		return false;
+	buffer_clear(&y->doc_text);
+	y->listen_fd = close_fd(y->listen_fd);
+	attachment_start(&y->attachment, &y->carrier, doc, y->options.node, on_attachment_ended, y);
+	return true;
+}
+
 static void on_go(struct relay *y, const struct channel_line *line)
 {
 	struct err err = ERR_INIT;
 	char *name = strchr(line->text, ' ');
 	uint32_t node;
 
-	if (y->supervisor || !name)
+	if (y->supervisor || y->attaches || !name)
 		return;
 	*name++ = '\0';
 	if (parse_u32(line->text, 0, CHANNEL_ALL - 1, &node) < 0)
 		return;
 	(void)snprintf(y->options.node, sizeof(y->options.node), "%s", name);
-	if (relay_start(y, node, &err) == 0)
+	if (relay_attach(y) || relay_start(y, node, &err) == 0)
 		return;
 	relay_hang_up(y);
 	outlet_close(&y->out);
@@ -417,7 +468,7 @@ static void relay_on_input(struct relay *y, const struct channel_line *line)
 	ssize_t n = channel_get_bytes(line, &bytes);
 
 	if (n > 0)
-		inlet_write(&y->in, bytes, (size_t)n);
+		inlet_write(y->attaches ? &y->attachment.in : &y->in, bytes, (size_t)n);
 }
 
 /* A terminal's end is that it hangs up. */
@@ -556,6 +607,7 @@ static void on_drained(void *userdata)
 	}
 	outlet_resume(&y->out);
 	outlet_resume(&y->err);
+	outlet_resume(&y->attachment.out);
 }
 
 static void on_own_signal(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
@@ -578,7 +630,7 @@ static void relay_send_hello(struct relay *y)
 	int at;
 
 	/* A terminal changes what passes it, and a probe that it reads could be ^C. */
-	at = snprintf(text, sizeof(text), "version=%d node=%.200s port=%u frames=%d",
+	at = snprintf(text, sizeof(text), "version=%d node=%.200s port=%u got=1 frames=%d",
 		CHANNEL_VERSION, y->options.node, y->port, y->has_terminal ? 0 : 1);
 	for (i = 0; i < n; i++)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, " addr=%s",
@@ -649,6 +701,7 @@ static int relay_run(struct relay *y, struct err *err)
 static void relay_clear(struct relay *y)
 {
 	y->supervisor = supervisor_free(y->supervisor);
+	attachment_close(&y->attachment);
 	outlet_close(&y->out);
 	outlet_close(&y->err);
 	inlet_close(&y->in);
@@ -672,6 +725,7 @@ int cli_relay(int argc, char **argv)
 		.out = OUTLET_INIT,
 		.err = OUTLET_INIT,
 		.in = INLET_INIT,
+		.attachment = ATTACHMENT_INIT,
 		.doc = RELAY_DOC_INIT,
 		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd relay"}};
 	struct err err = ERR_INIT;
@@ -689,5 +743,6 @@ int cli_relay(int argc, char **argv)
 		log_error(&y.log, "%s", err.text);
 		return STATUS_FAILED;
 	}
-	return y.gone ? STATUS_FAILED : 0;
+	/* A viewer may leave at any time. */
+	return y.gone && !y.attaches ? STATUS_FAILED : 0;
 }

@@ -9,6 +9,7 @@
 #include "stepd/base/json.h"
 #include "stepd/base/parse.h"
 #include "stepd/spec/spec.h"
+#include "stepd/stdio/backlog.h"
 
 static int relay_doc_no_memory(struct err *err)
 {
@@ -27,6 +28,8 @@ void relay_doc_clear(struct relay_doc *doc)
 	json_decref(doc->all);
 	strv_clear(&doc->args);
 	doc->secret_fd = close_fd(doc->secret_fd);
+	identity_clear(&doc->id);
+	doc->parsed = spec_free(doc->parsed);
 	*doc = (struct relay_doc)RELAY_DOC_INIT;
 }
 
@@ -81,6 +84,56 @@ bool relay_doc_reads_stdin(const json_t *spec, const char *ranks)
 		return strcmp(mode, "all") == 0 || strcmp(mode, "inherit") == 0;
 	rank = (uint32_t)json_integer_value(number);
 	return parse_ranges(ranks, SPEC_NTASKS_MAX, is_rank, &rank) == -EEXIST;
+}
+
+/* Tasks that share one input get each byte once. */
+static uint32_t count_readers(const struct spec *spec)
+{
+	uint32_t n = 0, i;
+
+	if (spec->in.mode == SPEC_STREAM_INHERIT)
+		return 1;
+	for (i = 0; spec->pty_count > 0 && i < spec->local_ntasks; i++)
+		n += spec_has_pty(spec, spec->ranks[i]);
+	return spec->pty_count > 0 ? n : spec->local_ntasks;
+}
+
+/* The spec that the agent reads, without its descriptors, which are the agent's alone. */
+static int parse_spec(struct relay_doc *d, struct err *err)
+{
+	json_auto_t *doc = json_copy(d->spec);
+
+	if (!doc)
+		return relay_doc_no_memory(err);
+	(void)json_object_del(doc, "wire"); /* it may have none */
+	return spec_from_json(doc, &d->parsed, err);
+}
+
+int relay_doc_open_backlog(
+	struct relay_doc *d, struct backlog **ret_backlog, bool *ret_drops, struct err *err)
+{
+	const json_t *in = json_object_get(d->spec, "stdin");
+	const char *mode = json_string_value(in) ?: json_get_text(in, "mode", "");
+	int r;
+
+	*ret_backlog = NULL;
+	if (!d->reads_stdin || strcmp(mode, "rank") == 0 ||
+		json_array_size(json_object_get(d->all, "ranks")) < 2)
+		return 0;
+	r = parse_spec(d, err);
+	if (r == 0)
+		r = identity_resolve(d->parsed, &d->id, err);
+	if (r < 0)
+		return r;
+	d->readers = count_readers(d->parsed);
+	*ret_drops = d->parsed->input_overflow == SPEC_OVERFLOW_DROP;
+	r = backlog_new(&(const struct backlog_options){.spills = d->parsed->input_overflow ==
+					SPEC_OVERFLOW_SPILL,
+				.spill_max = d->parsed->input_spill_max,
+				.dir = strv_env_get(&d->parsed->env, "TMPDIR"),
+				.id = &d->id},
+		ret_backlog);
+	return r < 0 ? err_set(err, r, "standard input: make a buffer") : 0;
 }
 
 /* ---- the terminal -------------------------------------------------------------------------- */

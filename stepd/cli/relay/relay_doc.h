@@ -23,8 +23,11 @@
 
 #include "stepd/base/err.h"
 #include "stepd/base/strv.h"
+#include "stepd/process/identity.h"
 
+struct backlog;
 struct json_t;
+struct spec;
 
 /* The terminal of steprun's user: an agent gets one like it in its place. */
 struct relay_terminal {
@@ -44,6 +47,11 @@ struct relay_doc {
 	bool has_terminal;       /* the agent's standard input is one */
 	struct relay_terminal terminal;
 	int secret_fd; /* -1: none */
+
+	/* Of relay_doc_open_backlog(). */
+	struct spec *parsed;
+	struct identity id;
+	uint32_t readers; /* tasks here that read the step's standard input */
 };
 
 #define RELAY_DOC_INIT                                                                             \
@@ -54,6 +62,12 @@ struct relay_doc {
 /* ret_doc is RELAY_DOC_INIT before. listen_fd -1: there is none. */
 int relay_doc_read(const char *text, size_t size, uint32_t node, const char *name, int listen_fd,
 	struct relay_doc *ret_doc, struct err *err) _must_check_;
+
+/* For the standard input that the tasks here have not read while other nodes' have: as
+ * --input-overflow has it, with the tasks' user. *ret_backlog NULL: only this node reads. It
+ * borrows parts of doc. */
+int relay_doc_open_backlog(struct relay_doc *doc, struct backlog **ret_backlog, bool *ret_drops,
+	struct err *err) _must_check_;
 
 void relay_doc_clear(struct relay_doc *doc);
 

@@ -3,15 +3,19 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/ioctl.h>
 
+#include "stepd/base/err.h"
 #include "stepd/cli/relay/channel.h"
 #include "stepd/process/process.h"
+#include "stepd/stdio/backlog.h"
 
-#define READ_SIZE 16384u
-#define MUCH_SIZE 49152u       /* bytes that nearly fill a pipe of the usual size */
-#define PIPE_SIZE (256u << 10) /* of the pipe of a task that writes so much */
-#define DRAIN_MAX (1u << 20)   /* bytes of a stream that are still carried at the end */
+#define READ_SIZE    16384u
+#define MUCH_SIZE    49152u       /* bytes that nearly fill a pipe of the usual size */
+#define PIPE_SIZE    (256u << 10) /* of the pipe of a task that writes so much */
+#define DRAIN_MAX    (1u << 20)   /* bytes of a stream that are still carried at the end */
+#define RELEASE_SIZE (1u << 20)   /* read from a backlog's file before its space is given back */
 
 /* ---- the step's output --------------------------------------------------------------------- */
 
@@ -66,6 +70,8 @@ static void on_outlet_readable(struct ev_loop *loop, ev_io *w, _unused_ int reve
 		(void)outlet_read(o);
 	if (channel_is_full(o->to->channel))
 		ev_io_stop(loop, w); /* outlet_resume() begins again */
+	if (o->fd < 0 && o->ended)
+		o->ended(o->userdata);
 }
 
 void outlet_drain(struct outlet *o)
@@ -110,6 +116,7 @@ void inlet_close(struct inlet *in)
 		ev_io_stop(in->loop, &in->io);
 	in->fd = close_fd(in->fd);
 	buffer_clear(&in->bytes);
+	in->backlog = backlog_free(in->backlog);
 }
 
 static void inlet_refuse(struct inlet *in)
@@ -118,27 +125,114 @@ static void inlet_refuse(struct inlet *in)
 	in->events->refused(in->userdata);
 }
 
+static void inlet_warn(struct inlet *in, const char *text)
+{
+	if (!in->warned)
+		in->events->warn(text, in->userdata);
+	in->warned = true;
+}
+
+static void inlet_drop(struct inlet *in, int64_t limit)
+{
+	size_t size = (size_t)(limit - in->at);
+
+	inlet_warn(in,
+		"standard input is read too slowly here: bytes are left out of it "
+		"(--input-overflow=spill and wait leave out none)");
+	in->dropped += size;
+	in->at = limit;
+	in->events->taken(size, in->userdata);
+}
+
+/* Space for a piece. False: the step has to read first. */
+static bool inlet_make_space(struct inlet *in)
+{
+	struct err err = ERR_INIT;
+	int r = backlog_make_space(in->backlog, in->at, &err);
+
+	if (r < 0 && in->drops) {
+		inlet_drop(in, backlog_limit(in->backlog));
+		r = backlog_make_space(in->backlog, in->at, &err);
+	}
+	if (r < 0 && r != -EAGAIN) {
+		(void)err_prefix(&err, "the next input waits for the tasks here");
+		inlet_warn(in, err.text);
+	}
+	return r == 0;
+}
+
+static void inlet_store(struct inlet *in)
+{
+	size_t size, left, stored = 0;
+	char *piece;
+
+	while (in->backlog && (left = buffer_size(&in->bytes)) > 0 && inlet_make_space(in)) {
+		piece = backlog_piece(in->backlog, &size);
+		size = size < left ? size : left;
+		memcpy(piece, buffer_bytes(&in->bytes), size);
+		backlog_add(in->backlog, size);
+		buffer_drop(&in->bytes, size);
+		stored += size;
+	}
+	if (stored > 0 && in->events->stored)
+		in->events->stored(stored, in->userdata);
+}
+
+/* The next bytes for the pipe: how many, 0 for none now, or -errno. */
+static ssize_t inlet_get(struct inlet *in, const char **ret_data)
+{
+	*ret_data = buffer_bytes(&in->bytes);
+	return in->backlog ? backlog_get(in->backlog, in->at, ret_data)
+			   : (ssize_t)buffer_size(&in->bytes);
+}
+
+/* So many of them are in the pipe. */
+static void inlet_took(struct inlet *in, size_t size)
+{
+	if (!in->backlog) {
+		buffer_drop(&in->bytes, size);
+	} else {
+		in->read_back += backlog_in_file(in->backlog, in->at) ? size : 0;
+		in->at += (int64_t)size;
+		if (in->read_back >= RELEASE_SIZE || in->at == backlog_end(in->backlog)) {
+			backlog_release(in->backlog, in->at);
+			in->read_back = 0;
+		}
+	}
+	in->events->taken(size, in->userdata);
+}
+
 static void inlet_push(struct inlet *in)
 {
-	ssize_t n = 0;
+	const char *data;
+	ssize_t size, n = 0;
 
 	if (in->fd < 0)
 		return;
-	if (buffer_size(&in->bytes) > 0)
-		n = write(in->fd, buffer_bytes(&in->bytes), buffer_size(&in->bytes));
+	size = inlet_get(in, &data);
+	if (size < 0) {
+		inlet_warn(in,
+			"the file of the input that the tasks here have not read can't be read: "
+			"it ends here");
+		inlet_refuse(in);
+		return;
+	}
+	if (size > 0)
+		n = write(in->fd, data, (size_t)size);
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		inlet_refuse(in);
 		return;
 	}
 	if (n > 0) {
-		buffer_drop(&in->bytes, (size_t)n);
-		in->events->taken((size_t)n, in->userdata);
+		inlet_took(in, (size_t)n);
+		inlet_store(in);
+		size = inlet_get(in, &data);
 	}
-	if (buffer_size(&in->bytes) > 0)
+	if (size != 0)
 		ev_io_start(in->loop, &in->io);
 	else
 		ev_io_stop(in->loop, &in->io);
-	if (buffer_size(&in->bytes) == 0 && in->ends)
+	if (size == 0 && in->ends)
 		inlet_close(in);
 }
 
@@ -168,14 +262,26 @@ int inlet_open(struct inlet *in, struct ev_loop *loop, const struct inlet_events
 	return 0;
 }
 
+void inlet_store_in_take(struct inlet *in, struct backlog *backlog, bool drops)
+{
+	in->backlog = backlog;
+	in->at = backlog_end(backlog);
+	in->drops = drops;
+}
+
 void inlet_write(struct inlet *in, const void *bytes, size_t size)
 {
 	if (in->fd < 0)
 		return; /* refused() was called, or the step has ended */
-	if (buffer_add(&in->bytes, bytes, size) < 0)
+	if (buffer_add(&in->bytes, bytes, size) < 0) {
 		inlet_refuse(in);
-	else
-		inlet_push(in);
+		return;
+	}
+	if (in->backlog)
+		inlet_store(in);
+	else if (in->events->stored)
+		in->events->stored(size, in->userdata);
+	inlet_push(in);
 }
 
 void inlet_end(struct inlet *in)
