@@ -205,8 +205,12 @@ def deaths(t):
 
 
 def late(t):
-    """Some ranks never come. The others end when all of them have reported it (in the directory that is
-    named): the end of one ends the step."""
+    """Some ranks never come. The others come at the same time, for the deadline is the first one's, and end
+    when all of them have reported it (both in the directory that is named): the end of one ends the step."""
+    def gather(what):
+        open(os.path.join(sys.argv[2], "%s.%d" % (what, RANK)), "w").close()
+        wait_for(lambda: sum(name.startswith(what) for name in os.listdir(sys.argv[2])) == 3)
+
     t.init(1)
     if RANK in (1, 3, 4):
         try:
@@ -214,9 +218,9 @@ def late(t):
                 t.more() # until the step is over
         except EOFError:
             return
+    gather("here")
     print(t.call("cmd=barrier_in"))
-    open(os.path.join(sys.argv[2], str(RANK)), "w").close()
-    wait_for(lambda: len(os.listdir(sys.argv[2])) == 3)
+    gather("done")
 
 
 def double(t):

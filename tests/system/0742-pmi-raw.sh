@@ -26,11 +26,11 @@ like "$out" 'msg=rank_2_(has_hung_up_without_PMI_Finalize\(\)|was_killed_by_sign
 	"the others of a fence get an error where a rank dies in the middle of a message"
 like "$out" 'PMI fence failed: rank 2 ' "the step's log reports a fence that fails by a rank's death"
 
-pmi=--pmi-timeout=1s
+pmi=--pmi-timeout=3s
 mkdir "$tmpdir/late"
 out=$(timeout 120 "$stepd" run --job "$job" --proctrack "$tracker" --mpi=pmi2 $pmi -n 6 --kill-on-bad-exit=1 -- \
 	sh -c "python3 '$talk_py' late '$tmpdir/late'; exit 3" 2>&1)
-like "$out" 'PMI fence failed: ranks 1, 3-4 did not come to the fence within 1 s' \
+like "$out" 'PMI fence failed: ranks 1, 3-4 did not come to the fence within 3 s' \
 	"a fence has a deadline, and its error names the ranks"
 is "$(printf '%s\n' "$out" | grep -c 'barrier_out rc=-1 msg=ranks_1,_3-4_did_not_come')" 3 \
 	"the ranks that wait in a fence get its deadline's error"
