@@ -42,6 +42,8 @@ struct container {
 	_Atomic uint32_t *held; /* parts that processes freeze for a moment, the agent's workers,
 				 * too, which share this; NULL: no memory for it */
 	uint64_t refused;       /* group_get_refused() of groups that are gone */
+	bool counts_refused;    /* below here; not known before the first task has ended */
+	bool is_counting_known; /* until the next limit, which may switch the controller on */
 };
 
 /* The plugin's state from one call to the next. The functions of the plugin ABI get an id or a
@@ -540,6 +542,16 @@ int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone)
 	return take_fd(&fd);
 }
 
+/* group_forgets_refused() of the step: the look at a file that is not there takes as long as all
+ * else at a task's end but the removal of its group. */
+static bool is_counting_refused(struct container *c)
+{
+	if (!c->is_counting_known)
+		c->counts_refused = group_forgets_refused(c->dir.fd);
+	c->is_counting_known = true;
+	return c->counts_refused;
+}
+
 void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
 {
 	struct container *c = container_get(job->cont_id);
@@ -548,7 +560,7 @@ void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
 
 	if (!c || local_id >= job->node_tasks)
 		return;
-	if (group_forgets_refused(c->dir.fd))
+	if (is_counting_refused(c))
 		fd = step_find_task(&c->dir, job->task[local_id].gtid);
 	if (fd >= 0)
 		refused = group_get_refused(fd);
@@ -626,8 +638,11 @@ int proctrack_p_set_limits(
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
 	struct err err = ERR_INIT;
+	struct container *c = container_get(id);
 	int r = find_dir(id, &found, &dir);
 
+	if (c)
+		c->is_counting_known = false;
 	if (r == 0)
 		r = limits_apply(dir, rank, limits, &err);
 	else

@@ -105,7 +105,7 @@ struct control {
 	int patience_ms, patience_count; /* of control_finish(); how often it was over */
 	void (*finished)(void *userdata);
 	void *finished_userdata;
-	char scratch[CONTROL_READ_SIZE];
+	char scratch[CONTROL_READ_SIZE]; /* the last: control_new() leaves it as it is */
 };
 
 /* ---- server.c: sockets, access, turns ------------------------------------------------------ */

@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -534,10 +535,11 @@ static void init_lists(struct control *c)
 int control_new(
 	const struct control_options *options, struct control **ret_control, struct err *err)
 {
-	_cleanup_control_ struct control *c = calloc(1, sizeof(*c));
+	_cleanup_control_ struct control *c = malloc(sizeof(*c));
 
 	if (!c)
 		return err_set(err, -ENOMEM, "control socket");
+	memset(c, 0, offsetof(struct control, scratch)); /* whose pages nobody has touched yet */
 	c->options = *options;
 	c->spare_fd = -1;
 	init_lists(c);

@@ -83,7 +83,8 @@ int launch_open(struct launch *l, struct proctrack *pt, bool hold, struct err *e
 		return err_set(err, -errno, "make the pipe for the tasks' reports");
 	l->report_fd = report[0];
 	l->task_report_fd = report[1];
-	if (fcntl(l->report_fd, F_SETFL, O_NONBLOCK) < 0 || move_up(&l->task_report_fd) < 0)
+	if (fcntl(l->report_fd, F_SETFL, O_NONBLOCK) < 0 ||
+		(l->setup.mpi && move_up(&l->task_report_fd) < 0))
 		return err_set(err, -errno, "make the pipe for the tasks' reports");
 	if (pipe2(held, O_CLOEXEC) < 0)
 		return err_set(err, -errno, "make the pipe that holds the tasks");
@@ -406,6 +407,21 @@ static int set_oom_score_adj(struct launch *l, struct err *err)
 	return r < 0 ? err_set(err, r, "set oom_score_adj %s for the tasks", text) : 0;
 }
 
+/* Each task has a copy of this table, and closes it by its exec. */
+static void leave_descriptors(struct launch *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->agent_fds_count; i++) {
+		if (l->agent_fds[i] >= 0)
+			(void)close(l->agent_fds[i]);
+	}
+	l->report_fd = close_fd(l->report_fd);
+	l->setup.lock_fd = close_fd(l->setup.lock_fd);
+	if (l->hold) /* else the first birth is still to be proven */
+		l->hold_write_fd = close_fd(l->hold_write_fd);
+}
+
 _noreturn_ static void launcher_main(struct launch *l, struct shared_result *shared, pid_t agent)
 {
 	int r;
@@ -417,6 +433,7 @@ _noreturn_ static void launcher_main(struct launch *l, struct shared_result *sha
 		_exit(STATUS_NOT_EXECUTABLE);
 	l->group = -1;
 	l->clone.siblings = true;
+	leave_descriptors(l);
 	stdio_transfer_begin(l->io);
 	r = set_oom_score_adj(l, &shared->err);
 	if (r == 0)

@@ -47,6 +47,10 @@ struct launch {
 	int task_report_fd; /* the tasks' end */
 	int hold_write_fd;  /* a byte here lets the tasks go */
 	int hold_fd;        /* the tasks' end */
+	/* The agent's alone, -1 for none: tasks that the launcher makes have no copies
+	 * of them to make and to close. May be NULL. */
+	const int *agent_fds;
+	size_t agent_fds_count;
 };
 
 #define LAUNCH_INIT                                                                                \

@@ -20,6 +20,7 @@
 struct hold {
 	int fd;                /* to the holder; -1: it is gone */
 	struct pidref process; /* its own; unset for an adopter */
+	bool ending;           /* hold_begin_end() */
 	char *label;           /* of the step */
 	struct stat st;        /* of its directory */
 };
@@ -359,16 +360,26 @@ static void hold_await_end(const struct hold *hold)
 }
 
 /* An adopter signals nothing: the holder is not its child. */
+void hold_begin_end(struct hold *hold)
+{
+	if (hold->ending)
+		return;
+	hold->ending = true;
+	if (hold->process.pid)
+		(void)!pidref_signal(&hold->process, SIGKILL); /* it may have ended */
+	else if (hold->fd >= 0 && hold_send(hold->fd, HOLD_END, NULL, 0) < 0)
+		hold->fd = close_fd(hold->fd);
+}
+
 struct hold *hold_end(struct hold *hold)
 {
 	if (!hold)
 		return NULL;
-	if (hold->process.pid) {
-		(void)!pidref_signal(&hold->process, SIGKILL); /* it may have ended */
+	hold_begin_end(hold);
+	if (hold->process.pid)
 		hidden_child_reap(take_fd(&hold->process.fd));
-	} else if (hold->fd >= 0 && hold_send(hold->fd, HOLD_END, NULL, 0) == 0) {
+	else if (hold->fd >= 0)
 		hold_await_end(hold);
-	}
 	pidref_close(&hold->process);
 	(void)close_fd(hold->fd);
 	free(hold->label);

@@ -53,6 +53,9 @@ int hold_take(int dir_fd, const char *label, struct hold **ret_hold, struct hand
 void hold_save(const struct hold *hold, struct handover *h, struct json_t *object);
 struct hold *hold_restore(const struct handover *h, const struct json_t *object);
 
+/* Ends the holder and does not wait, which hold_end() does: meanwhile it gives its memory back. */
+void hold_begin_end(struct hold *hold);
+
 /* Ends the holder, and returns once it has ended. NULL is allowed. Returns NULL. */
 struct hold *hold_end(struct hold *hold);
 DEFINE_CLEANUP(struct hold *, hold_end);

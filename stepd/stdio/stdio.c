@@ -610,8 +610,9 @@ static void on_pumped(void *userdata)
 {
 	struct stdio *io = userdata;
 
-	stdio_copy_stop(io);           /* no more input */
-	io->hold = hold_end(io->hold); /* readers get the end of the output with ours */
+	stdio_copy_stop(io); /* no more input */
+	if (io->hold)
+		hold_begin_end(io->hold); /* readers get the end of the output with ours */
 	if (io->attach)
 		attach_finish(io->attach, on_attach_finished, io);
 	else

@@ -460,6 +460,8 @@ static int open_launch(struct agent *a, struct err *err)
 	l->setup.oom_score_adj = task_oom_score_adj(a);
 	l->setup.lock_fd = registry_get_lock_fd(a->registry);
 	l->setup.traced = a->trace != NULL;
+	l->agent_fds = a->start.spare_fd;
+	l->agent_fds_count = AGENT_SPARE_FDS;
 	l->meanwhile = go_on_meanwhile;
 	l->userdata = a;
 	return launch_open(l, a->pt, a->plan.spec->hold, err);

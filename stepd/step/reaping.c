@@ -189,30 +189,92 @@ static int wait_status_of(const siginfo_t *info)
 	return info->si_status | (info->si_code == CLD_DUMPED ? WCOREFLAG : 0);
 }
 
+/* Ends that are recorded by one write. */
+#define ENDS_MAX 64
+
+/* Children that have ended and are not reaped: tasks, or one that is no task. */
+struct ends {
+	struct {
+		pid_t pid;
+		int wait_status;
+	} v[ENDS_MAX];
+	size_t n;
+};
+
+static bool add_end(struct ends *ends, idtype_t type, pid_t pid)
+{
+	siginfo_t info = {0};
+
+	if (waitid(type, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+		return false;
+	ends->v[ends->n].pid = info.si_pid;
+	ends->v[ends->n++].wait_status = wait_status_of(&info);
+	failpoint("waited");
+	return true;
+}
+
+/* Any child, and where it is a task those behind it in the table, up to one that runs: tasks that
+ * began together mostly end together. */
+static bool find_ends(struct agent *a, struct ends *ends)
+{
+	const struct task *task, *end = a->tasks.v + a->tasks.n;
+
+	ends->n = 0;
+	if (!add_end(ends, P_ALL, 0))
+		return false;
+	task = tasks_find(&a->tasks, ends->v[0].pid);
+	while (task && ++task < end && task->state == TASK_RUNNING && ends->n < ENDS_MAX) {
+		if (!add_end(ends, P_PID, task->pid))
+			break;
+	}
+	return true;
+}
+
+static void record_ends(struct agent *a, const struct ends *ends)
+{
+	const struct task *task;
+	size_t i;
+
+	events_begin(a->events);
+	for (i = 0; i < ends->n; i++) {
+		task = tasks_find(&a->tasks, ends->v[i].pid);
+		if (task)
+			report_task_end(a, task, ends->v[i].wait_status);
+	}
+	events_end(a->events);
+}
+
+/* Only what is no task, and so alone, may act on the step here and have others reaped. */
+static bool reap_ends(struct agent *a, const struct ends *ends)
+{
+	struct rusage usage;
+	int wait_status;
+	size_t i;
+
+	for (i = 0; i < ends->n; i++) {
+		failpoint("task-recorded");
+		if (wait4(ends->v[i].pid, &wait_status, WNOHANG, &usage) != ends->v[i].pid)
+			return false; /* our own child that has ended: can't be */
+		failpoint("reaped");
+		if (!mpi_link_reaped(a, ends->v[i].pid, wait_status))
+			on_child_end(a, ends->v[i].pid, wait_status, &usage);
+	}
+	return true;
+}
+
 /* A task's end is recorded before it is reaped: if the agent is killed in between, its adopter
  * finds the status there, which exists nowhere else any more. */
 void reaping_poll(struct agent *a)
 {
-	siginfo_t info = {0};
-	const struct task *task;
-	struct rusage usage;
-	int wait_status;
+	struct ends ends;
 
 	exit_watch_poll(a->origin.exits);
-	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
+	while (find_ends(a, &ends)) {
 		/* A task that could not be executed has written the reason before it ended. */
 		read_reports(a);
-		task = tasks_find(&a->tasks, info.si_pid);
-		failpoint("waited");
-		if (task)
-			report_task_end(a, task, wait_status_of(&info));
-		failpoint("task-recorded");
-		if (wait4(info.si_pid, &wait_status, WNOHANG, &usage) != info.si_pid)
-			return; /* our own child that has ended: can't be */
-		failpoint("reaped");
-		if (!mpi_link_reaped(a, info.si_pid, wait_status))
-			on_child_end(a, info.si_pid, wait_status, &usage);
-		info.si_pid = 0;
+		record_ends(a, &ends);
+		if (!reap_ends(a, &ends))
+			return;
 	}
 }
 
