@@ -731,7 +731,6 @@ struct single {
 	int channel;
 	struct buffer out;
 	struct err *err;
-	char piece[READ_SIZE];
 };
 
 static void single_send(uint32_t kind, const void *data, size_t size, void *userdata)
@@ -759,14 +758,15 @@ static void channel_on_writable(struct single *s)
 
 static void channel_on_readable(struct single *s)
 {
-	ssize_t n = recv(s->channel, s->piece, sizeof(s->piece), MSG_DONTWAIT);
+	char piece[READ_SIZE];
+	ssize_t n = recv(s->channel, piece, sizeof(piece), MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)
 		viewer_end(s->viewer, VIEWER_AGENT_GONE);
 	else
-		viewer_feed(s->viewer, s->source, s->piece, (size_t)n);
+		viewer_feed(s->viewer, s->source, piece, (size_t)n);
 }
 
 static void single_turn(struct single *s)
@@ -794,28 +794,25 @@ static void single_turn(struct single *s)
 enum viewer_end viewer_run(
 	const struct viewer_options *options, int channel, struct buffer *rest, struct err *err)
 {
-	_cleanup_free_ struct single *s = calloc(1, sizeof(*s));
+	struct single s = {.channel = channel, .err = err};
 	enum viewer_end end;
 
-	if (s) {
-		*s = (struct single){.channel = channel, .err = err};
-		s->viewer = viewer_new(options, single_send, s, err);
-		s->source = s->viewer ? viewer_add_source(s->viewer, options->input) : NULL;
-	}
-	if (!s || !s->source) {
-		if (s && s->viewer)
-			(void)viewer_free(s->viewer); /* it has shown nothing */
+	s.viewer = viewer_new(options, single_send, &s, err);
+	s.source = s.viewer ? viewer_add_source(s.viewer, options->input) : NULL;
+	if (!s.source) {
+		if (s.viewer)
+			(void)viewer_free(s.viewer); /* it has shown nothing */
 		(void)err_set(err, -ENOMEM, "show the step's streams");
 		return VIEWER_OUTPUT;
 	}
-	s->source->in = take_struct(*rest);
-	viewer_begin(s->viewer);
-	take_records(s->viewer, s->source);
-	while (!s->viewer->over)
-		single_turn(s);
-	if (buffer_size(&s->out) > 0) /* typed before the detach keys */
-		channel_on_writable(s);
-	end = viewer_free(s->viewer);
-	buffer_clear(&s->out);
+	s.source->in = take_struct(*rest);
+	viewer_begin(s.viewer);
+	take_records(s.viewer, s.source);
+	while (!s.viewer->over)
+		single_turn(&s);
+	if (buffer_size(&s.out) > 0) /* typed before the detach keys */
+		channel_on_writable(&s);
+	end = viewer_free(s.viewer);
+	buffer_clear(&s.out);
 	return end;
 }

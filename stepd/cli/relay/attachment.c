@@ -29,7 +29,7 @@ static void attachment_end(struct attachment *a, int code)
 
 static void attachment_fail(struct attachment *a, const char *text)
 {
-	channel_send_bytes(
+	channel_send_lines(
 		a->to->channel, a->to->index, "say", text, strnlen(text, CHANNEL_PIECE_MAX));
 	attachment_end(a, STATUS_FAILED);
 }

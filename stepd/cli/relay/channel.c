@@ -505,12 +505,14 @@ static void channel_send_frame(
 	}
 }
 
-static void channel_send_lines(
+void channel_send_lines(
 	struct channel *c, uint32_t node, const char *verb, const char *bytes, size_t size)
 {
 	char line[CHANNEL_LINE_MAX];
 	size_t n = format_head(line, sizeof(line), node, verb), piece, end;
 
+	if (channel_is_closed(c))
+		return;
 	assert(n + BASE64_SIZE(CHANNEL_PIECE_MAX) < sizeof(line));
 	for (; size > 0; size -= piece, bytes += piece) {
 		piece = size < CHANNEL_PIECE_MAX ? size : CHANNEL_PIECE_MAX;

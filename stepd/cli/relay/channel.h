@@ -84,6 +84,10 @@ void channel_sendf(struct channel *channel, uint32_t node, const char *verb, con
 void channel_send_bytes(
 	struct channel *channel, uint32_t node, const char *verb, const void *bytes, size_t size);
 
+/* The same in lines only: those of CHANNEL_PIECE_MAX bytes at most are received as one. */
+void channel_send_lines(
+	struct channel *channel, uint32_t node, const char *verb, const char *bytes, size_t size);
+
 /* Sends what is in a non-blocking pipe, as a frame, without a copy: how many bytes, 0 at its end,
  * -EAGAIN where there are none now. -EOPNOTSUPP: such a pipe, or this channel, can't do that now;
  * read(2) and channel_send_bytes() can. */

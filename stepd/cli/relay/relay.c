@@ -205,7 +205,8 @@ static void relay_report(struct relay *y, const char *text)
 	if (y->gone)
 		log_error(&y->log, "%s", text);
 	else
-		relay_send_bytes(y, "say", text, strnlen(text, CHANNEL_PIECE_MAX));
+		channel_send_lines(y->carrier.channel, y->carrier.index, "say", text,
+			strnlen(text, CHANNEL_PIECE_MAX));
 }
 
 /* Sends the last line; the loop ends when it is written. */
