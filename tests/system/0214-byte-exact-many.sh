@@ -75,7 +75,7 @@ name_of() { # PATH
 	esac
 }
 
-for sizes in ${STEPD_TEST_SIZES:-$(rounds 4:1 '1:1024 64:32')}; do
+for sizes in ${STEPD_TEST_SIZES:-$(rounds 4:1 '1:1024 64:16')}; do
 	ranks=${sizes%:*}
 	mib=${sizes#*:}
 	size=$((mib * 1048576))
