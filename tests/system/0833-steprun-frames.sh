@@ -12,8 +12,11 @@ command -v python3 >/dev/null || skip_all "needs python3"
 raw='local'
 tapped="exec:%c | tee $tmpdir/tap.%n"
 mixing="exec:exec python3 $top_srcdir/tests/lib/start_all.py %N %q | tee $tmpdir/tap.all"
+# shellcheck disable=SC2034 # by eval below
 no_nul="exec:%c | sed -u 's/\\x00//g' | tee $tmpdir/tap.%n"
+# shellcheck disable=SC2034
 carriage="exec:%c | sed -u 's/\$/\\r/' | tee $tmpdir/tap.%n"
+# shellcheck disable=SC2034
 terminal="exec:exec python3 -c 'import pty, sys, tty; tty.setraw(0) if sys.stdin.isatty() else None; pty.spawn(sys.argv[1:])' sh -c %q | tee $tmpdir/tap.%n"
 
 in_frames() { # FILE...
@@ -44,6 +47,7 @@ rm -f "$tmpdir"/tap.*
 head -c 4000000 "$tmpdir/bytes" >"$tmpdir/less"
 less=$(sha256sum <"$tmpdir/less")
 for way in mixing no_nul carriage terminal; do
+	launcher=
 	eval "launcher=\$$way"
 	is "$(srun_here -w n1 --launcher "$launcher" cat "$tmpdir/less" 2>"$tmpdir/err" | sha256sum)" "$less" \
 		"4 MB arrive through a launcher that is no private channel for them ($way)"
