@@ -726,13 +726,17 @@ SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh \
 	tests/system/0705-slurmstepd-doctor.sh tests/system/0706-slurmstepd-alone.sh \
 	tests/system/0708-slurm-served.sh
 TESTS += $(SLURM_SYSTEM_TESTS)
-EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/lib/slurm.sh tests/lib/slurm_agent.py \
+TESTS_LONG += tests/system/0709-slurm-batch.sh
+EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0709-slurm-batch.sh tests/lib/slurm.sh tests/lib/slurm_agent.py \
 	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_init.py tests/lib/slurm_step.py
 if CMOCKA
-SLURM_UNIT_TESTS = tests/unit/test_slurm_init tests/unit/test_slurm_k12 tests/unit/test_slurm_names \
+SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_init tests/unit/test_slurm_k12 tests/unit/test_slurm_names \
 	tests/unit/test_slurm_requests tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
 TESTS += $(SLURM_UNIT_TESTS)
+tests_unit_test_slurm_batch_SOURCES = tests/unit/test_slurm_batch.c
+tests_unit_test_slurm_batch_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_batch_LDADD = libslurminit.la $(UNIT_LDADD)
 tests_unit_test_slurm_init_SOURCES = tests/unit/test_slurm_init.c
 tests_unit_test_slurm_init_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_init_LDADD = libslurminit.la $(CMOCKA_LIBS)

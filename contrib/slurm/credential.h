@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The job's credential, by which slurmctld has allowed a step: whom it runs as. Its signature is a
- * credential of munge, made by SlurmUser or root, with the same bytes.
+ * credential of munge, made by SlurmUser or root, with the same bytes. That of a batch script is
+ * not signed.
  */
 #ifndef SLURM_CREDENTIAL_H
 #define SLURM_CREDENTIAL_H

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "contrib/slurm/batch_spec.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/step_spec.h"
 
@@ -42,6 +43,11 @@ static bool has_switch(const struct slurm_init *i)
 static bool is_unreadable(const struct slurm_init *i)
 {
 	return i->error;
+}
+
+static bool is_number(uint32_t n)
+{
+	return n && n != SLURM_NO_VAL;
 }
 
 /* Slurm sets x11 for the agent that forwards, the one of the extern step. */
@@ -95,6 +101,12 @@ static bool has_site_settings(const struct slurm_init *i)
 	return !i->site || i->site->not_served;
 }
 
+/* Of an srun step that is a kind of its own. */
+static bool is_het(const struct slurm_init *i)
+{
+	return i->launch.kind == SLURM_KIND_BATCH && is_number(i->launch.het_job);
+}
+
 static bool has_nodes(const struct slurm_init *i)
 {
 	return i->launch.nnodes != 1 || i->frame.children || i->frame.parent_rank >= 0;
@@ -135,11 +147,6 @@ static bool has_task_prolog(const struct slurm_init *i)
 	return is_given(i->launch.task_prolog) || is_given(i->launch.task_epilog);
 }
 
-static bool is_number(uint32_t n)
-{
-	return n && n != SLURM_NO_VAL;
-}
-
 static bool wants_binding(const struct slurm_init *i)
 {
 	const struct slurm_launch *l = &i->launch;
@@ -165,10 +172,12 @@ static bool has_spank_options(const struct slurm_init *i)
 static bool has_other_files(const struct slurm_init *i)
 {
 	const struct slurm_launch *l = &i->launch;
+	bool batch = l->kind == SLURM_KIND_BATCH;
 	int k, n = 0;
 
 	for (k = 0; k < 3; k++) {
-		if (l->files[k] && !step_spec_knows_pattern(l->files[k]))
+		if (l->files[k] &&
+			!(batch ? batch_knows_pattern : step_spec_knows_pattern)(l->files[k]))
 			return true;
 		n += k > 0 && l->files[k];
 	}
@@ -179,6 +188,12 @@ static bool has_other_address(const struct slurm_init *i)
 {
 	return i->launch.srun.sin_family != AF_INET || i->launch.resp_ports.n == 0 ||
 		i->launch.io_ports.n == 0;
+}
+
+static bool is_arbitrary(const struct slurm_init *i)
+{
+	return i->launch.kind == SLURM_KIND_BATCH &&
+		step_spec_getenv(&i->launch, "SLURM_ARBITRARY_NODELIST");
 }
 
 static const struct reason_row {
@@ -206,6 +221,7 @@ static const struct reason_row {
 	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
 		"steps of this release of Slurm are not served"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
+	[SLURM_REASON_HET] = {"het", is_het, "it is a part of a heterogeneous job"},
 	[SLURM_REASON_NODES] = {"nodes", has_nodes, "it has several nodes"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "it has generic resources (GRES)"},
 	[SLURM_REASON_MULTI_PROG] = {"multi-prog", is_multi_prog, "it has several programs"},
@@ -222,14 +238,31 @@ static const struct reason_row {
 	[SLURM_REASON_FILES] = {"files", has_other_files,
 		"its files have labels, or names with patterns of Slurm's own"},
 	[SLURM_REASON_ADDRESS] = {"address", has_other_address, "srun has no address of IPv4"},
+	[SLURM_REASON_ARBITRARY] = {"arbitrary", is_arbitrary,
+		"its tasks are distributed by a list of nodes (--distribution=arbitrary)"},
 };
+
+/* What a batch script has not: one process, on the job's first node, without an srun. */
+static bool is_of_srun(enum slurm_reason reason)
+{
+	switch (reason) {
+	case SLURM_REASON_NODES:
+	case SLURM_REASON_UNBUFFERED:
+	case SLURM_REASON_MPI:
+	case SLURM_REASON_ADDRESS:
+		return true;
+	default:
+		return false;
+	}
+}
 
 enum slurm_reason slurm_decide(const struct slurm_init *init)
 {
+	bool batch = init->launch.kind == SLURM_KIND_BATCH;
 	size_t i;
 
 	for (i = 0; i < SLURM_REASON_NONE; i++) {
-		if (rows[i].holds(init))
+		if (!(batch && is_of_srun((enum slurm_reason)i)) && rows[i].holds(init))
 			return (enum slurm_reason)i;
 	}
 	return SLURM_REASON_NONE;

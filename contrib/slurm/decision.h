@@ -23,6 +23,7 @@ enum slurm_reason {
 	SLURM_REASON_NOT_SERVED, /* its kind is not among those of slurm_serve */
 	SLURM_REASON_OTHER_RELEASE,
 	SLURM_REASON_SITE, /* what slurm.conf has */
+	SLURM_REASON_HET,
 	SLURM_REASON_NODES,
 	SLURM_REASON_GRES,
 	SLURM_REASON_MULTI_PROG,
@@ -35,6 +36,7 @@ enum slurm_reason {
 	SLURM_REASON_SPANK,
 	SLURM_REASON_FILES,
 	SLURM_REASON_ADDRESS,
+	SLURM_REASON_ARBITRARY,
 	SLURM_REASON_NONE, /* it is served */
 	SLURM_REASON_MAX,
 };

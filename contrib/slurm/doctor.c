@@ -302,7 +302,10 @@ static void report_handover(struct slurm_doctor *d)
 		report(d, "note", "slurm.served", slurm_kind_name(SLURM_KIND_SRUN), "",
 			"with stepd-slurmstepd srun's steps of one node are served, others are "
 			"handed over");
-	else
+	if (settings.serves[SLURM_KIND_BATCH])
+		report(d, "note", "slurm.served", slurm_kind_name(SLURM_KIND_BATCH), "",
+			"with stepd-slurmstepd batch scripts are served");
+	if (!settings.serves[SLURM_KIND_SRUN] && !settings.serves[SLURM_KIND_BATCH])
 		report(d, "note", "slurm.served", "none", "",
 			"with stepd-slurmstepd every step is handed over: %s",
 			slurm_reason_text(SLURM_REASON_NOT_SERVED));

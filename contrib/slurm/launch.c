@@ -2,6 +2,7 @@
 #include "contrib/slurm/launch.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,11 +71,22 @@ static void skip_cpus(struct unpack *u, _unused_ void *result)
 	skip_arrays(u, unpack_u32(u), types, ARRAY_SIZE(types));
 }
 
-static void skip_memory(struct unpack *u, _unused_ void *result)
+/* The step's counts, and the job's where the step has none. */
+static void take_memory(struct unpack *u, void *result)
 {
-	static const enum unpack_type types[] = {UNPACK_A64, UNPACK_A32};
+	struct slurm_launch *launch = result;
+	struct slurm_array values;
+	uint64_t first;
 
-	skip_arrays(u, unpack_u32(u), types, ARRAY_SIZE(types));
+	if (unpack_u32(u) == 0)
+		return;
+	values = unpack_array(u, unpack_u32(u), sizeof(uint64_t));
+	unpack_skip(u, UNPACK_A32);
+	if (u->bad || values.n == 0)
+		return;
+	memcpy(&first, values.bytes, sizeof(first));
+	if (first)
+		launch->cred_memory_mb = be64toh(first);
 }
 
 static void skip_addresses(struct unpack *u, _unused_ void *result)
@@ -259,8 +271,8 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred job_ntasks", U32),
 	FIELD("cred job_hostlist", TEXT),
 	FIELD("cred licenses", TEXT, .since = SLURM_23_02),
-	FIELD("cred job_mem", CALL, .call = skip_memory),
-	FIELD("cred step_mem", CALL, .call = skip_memory),
+	FIELD("cred job_mem", CALL, .call = take_memory),
+	FIELD("cred step_mem", CALL, .call = take_memory),
 	FIELD("cred selinux_context", TEXT),
 	FIELD("cred switch", BYTES, .since = SLURM_24_11),
 	FIELD("cred body", CALL, .call = end_credential),
@@ -472,6 +484,18 @@ static const struct unpack_row tasks_rows[] = {
 
 /* ---- a batch script ------------------------------------------------------------------------ */
 
+static void take_node_cpus(struct unpack *u, void *result)
+{
+	struct slurm_batch_job *batch = &((struct slurm_launch *)result)->batch;
+
+	if (unpack_u32(u) == 0)
+		return;
+	batch->node_cpus = unpack_array(u, unpack_u32(u), sizeof(uint16_t));
+	batch->node_cpus_reps = unpack_array(u, unpack_u32(u), sizeof(uint32_t));
+	if (batch->node_cpus.n != batch->node_cpus_reps.n)
+		unpack_fail(u, "two lists of nodes of different lengths");
+}
+
 /* clang-format off */
 static const struct unpack_row batch_rows[] = {
 	FIELD("job_id", U32, .until = SLURM_25_05, .keep = LAUNCH(id.job)),
@@ -480,46 +504,46 @@ static const struct unpack_row batch_rows[] = {
 	FIELD("gid", U32, .until = SLURM_23_02, .keep = LAUNCH(claimed_gid)),
 	FIELD("user_name", TEXT, .until = SLURM_23_02, .keep = LAUNCH(user)),
 	FIELD("gids", A32, .keep = LAUNCH(gids)),
-	FIELD("partition", TEXT),
+	FIELD("partition", TEXT, .keep = LAUNCH(batch.partition)),
 	FIELD("ntasks", U32, .keep = LAUNCH(ntasks)),
-	FIELD("pn_min_memory", U64),
-	FIELD("open_mode", U8),
-	FIELD("overcommit", U8),
-	FIELD("array_job_id", U32),
-	FIELD("array_task_id", U32),
+	FIELD("pn_min_memory", U64, .keep = LAUNCH(batch.memory_mb)),
+	FIELD("open_mode", U8, .keep = LAUNCH(open_mode)),
+	FIELD("overcommit", U8, .keep = LAUNCH(batch.overcommit)),
+	FIELD("array_job_id", U32, .keep = LAUNCH(batch.array_job)),
+	FIELD("array_task_id", U32, .keep = LAUNCH(batch.array_task)),
 	FIELD("acctg_freq", TEXT),
 	FIELD("container", TEXT, .keep = LAUNCH(container)),
 	FIELD("cpu_bind_type", U16),
-	FIELD("cpus_per_task", U16),
-	FIELD("restart_cnt", U16),
+	FIELD("cpus_per_task", U16, .keep = LAUNCH(batch.cpus_per_task)),
+	FIELD("restart_cnt", U16, .keep = LAUNCH(batch.restart_count)),
 	FIELD("job_core_spec", U16),
-	FIELD("cpu_groups", CALL, .call = skip_cpus),
-	FIELD("alias_list", TEXT, .until = SLURM_24_05),
-	FIELD("cpu_bind", TEXT),
+	FIELD("cpu_groups", CALL, .call = take_node_cpus),
+	FIELD("alias_list", TEXT, .until = SLURM_24_05, .keep = LAUNCH(batch.node_aliases)),
+	FIELD("cpu_bind", TEXT, .keep = LAUNCH(cpu_bind)),
 	FIELD("nodes", TEXT, .keep = LAUNCH(nodes)),
-	FIELD("script", TEXT, .keep = LAUNCH(script)),
+	FIELD("script", TEXT, .keep = LAUNCH(batch.script)),
 	FIELD("work_dir", TEXT, .keep = LAUNCH(cwd)),
-	FIELD("std_err", TEXT),
-	FIELD("std_in", TEXT),
-	FIELD("std_out", TEXT),
+	FIELD("std_err", TEXT, .keep = LAUNCH(files[2])),
+	FIELD("std_in", TEXT, .keep = LAUNCH(files[0])),
+	FIELD("std_out", TEXT, .keep = LAUNCH(files[1])),
 	FIELD("argc", U32),
 	FIELD("argv", TEXTS, .keep = LAUNCH(argv)),
-	FIELD("spank_job_env", TEXTS),
+	FIELD("spank_job_env", TEXTS, .keep = LAUNCH(spank_env)),
 	FIELD("envc", U32),
 	FIELD("env", TEXTS, .keep = LAUNCH(env)),
 	FIELD("job_mem", U64),
 	FIELD("cred", CALL, .call = take_credential),
 	FIELD("select", CALL, .until = SLURM_22_05, .call = skip_select),
-	FIELD("account", TEXT),
-	FIELD("qos", TEXT),
-	FIELD("resv_name", TEXT),
+	FIELD("account", TEXT, .keep = LAUNCH(batch.account)),
+	FIELD("qos", TEXT, .keep = LAUNCH(batch.qos)),
+	FIELD("resv_name", TEXT, .keep = LAUNCH(batch.reservation)),
 	FIELD("profile", U32, .keep = LAUNCH(profile)),
-	FIELD("tres_bind", TEXT),
-	FIELD("tres_freq", TEXT),
+	FIELD("tres_bind", TEXT, .keep = LAUNCH(tres_bind)),
+	FIELD("tres_freq", TEXT, .keep = LAUNCH(tres_freq)),
 	FIELD("tres_per_task", TEXT, .since = SLURM_25_05),
-	FIELD("cpu_freq_min", U32, .since = SLURM_24_11),
-	FIELD("cpu_freq_max", U32, .since = SLURM_24_11),
-	FIELD("cpu_freq_gov", U32, .since = SLURM_24_11),
+	FIELD("cpu_freq_min", U32, .since = SLURM_24_11, .keep = LAUNCH(cpu_freq_min)),
+	FIELD("cpu_freq_max", U32, .since = SLURM_24_11, .keep = LAUNCH(cpu_freq_max)),
+	FIELD("cpu_freq_gov", U32, .since = SLURM_24_11, .keep = LAUNCH(cpu_freq_gov)),
 	FIELD("oom_kill_step", U8, .since = SLURM_24_11),
 	FIELD("runtime", TEXT, .since = SLURM_26_11),
 };

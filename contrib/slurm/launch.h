@@ -45,6 +45,23 @@ enum slurm_open_mode {
 	SLURM_OPEN_TRUNCATE,
 };
 
+/* Of a batch script alone. */
+struct slurm_batch_job {
+	const char *script;
+	const char *partition, *account, *qos, *reservation;
+	const char *node_aliases;
+	uint64_t
+		memory_mb; /* of a node, or with SLURM_MEMORY_PER_CPU of a processor; 0: no limit */
+	uint8_t overcommit;
+	uint32_t array_job, array_task; /* array_task is SLURM_NO_VAL: it is none of an array */
+	uint16_t cpus_per_task;
+	uint16_t restart_count;
+	struct slurm_array node_cpus,
+		node_cpus_reps; /* u16, and how many nodes have so many: u32 */
+};
+
+#define SLURM_MEMORY_PER_CPU (UINT64_C(1) << 63)
+
 struct slurm_launch {
 	enum slurm_step_kind kind;
 	struct slurm_step_id id;
@@ -60,8 +77,9 @@ struct slurm_launch {
 	uint32_t ntasks, nnodes;
 	struct slurm_strs argv, env;
 	const char *cwd;
-	const char *script; /* of a batch job */
 	const char *nodes;
+	struct slurm_batch_job batch;
+	uint64_t cred_memory_mb; /* of the first node; 0: no limit */
 	/* Of tasks alone. */
 	struct slurm_array node_tasks; /* all nodes': slurm_launch_ranks() */
 	struct sockaddr_in srun;       /* with no port; family 0: nobody */
@@ -71,7 +89,8 @@ struct slurm_launch {
 	uint16_t accel_bind_type;
 	uint64_t step_memory_mb;
 	uint32_t flags;       /* enum slurm_launch_flags */
-	const char *files[3]; /* patterns of standard input, output and error; NULL: srun's */
+	const char *files[3]; /* patterns of standard input, output and error; NULL: srun's, or a
+				 script's default */
 	uint8_t open_mode;    /* enum slurm_open_mode */
 	const char *task_prolog, *task_epilog;
 	const char *tres_bind, *tres_freq;

@@ -22,6 +22,7 @@ contrib_slurm_stepd_slurm_socket_LDADD = libslurmwire.la libclient.la libstepdsy
 noinst_LTLIBRARIES += libslurminit.la
 libslurminit_la_SOURCES = \
 	contrib/jobd/conf/lines.c contrib/jobd/conf/lines.h \
+	contrib/slurm/batch_spec.c contrib/slurm/batch_spec.h \
 	contrib/slurm/decision.c contrib/slurm/decision.h \
 	contrib/slurm/fifos.c contrib/slurm/fifos.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
@@ -45,6 +46,7 @@ libslurmserve_la_LIBADD = libmungeclient.la libslurminit.la libbase.la $(EV_LIBS
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd
 contrib_slurm_stepd_slurmstepd_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
 contrib_slurm_stepd_slurmstepd_SOURCES = \
+	contrib/slurm/batch.c contrib/slurm/batch.h \
 	contrib/slurm/call.c contrib/slurm/call.h \
 	contrib/slurm/conn.c \
 	contrib/slurm/handover.c contrib/slurm/handover.h \

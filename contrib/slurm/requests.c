@@ -247,10 +247,10 @@ static int plan_signal(const struct wire_request *request, const struct requests
 	struct requests_plan *plan)
 {
 	const struct special_signal *special = find_special(request->signal);
-	bool leader = step->batch && (request->flags & SLURM_KILL_BATCH_SHELL) &&
-		!(request->flags & SLURM_KILL_FULL_JOB);
+	bool full = step->batch && (request->flags & SLURM_KILL_FULL_JOB);
+	bool leader = step->batch && (request->flags & SLURM_KILL_BATCH_SHELL) && !full;
 
-	if (step->leaders)
+	if (step->leaders && !full)
 		leader |= request->signal != SIGKILL && request->signal != SIGSTOP &&
 			request->signal != SIGCONT;
 	if (!special)

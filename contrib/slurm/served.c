@@ -12,6 +12,8 @@
 #include <time.h>
 
 #include "config.h"
+#include "contrib/slurm/batch.h"
+#include "contrib/slurm/call.h"
 #include "contrib/slurm/credential.h"
 #include "contrib/slurm/delivery.h"
 #include "contrib/slurm/server.h"
@@ -33,11 +35,14 @@
 #define FALLBACK_DIR "/tmp"
 
 /* Errors of Slurm, the same in all releases. */
+#define SLURM_EXECVE_FAILED    4020
 #define SLURM_IO_ERROR         4021
 #define SLURM_STEP_NOT_RUNNING 4027
 
 /* No signal: CONT, TERM, and KILL after a grace. */
 #define SLURM_SIGNAL_TERMINATE 991
+/* The job is none of slurmctld's any more: it is not to be told of the end. */
+#define SLURM_SIGNAL_ABORT 997
 
 struct served_task {
 	uint32_t pid;
@@ -45,6 +50,15 @@ struct served_task {
 	bool killed; /* by a request: its status does not count for the step's */
 	int status;
 };
+
+/* A signal that came before the tasks ran. */
+struct early_signal {
+	struct served *served;
+	struct wire_request request;
+	struct call *call; /* NULL: not yet, or done */
+};
+
+#define EARLY_MAX 8
 
 struct served {
 	const struct slurm_init *init;
@@ -56,6 +70,7 @@ struct served {
 	struct served_task *tasks; /* by index on the node */
 	struct user_probe probe;
 	struct fifos fifos;
+	struct batch *batch; /* NULL: a step of srun */
 	json_t *doc;
 	char *program, *runtime_dir;
 	struct strv args;
@@ -73,10 +88,13 @@ struct served {
 	ev_timer gather;
 	unsigned deliveries;
 	int launch_error; /* of Slurm; 0: the tasks have been started */
-	int early_kill;   /* a signal that came before the tasks ran */
-	bool runs;        /* the agent serves requests */
-	bool over;        /* and has ended */
-	bool has_streams_end, cancelled, completes;
+	int agent_error;  /* of Slurm; not 0: the node can't start agents */
+	int early_kill;   /* one that ends the tasks, and came before they ran */
+	struct early_signal early[EARLY_MAX];
+	unsigned early_count;
+	bool runs; /* the agent serves requests */
+	bool over; /* and has ended */
+	bool has_streams_end, cancelled, completes, aborted;
 };
 
 static void check_over(struct served *s);
@@ -133,6 +151,8 @@ static void report_launch(struct served *s)
 	struct pack body = {0};
 	uint32_t i;
 
+	if (s->batch)
+		return; /* nobody waits */
 	put_step_id(&body, s->launch);
 	pack_u32(&body, (uint32_t)s->launch_error);
 	pack_text(&body, s->init->conf.node_name);
@@ -171,7 +191,7 @@ static void report_all_exits(struct served *s)
 	uint32_t i;
 
 	ev_timer_stop(s->loop, &s->gather);
-	for (i = 0; i < s->ntasks; i++) {
+	for (i = 0; i < s->ntasks && !s->batch; i++) {
 		if (s->tasks[i].ended && !s->tasks[i].reported)
 			report_exits(s, s->tasks[i].status);
 	}
@@ -227,6 +247,21 @@ static void report_completion(struct served *s)
 	send_message(s, &to, &body);
 }
 
+static void report_script(struct served *s)
+{
+	const struct batch_end end = {.loop = s->loop,
+		.munge = s->munge,
+		.job_status = s->tasks[0].ended ? s->tasks[0].status : s->launch_error,
+		.error = s->agent_error,
+		.done = served_on_delivered,
+		.userdata = s};
+	struct err err = ERR_INIT;
+
+	s->deliveries++;
+	if (batch_report(s->batch, &end, &err) < 0)
+		served_on_delivered(&err, s);
+}
+
 /* ---- what users read ----------------------------------------------------------------------- */
 
 /* A line of the program that users know, on the standard error of the first task. */
@@ -236,7 +271,7 @@ static void put_note(struct served *s, const char *text)
 
 	(void)snprintf(
 		line, sizeof(line), "slurmstepd-%s: error: %s\n", s->init->conf.node_name, text);
-	if (!s->io || !srun_io_note(s->io, line))
+	if (s->batch ? !batch_put_note(s->batch, line) : !s->io || !srun_io_note(s->io, line))
 		log_info(s->log, "%s", text);
 }
 
@@ -251,8 +286,9 @@ static void put_cancelled(struct served *s, const char *why)
 	s->cancelled = true;
 	if (localtime_r(&now, &tm))
 		(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(text, sizeof(text), "*** STEP %s ON %s CANCELLED AT %s%s ***", s->label,
-		s->init->conf.node_name, when, why);
+	(void)snprintf(text, sizeof(text), "*** %s %.*s ON %s CANCELLED AT %s%s ***",
+		s->batch ? "JOB" : "STEP", s->batch ? (int)strcspn(s->label, ".") : INT_MAX,
+		s->label, s->init->conf.node_name, when, why);
 	put_note(s, text);
 }
 
@@ -287,10 +323,58 @@ static const char *find_reason(int number)
 	return NULL;
 }
 
+static int early_on_piece(_unused_ const json_t *reply, _unused_ void *userdata)
+{
+	return 0; /* that it has come is all */
+}
+
+static void early_on_done(int code, const char *text, void *userdata)
+{
+	struct early_signal *e = userdata;
+
+	assert(e);
+	e->call = NULL;
+	if (code < 0)
+		log_warning(e->served->log, "step %s: an early signal is lost: %s, ignoring",
+			e->served->label, text);
+}
+
+static void send_early(struct early_signal *e)
+{
+	struct served *s = e->served;
+	_cleanup_requests_plan_ struct requests_plan plan = {0};
+	struct call_options call = {.loop = s->loop,
+		.directory = s->listener->directory,
+		.timeout_ms = SERVER_ACTION_TIMEOUT_MS,
+		.piece = early_on_piece,
+		.done = early_on_done,
+		.userdata = e};
+	struct stepd_error error = {0};
+
+	if (requests_make_plan(&e->request, &s->listener->step, &plan) < 0 || !plan.method)
+		return; /* no memory, or nothing that an agent knows */
+	call.method = plan.method;
+	call.parameters = plan.parameters;
+	if (call_start(&call, &e->call, &error) < 0)
+		log_warning(s->log, "step %s: an early signal is lost: %s, ignoring", s->label,
+			error.text);
+}
+
+/* slurmstepd waits until its tasks run; here they get it then. */
+static int hold_early(struct served *s, const struct wire_request *request)
+{
+	if (s->early_count == EARLY_MAX)
+		return SLURM_STEP_NOT_RUNNING;
+	s->early[s->early_count++] = (struct early_signal){.served = s, .request = *request};
+	return 0;
+}
+
 /* True: there is nothing for the agent in it, or no agent. */
-static bool take_signal(struct served *s, int number, struct wire_answer *answer)
+static bool take_signal(struct served *s, const struct wire_request *request, int number,
+	struct wire_answer *answer)
 {
 	const char *why = find_reason(number);
+	int error = 0;
 	bool kills;
 
 	if (why) {
@@ -303,15 +387,21 @@ static bool take_signal(struct served *s, int number, struct wire_answer *answer
 		return true;
 	}
 	kills = number == SIGKILL || number == SIGTERM || number == SLURM_SIGNAL_TERMINATE;
+	if (number == SLURM_SIGNAL_ABORT) {
+		s->aborted = true;
+		number = SIGKILL; /* as requests.c has it, without a line for the user */
+	}
 	if (kills) {
 		put_cancelled(s, "");
 		mark_killed(s);
 	}
 	if (s->runs)
 		return false;
-	if (kills)
+	if (kills || s->aborted)
 		s->early_kill = s->early_kill == SIGKILL ? SIGKILL : number;
-	wire_put_result(answer, number && !s->early_kill ? SLURM_STEP_NOT_RUNNING : 0);
+	else if (number)
+		error = hold_early(s, request);
+	wire_put_result(answer, error);
 	return true;
 }
 
@@ -366,9 +456,9 @@ static bool served_on_request(const struct wire_request *request, uint16_t versi
 		wire_put_u32(answer, s->ntasks);
 		return true;
 	case WIRE_SIGNAL:
-		return take_signal(s, request->signal, answer);
+		return take_signal(s, request, request->signal, answer);
 	case WIRE_TERMINATE:
-		return take_signal(s, SIGKILL, answer);
+		return take_signal(s, request, SIGKILL, answer);
 	default:
 		return answer_without_agent(s, request->kind, answer);
 	}
@@ -418,6 +508,8 @@ static void agent_on_ready(const json_t *line, void *userdata)
 	}
 	s->runs = true;
 	report_launch(s);
+	for (i = 0; i < s->early_count; i++)
+		send_early(&s->early[i]);
 	if (s->early_kill)
 		supervisor_signal(s->supervisor, s->early_kill == SIGKILL ? "KILL" : "TERM");
 }
@@ -460,6 +552,15 @@ static void take_result(struct served *s, const char *text)
 	}
 }
 
+/* No task runs any more. */
+static void finish(struct served *s)
+{
+	s->over = true;
+	if (s->io)
+		srun_io_finish(s->io);
+	check_over(s);
+}
+
 static void agent_on_ended(_unused_ int exit_code, const char *result, void *userdata)
 {
 	struct served *s = userdata;
@@ -474,9 +575,7 @@ static void agent_on_ended(_unused_ int exit_code, const char *result, void *use
 	/* As a task whose status is lost, where even the successor of a killed agent has none. */
 	for (i = 0; s->runs && i < s->ntasks; i++)
 		end_task(s, &s->tasks[i], SIGKILL);
-	s->over = true;
-	srun_io_finish(s->io);
-	check_over(s);
+	finish(s);
 }
 
 static int start_agent(struct served *s, struct err *err)
@@ -516,9 +615,7 @@ static void end_unexecuted(struct served *s)
 		put_note(s, text);
 		end_task(s, &s->tasks[i], s->probe.program_error << 8);
 	}
-	s->over = true;
-	srun_io_finish(s->io);
-	check_over(s);
+	finish(s);
 }
 
 /* ---- the life ------------------------------------------------------------------------------ */
@@ -528,7 +625,10 @@ static void check_over(struct served *s)
 {
 	if (!s->over || !s->has_streams_end || ev_is_active(&s->gather) || s->deliveries > 0)
 		return;
-	if (!s->completes && s->init->frame.rank >= 0) {
+	if (!s->completes && s->batch && !s->aborted) {
+		s->completes = true;
+		report_script(s);
+	} else if (!s->completes && s->init->frame.rank >= 0) {
 		s->completes = true;
 		report_completion(s);
 	} else {
@@ -563,10 +663,8 @@ static void on_streams_finished(void *userdata)
 static void fail_launch(struct served *s, int error)
 {
 	s->launch_error = error;
-	s->over = true;
 	report_launch(s);
-	srun_io_finish(s->io);
-	check_over(s);
+	finish(s);
 }
 
 static void put_cwd_note(struct served *s)
@@ -582,18 +680,10 @@ static void put_cwd_note(struct served *s)
 		put_note(s, text);
 }
 
-static void on_streams_connected(int r, void *userdata)
+static void start_tasks(struct served *s)
 {
-	struct served *s = userdata;
 	struct err err = ERR_INIT;
 
-	assert(s);
-	if (r < 0) {
-		log_error(s->log, "step %s: can't connect to srun for the tasks' streams: %s",
-			s->label, strerror(-r));
-		fail_launch(s, SLURM_IO_ERROR);
-		return;
-	}
 	if (s->probe.cwd_error)
 		put_cwd_note(s);
 	if (s->probe.file_error) {
@@ -604,8 +694,23 @@ static void on_streams_connected(int r, void *userdata)
 		end_unexecuted(s);
 	} else if (start_agent(s, &err) < 0) {
 		log_error(s->log, "step %s: %s", s->label, err.text);
+		s->agent_error = SLURM_EXECVE_FAILED;
 		fail_launch(s, SLURM_IO_ERROR);
 	}
+}
+
+static void on_streams_connected(int r, void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	if (r == 0) {
+		start_tasks(s);
+		return;
+	}
+	log_error(s->log, "step %s: can't connect to srun for the tasks' streams: %s", s->label,
+		strerror(-r));
+	fail_launch(s, SLURM_IO_ERROR);
 }
 
 /* slurmd writes the rest of the init, takes the answer, and ends the pipe. */
@@ -642,11 +747,13 @@ static int answer_slurmd(struct served *s)
 
 static int prepare_tasks(struct served *s, struct err *err)
 {
-	struct slurm_array ranks;
+	static const uint8_t first[sizeof(uint32_t)] = {0};
+	struct slurm_array ranks = {1, first}; /* of a script */
 	uint32_t i;
 
-	if (!slurm_launch_ranks(s->launch, 0, &ranks) || ranks.n == 0 ||
-		ranks.n > SRUN_IO_TASKS_MAX)
+	if (s->launch->kind != SLURM_KIND_BATCH &&
+		(!slurm_launch_ranks(s->launch, 0, &ranks) || ranks.n == 0 ||
+			ranks.n > SRUN_IO_TASKS_MAX))
 		return err_set_text(err, -EBADMSG, "the message has no tasks for this node");
 	s->ntasks = ranks.n;
 	s->ranks = calloc(ranks.n, sizeof(*s->ranks));
@@ -719,28 +826,33 @@ static mode_t get_umask(const struct served *s)
 	return text ? (mode_t)(strtoul(text, NULL, 8) & 0777) : 022;
 }
 
-static int prepare_probe(struct served *s, struct err *err)
+static struct user_probe_options make_probe(const struct served *s)
 {
-	struct slurm_strs argv = s->launch->argv;
-	_cleanup_(files_clear) struct user_probe_options options = {.uid = s->launch->uid,
+	return (struct user_probe_options){.uid = s->launch->uid,
 		.gid = s->launch->gid,
 		.groups = s->groups,
 		.groups_count = s->groups_count,
 		.cwd = s->launch->cwd,
-		.program = slurm_strs_next(&argv),
 		.path = step_spec_getenv(s->launch, "PATH"),
 		.umask = get_umask(s)};
+}
+
+static int prepare_probe(struct served *s, struct err *err)
+{
+	struct slurm_strs argv = s->launch->argv;
+	_cleanup_(files_clear) struct user_probe_options options = make_probe(s);
 	int r;
 
+	options.program = slurm_strs_next(&argv);
 	if (!options.program || !options.cwd)
 		return err_set_text(err, -EBADMSG, "the message has no program or no directory");
 	r = add_files(s, &options, err);
 	return r == 0 ? user_probe_run(&options, &s->probe, err) : r;
 }
 
-static int prepare_spec(struct served *s, struct err *err)
+static struct step_spec_input make_input(const struct served *s)
 {
-	const struct step_spec_input input = {.node = &s->init->conf,
+	return (struct step_spec_input){.node = &s->init->conf,
 		.launch = s->launch,
 		.site = s->init->site,
 		.ranks = s->ranks,
@@ -749,6 +861,31 @@ static int prepare_spec(struct served *s, struct err *err)
 		.groups_count = s->groups_count,
 		.fifos = &s->fifos,
 		.cwd = s->probe.cwd_error ? FALLBACK_DIR : s->launch->cwd};
+}
+
+/* A batch script, in place of the next three. */
+static int prepare_script(struct served *s, struct err *err)
+{
+	struct user_probe_options probe = make_probe(s);
+	struct step_spec_input input;
+	int r = batch_new(s->init, &s->batch, err);
+
+	if (r < 0)
+		return r;
+	batch_fill_probe(s->batch, &probe);
+	r = user_probe_run(&probe, &s->probe, err);
+	if (r < 0)
+		return r;
+	input = make_input(s);
+	s->has_streams_end = true; /* there are none */
+	if (!s->probe.file_error)
+		batch_open_notes(s->batch, &input, probe.umask);
+	return batch_make_spec(s->batch, &input, &s->doc, err);
+}
+
+static int prepare_spec(struct served *s, struct err *err)
+{
+	const struct step_spec_input input = make_input(s);
 	_cleanup_free_ char *name = NULL;
 	int r;
 
@@ -757,10 +894,13 @@ static int prepare_spec(struct served *s, struct err *err)
 		return err_set(err, -ENOMEM, "make the step's streams");
 	}
 	r = fifos_open(&s->fifos, name, err);
-	if (r == 0)
-		r = step_spec_make(&input, &s->doc, err);
-	if (r == 0)
-		r = program_find("../../stepd/cli/stepd", STEPD_PROGRAM, &s->program, err);
+	return r == 0 ? step_spec_make(&input, &s->doc, err) : r;
+}
+
+static int prepare_agent(struct served *s, struct err *err)
+{
+	int r = program_find("../../stepd/cli/stepd", STEPD_PROGRAM, &s->program, err);
+
 	if (r == 0)
 		r = steps_find_dir(NULL, &s->runtime_dir, err);
 	if (r == 0 &&
@@ -832,6 +972,15 @@ static int prepare_streams(struct served *s, struct err *err)
 	return srun_io_open(&options, &s->io, err);
 }
 
+static int prepare_srun(struct served *s, struct err *err)
+{
+	int r = prepare_probe(s, err);
+
+	if (r == 0)
+		r = prepare_spec(s, err);
+	return r == 0 ? prepare_streams(s, err) : r;
+}
+
 int served_prepare(const struct slurm_init *init, const struct log *log, struct served **ret_served,
 	struct err *err)
 {
@@ -854,11 +1003,10 @@ int served_prepare(const struct slurm_init *init, const struct log *log, struct 
 	if (r == 0)
 		r = prepare_identity(s, err);
 	if (r == 0)
-		r = prepare_probe(s, err);
+		r = s->launch->kind == SLURM_KIND_BATCH ? prepare_script(s, err)
+							: prepare_srun(s, err);
 	if (r == 0)
-		r = prepare_spec(s, err);
-	if (r == 0)
-		r = prepare_streams(s, err);
+		r = prepare_agent(s, err);
 	if (r == 0)
 		r = prepare_socket(s, err);
 	if (r == 0)
@@ -871,16 +1019,23 @@ int served_run(struct served *s)
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (answer_slurmd(s) < 0)
 		return EXIT_FAILURE;
+	if (s->batch)
+		start_tasks(s); /* else once srun is connected */
 	ev_run(s->loop, 0);
 	return EXIT_SUCCESS;
 }
 
 struct served *served_free(struct served *s)
 {
+	unsigned i;
+
 	if (!s)
 		return NULL;
+	for (i = 0; i < s->early_count; i++)
+		s->early[i].call = call_cancel(s->early[i].call);
 	s->supervisor = supervisor_free(s->supervisor);
 	s->io = srun_io_close(s->io);
+	s->batch = batch_free(s->batch);
 	if (s->server.loop)
 		server_close(&s->server);
 	s->spool = spool_close(s->spool);

@@ -17,13 +17,31 @@ void slurm_settings_clear(struct slurm_settings *settings)
 
 /* ---- stepd.conf ---------------------------------------------------------------------------- */
 
+static bool is_word(const char *at, size_t n, const char *word)
+{
+	return strlen(word) == n && strncmp(at, word, n) == 0;
+}
+
 /* "no", or kinds with commas between them. */
 static int take_serve(struct slurm_settings *settings, const char *value, struct err *err)
 {
-	if (strcmp(value, "srun") == 0)
-		settings->serves[SLURM_KIND_SRUN] = true;
-	else if (strcmp(value, "no") != 0)
-		return err_set_text(err, -EINVAL, "'%s' is not 'no' or 'srun'", value);
+	static const enum slurm_step_kind kinds[] = {SLURM_KIND_SRUN, SLURM_KIND_BATCH};
+	const char *at = value;
+	size_t i, n;
+
+	if (strcmp(value, "no") == 0)
+		return 0;
+	for (; *at; at += n + strspn(at + n, ", \t")) {
+		n = strcspn(at, ", \t");
+		for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+			if (is_word(at, n, slurm_kind_name(kinds[i])))
+				break;
+		}
+		if (i == ARRAY_SIZE(kinds))
+			return err_set_text(err, -EINVAL,
+				"'%s' is not 'no', or a list of 'srun' and 'batch'", value);
+		settings->serves[kinds[i]] = true;
+	}
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "contrib/slurm/site_conf.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <pwd.h>
@@ -13,6 +14,7 @@
 #include "stepd/base/parse.h"
 
 #define PORT_DEFAULT  6817u
+#define SELECT_LINEAR 102u /* the default */
 #define PLUGSTACK_MAX (1u << 20)
 
 static const struct {
@@ -46,6 +48,8 @@ void site_conf_clear(struct site_conf *conf)
 {
 	free(conf->munge_socket);
 	free(conf->mpi_default);
+	free(conf->cluster);
+	free(conf->controller_name);
 	free(conf->not_served);
 	*conf = (struct site_conf){0};
 }
@@ -177,6 +181,40 @@ static int take_mpi(struct reading *r, _unused_ const char *key, const char *val
 	return set_text(&r->conf->mpi_default, value, strlen(value));
 }
 
+static int take_cluster(struct reading *r, _unused_ const char *key, const char *value)
+{
+	int e = set_text(&r->conf->cluster, value, strlen(value));
+	char *at;
+
+	for (at = r->conf->cluster; at && *at; at++)
+		*at = (char)tolower((unsigned char)*at);
+	return e;
+}
+
+/* Slurm's numbers of these plugins. */
+static int take_select(struct reading *r, _unused_ const char *key, const char *value)
+{
+	static const struct {
+		const char *name;
+		unsigned number;
+	} plugins[] = {{"select/cons_res", 101}, {"select/linear", SELECT_LINEAR},
+		{"select/cons_tres", 109}};
+	size_t i;
+
+	r->conf->select_plugin = 0;
+	for (i = 0; i < ARRAY_SIZE(plugins); i++) {
+		if (strcasecmp(plugins[i].name, value) == 0)
+			r->conf->select_plugin = plugins[i].number;
+	}
+	return 0;
+}
+
+static int take_select_parameters(struct reading *r, _unused_ const char *key, const char *value)
+{
+	r->conf->packs_nodes = strcasestr(value, "CR_Pack_Nodes");
+	return 0;
+}
+
 static int take_plugstack(struct reading *r, _unused_ const char *key, const char *value)
 {
 	return set_text(&r->plugstack, value, strlen(value));
@@ -200,6 +238,9 @@ static const struct key_row {
 	{"PropagateResourceLimitsExcept", take_not_propagated, NULL},
 	{"JobFileAppend", take_append, NULL},
 	{"MpiDefault", take_mpi, NULL},
+	{"ClusterName", take_cluster, NULL},
+	{"SelectType", take_select, NULL},
+	{"SelectTypeParameters", take_select_parameters, NULL},
 	{"ProctrackType", take_proctrack, NULL},
 	{"PlugStackConfig", take_plugstack, NULL},
 	{"AcctGatherEnergyType", NULL, "acct_gather_energy/none"},
@@ -303,6 +344,7 @@ static int find_controller(struct reading *r, struct err *err)
 	memcpy(&r->conf->controller, found->ai_addr, sizeof(r->conf->controller));
 	freeaddrinfo(found);
 	r->conf->controller.sin_port = htons((uint16_t)r->port);
+	r->conf->controller_name = take_ptr(r->host);
 	return 0;
 }
 
@@ -323,7 +365,7 @@ int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 		path = SITE_CONF_DEFAULT;
 	if (path[0] != '/')
 		return err_set_text(err, -EINVAL, "SLURM_CONF '%s' is not an absolute path", path);
-	*conf = (struct site_conf){.propagated = ALL_LIMITS};
+	*conf = (struct site_conf){.propagated = ALL_LIMITS, .select_plugin = SELECT_LINEAR};
 	r = conf_lines_read_trusted(path, on_line, &reading, err);
 	if (r == 0)
 		r = check_plugstack(&reading, path, err);

@@ -43,6 +43,11 @@ struct site_conf {
 	bool appends;        /* JobFileAppend */
 	bool signals_all;    /* ProctrackType is another than cgroup, which signals tasks alone */
 	char *mpi_default;   /* NULL: none */
+	/* Of batch scripts' environments. */
+	char *cluster;          /* in small letters; NULL: none */
+	char *controller_name;  /* as it is written there */
+	unsigned select_plugin; /* SelectType's number; 0: another one */
+	bool packs_nodes;       /* SelectTypeParameters has CR_Pack_Nodes */
 	/* What is set and not served, "TaskPlugin=task/cgroup"; NULL: nothing. */
 	char *not_served;
 };

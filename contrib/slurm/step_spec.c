@@ -80,7 +80,8 @@ static int set_own_variables(json_t *env, const struct step_spec_input *in)
 
 	if (r == 0)
 		r = set_text(env, "SLURM_TOPOLOGY_ADDR_PATTERN", in->node->topology_pattern);
-	if (r == 0 && inet_ntop(AF_INET, &in->launch->srun.sin_addr, address, sizeof(address)))
+	if (r == 0 && in->launch->srun.sin_family == AF_INET &&
+		inet_ntop(AF_INET, &in->launch->srun.sin_addr, address, sizeof(address)))
 		r = set_text(env, "SLURM_LAUNCH_NODE_IPADDR", address);
 	if (r == 0 && in->launch->resp_ports.n > 0) {
 		(void)snprintf(
@@ -158,14 +159,16 @@ static int set_propagated(json_t *rlimits, const struct step_spec_input *in, enu
 
 static int set_rlimits(json_t *doc, const struct step_spec_input *in)
 {
+	const struct slurm_launch *l = in->launch;
+	uint64_t memory_mb = l->kind == SLURM_KIND_BATCH ? l->cred_memory_mb : l->step_memory_mb;
 	json_t *rlimits = json_object();
 	struct rlimit nofile, limited;
 	int limit, r = rlimits ? set(doc, "rlimits", rlimits) : -ENOMEM;
 
 	for (limit = 0; r == 0 && limit < SITE_LIMIT_MAX; limit++)
 		r = set_propagated(rlimits, in, (enum site_limit)limit);
-	if (r == 0 && in->launch->step_memory_mb && in->launch->step_memory_mb < MEMORY_MB_MAX) {
-		limited.rlim_cur = limited.rlim_max = in->launch->step_memory_mb << 20;
+	if (r == 0 && memory_mb && memory_mb < MEMORY_MB_MAX) {
+		limited.rlim_cur = limited.rlim_max = memory_mb << 20;
 		r = put_limit(rlimits, site_limit_field(SITE_LIMIT_RSS), limited);
 	}
 	/* This process raises its own, which the agent inherits. */
@@ -296,25 +299,30 @@ static int set_fixed(json_t *doc)
 	return r == 0 ? set(doc, "kill_on_bad_exit", json_false()) : r;
 }
 
-int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct err *err)
+int step_spec_set_shared(json_t *doc, const struct step_spec_input *input)
 {
-	json_auto_t *doc = json_object();
-	int r = doc ? set_step(doc, input) : -ENOMEM;
+	int r = set_identity(doc, input);
 
-	if (r == 0)
-		r = set_identity(doc, input);
-	if (r == 0)
-		r = set_argv(doc, input->launch);
 	if (r == 0)
 		r = set_env(doc, input);
 	if (r == 0)
 		r = set_rlimits(doc, input);
 	if (r == 0)
 		r = set_umask(doc, input->launch);
+	return r == 0 ? set_fixed(doc) : r;
+}
+
+int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct err *err)
+{
+	json_auto_t *doc = json_object();
+	int r = doc ? set_step(doc, input) : -ENOMEM;
+
+	if (r == 0)
+		r = step_spec_set_shared(doc, input);
+	if (r == 0)
+		r = set_argv(doc, input->launch);
 	if (r == 0)
 		r = set_streams(doc, input);
-	if (r == 0)
-		r = set_fixed(doc);
 	if (r < 0)
 		return err_set(err, r, "make the step's spec");
 	*ret_doc = json_incref(doc);

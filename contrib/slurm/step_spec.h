@@ -32,6 +32,10 @@ bool step_spec_knows_pattern(const char *name);
 int step_spec_make(
 	const struct step_spec_input *input, struct json_t **ret_doc, struct err *err) _must_check_;
 
+/* What all kinds of steps have: whom they run as, the environment, limits, the mask. 0 or -errno.
+ */
+int step_spec_set_shared(struct json_t *doc, const struct step_spec_input *input) _must_check_;
+
 /* The value of a variable of the message's environment, borrowed; NULL: it has none. */
 const char *step_spec_getenv(const struct slurm_launch *launch, const char *name);
 

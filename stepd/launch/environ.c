@@ -173,9 +173,9 @@ static int set_job(const struct spec *spec, struct strv *env)
 	return r;
 }
 
-int environ_make_common(const struct spec *spec, const struct strv *extra,
-	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
-	struct strv *ret_env, struct err *err)
+/* What a step's tasks are told besides the spec's variables. */
+static int set_step(const struct spec *spec, const stepd_step_rec_t *job, const struct identity *id,
+	const char *mpi_type, struct strv *env)
 {
 	const struct text_variable variables[] = {
 		{"SLURM_JOB_USER", id->user_name},
@@ -183,6 +183,25 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 		{"SLURM_JOB_NAME", spec->job_name},
 		{"SLURM_MPI_TYPE", mpi_type},
 	};
+	int r;
+
+	strv_env_unset(env, "SLURM_MPI_TYPE");
+	r = set_user(spec, id, env);
+	if (r == 0)
+		r = set_numbers(spec, job, env);
+	if (r == 0)
+		r = set_texts(env, variables, ARRAY_SIZE(variables));
+	if (r == 0)
+		r = set_layout(spec, job, env);
+	if (r == 0 && spec->kind == STEPD_STEP_BATCH)
+		r = set_job(spec, env);
+	return r == 0 ? set_gtids(spec->ranks, spec->local_ntasks, env) : r;
+}
+
+int environ_make_common(const struct spec *spec, const struct strv *extra,
+	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
+	struct strv *ret_env, struct err *err)
+{
 	_cleanup_strv_ struct strv env = {0};
 	size_t i;
 	int r = strv_extend(&env, &spec->env);
@@ -191,19 +210,8 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 		r = strv_env_put_all(&env, extra->v, extra->n);
 	for (i = 0; i < ARRAY_SIZE(task_variables); i++)
 		strv_env_unset(&env, task_variables[i]);
-	strv_env_unset(&env, "SLURM_MPI_TYPE");
-	if (r == 0)
-		r = set_user(spec, id, &env);
-	if (r == 0)
-		r = set_numbers(spec, job, &env);
-	if (r == 0)
-		r = set_texts(&env, variables, ARRAY_SIZE(variables));
-	if (r == 0)
-		r = set_layout(spec, job, &env);
-	if (r == 0 && spec->kind == STEPD_STEP_BATCH)
-		r = set_job(spec, &env);
-	if (r == 0)
-		r = set_gtids(spec->ranks, spec->local_ntasks, &env);
+	if (r == 0 && !spec->env_complete)
+		r = set_step(spec, job, id, mpi_type, &env);
 	if (r < 0)
 		return err_set(err, r, "make the tasks' environment");
 	*ret_env = take_struct(env);
@@ -371,7 +379,8 @@ int environ_set_binding(const struct spec *spec, const struct binding *b, struct
 	char number[16];
 	int r;
 
-	unset_binding(env);
+	if (!spec->env_complete)
+		unset_binding(env);
 	r = set_distribution(spec, env);
 	if (r == 0 && spec->cpus_per_task) {
 		(void)snprintf(number, sizeof(number), "%u", spec->cpus_per_task);

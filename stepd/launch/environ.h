@@ -17,7 +17,7 @@ struct spec;
 
 /* The variables that are the same for every task of a program: spec's own, then extra's (may be
  * NULL), then the SLURM_* ones, which nothing overrides. mpi_type is SLURM_MPI_TYPE's value, or
- * NULL to remove it. */
+ * NULL to remove it. With spec's env_complete there are no SLURM_* ones. */
 int environ_make_common(const struct spec *spec, const struct strv *extra,
 	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
 	struct strv *ret_env, struct err *err) _must_check_;

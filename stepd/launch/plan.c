@@ -309,12 +309,13 @@ static int parse_shebang(const struct spec *spec, struct strv *argv, struct err 
 	return r < 0 ? err_set(err, r, "plan the step") : 0;
 }
 
+/* The command line of a batch step. A file of the caller's is executed itself. */
 static int set_script(struct plan *plan, const char *script, struct err *err)
 {
 	_cleanup_strv_ struct strv argv = {0};
 	int r;
 
-	r = parse_shebang(plan->spec, &argv, err);
+	r = plan->spec->script_file ? 0 : parse_shebang(plan->spec, &argv, err);
 	if (r < 0)
 		return r;
 	r = strv_add(&argv, script);
@@ -576,7 +577,7 @@ int plan_restore(const struct spec *spec, const struct handover *h, const struct
 		r = restore_start(&plan, h, object, err);
 	/* for messages only: the script is with its interpreter already */
 	if (r == 0 && spec->kind == STEPD_STEP_BATCH)
-		r = set_script(&plan, "script", err);
+		r = set_script(&plan, spec->script_file ? spec->script_file : "script", err);
 	plan.job.jmgr_pid = (pid_t)json_get_int(object, "agent_pid", plan.job.jmgr_pid);
 	plan.job.service_pid = (pid_t)json_get_int(object, "service_pid", 0);
 	plan.job.cont_id = (uint64_t)json_get_int(object, "container_id", 0);
@@ -622,6 +623,8 @@ int plan_store_script(struct plan *plan, const struct registry *reg, struct err 
 	_cleanup_close_ int fd = -1;
 	int r;
 
+	if (spec->script_file)
+		return set_script(plan, spec->script_file, err);
 	if (asprintf(&path, "%s/script", registry_get_path(reg)) < 0)
 		return err_set(err, -ENOMEM, "store the batch script");
 	(void)unlinkat(registry_get_dirfd(reg), "script", 0); /* possibly left by a dead agent */

@@ -67,7 +67,7 @@ int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char 
 
 /* Stores the batch step's script in the step's directory, as a file that only the user and root can
  * read; the command line is the interpreter of its first line, then its path. registry_close()
- * removes it. */
+ * removes it. A script_file is left where it is, and is the command line's first word. */
 int plan_store_script(struct plan *plan, const struct registry *reg, struct err *err) _must_check_;
 int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err) _must_check_;
 

@@ -510,6 +510,7 @@ static void spec_clear(struct spec *spec)
 	strv_clear(&spec->env);
 	free(spec->cwd);
 	free(spec->script);
+	free(spec->script_file);
 	for (i = 0; i < spec->overrides_count; i++)
 		spec_override_clear(&spec->overrides[i]);
 	free(spec->overrides);
@@ -700,9 +701,12 @@ static int check_mpi(const struct spec *spec, struct err *err)
 
 static int check_batch(const struct spec *spec, struct err *err)
 {
-	if (!spec->script)
+	if (!spec->script && !spec->script_file)
 		return spec_bad(err, SPEC_AT(NULL, "script"),
-			"is missing: a batch step needs script or script_base64");
+			"is missing: a batch step needs script, script_base64 or script_file");
+	if (spec->script && spec->script_file)
+		return spec_bad(err, SPEC_AT(NULL, "script_file"),
+			"conflicts with script; give one of them");
 	return check_mpi(spec, err);
 }
 

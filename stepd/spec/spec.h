@@ -167,10 +167,12 @@ struct spec {
 	uint32_t local_ntasks; /* their number */
 
 	struct strv argv;
-	struct strv env; /* the complete environment: the agent's is not added */
-	char *cwd;       /* absolute; NULL: the agent's own */
-	char *script;    /* of a batch step */
+	struct strv env;   /* the complete environment: the agent's is not added */
+	char *cwd;         /* absolute; NULL: the agent's own */
+	bool env_complete; /* and nothing but the task's own number, rank and pid is */
+	char *script;      /* of a batch step */
 	size_t script_size;
+	char *script_file; /* instead: one that exists, and is executed as it is; absolute */
 	struct spec_override *overrides;
 	size_t overrides_count;
 	/* by rank of the step, if the document has tasks: 1 + index of its entry, 0: none */

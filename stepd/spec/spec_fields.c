@@ -222,6 +222,15 @@ static const struct spec_field step_fields[] = {
 		       "is taken from the agent's environment. The agent adds the variables that "
 		       "stepd(8) lists, and `$PATH` and `$TMPDIR` if they are not here.",
 		.unset = "empty"},
+	{.name = "env_complete",
+		.parse = spec_row_bool,
+		.offset = STEP(env_complete),
+		.kinds = WITH_TASKS,
+		.doc = "Whether `env` is the whole environment of the tasks, made by a caller that "
+		       "knows a step's variables. Then the agent adds only `$SLURM_PROCID`, "
+		       "`$SLURM_LOCALID`, `$SLURM_TASK_PID` and what the MPI plugin or a binding "
+		       "needs.",
+		.unset = "false"},
 	{.name = "cwd",
 		.parse = spec_row_text,
 		.offset = STEP(cwd),
@@ -235,14 +244,23 @@ static const struct spec_field step_fields[] = {
 		.form = "script",
 		.doc = "The script of a batch step, at most 16 MiB. Its first line must be "
 		       "`#!` and the absolute path of an interpreter, with at most one "
-		       "argument, 255 bytes in all. A batch step needs this field or "
-		       "`script_base64`."},
+		       "argument, 255 bytes in all. A batch step needs this field, "
+		       "`script_base64` or `script_file`."},
 	{.name = "script_base64",
 		.parse = spec_row_script_base64,
 		.kinds = BATCH,
 		.form = "base64",
 		.doc = "The same in base64 (RFC 4648, padded, in one line), for a script that "
 		       "is not UTF-8 text. Not together with `script`."},
+	{.name = "script_file",
+		.parse = spec_row_text,
+		.offset = STEP(script_file),
+		.kinds = BATCH,
+		.problem = path_problem,
+		.form = "path",
+		.doc = "A file that is the script of a batch step, instead of one that the document "
+		       "holds. The step's user must be able to execute it. The agent does not "
+		       "remove it."},
 	{.name = "tasks",
 		.parse = spec_row_tasks,
 		.phase = SPEC_PHASE_RANKS,

@@ -5,10 +5,13 @@
  * the stream is cut the reader knows that more has to come, and never wants what does not belong to
  * it; each text that it found is one, within the bytes; there is a reason against serving the step.
  */
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "contrib/slurm/batch_spec.h"
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/site_conf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -73,12 +76,30 @@ static void check_init(const uint8_t *data, size_t size, const struct slurm_init
 	require(is_within(data, size, c->node_name) && is_within(data, size, c->log_file));
 	require(is_within(data, size, c->switch_type) && is_within(data, size, c->tls_type));
 	require(is_within(data, size, l->user) && is_within(data, size, l->cwd));
-	require(is_within(data, size, l->script) && is_within(data, size, l->container));
+	require(is_within(data, size, l->batch.script) && is_within(data, size, l->container));
 	check_texts(data, size, l->argv);
 	check_texts(data, size, l->env);
 	require(l->kind < SLURM_KIND_MAX && slurm_kind_name(l->kind));
 	slurm_step_label(&l->id, label);
 	require(strlen(label) < sizeof(label) - 1);
+}
+
+/* What is made of a script, which is nothing where a text is not UTF-8. */
+static void check_script(const struct slurm_init *init)
+{
+	const struct site_conf site = {.cluster = (char *)"c"};
+	const struct step_spec_input input = {
+		.node = &init->conf, .launch = &init->launch, .site = &site, .cwd = "/"};
+	_cleanup_batch_files_ struct batch_files files = {0};
+	json_auto_t *doc = NULL;
+	struct err err = ERR_INIT;
+
+	if (init->error || init->launch.kind != SLURM_KIND_BATCH || !init->launch.cwd ||
+		batch_expand_files(&init->launch, &init->conf, &files, &err) < 0)
+		return;
+	require(files.path[1] && *files.path[1]);
+	if (batch_spec_make(&input, &files, "/script", &doc, &err) == 0)
+		require(json_is_object(json_object_get(doc, "env")));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -94,6 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(missing != 0 || (frame.end <= size && again.end == frame.end));
 	slurm_init_decode(&init, data, &frame, missing > 0 ? -ENODATA : (int)missing);
 	check_init(data, size, &init);
+	check_script(&init);
 	reason = slurm_decide(&init);
 	require(reason < SLURM_REASON_MAX);
 	require(init.error == 0 || reason <= SLURM_REASON_UNREADABLE);

@@ -25,6 +25,18 @@ if [ "$(id -u)" = 0 ]; then
 else
 	skip 1 "needs root"
 fi
+cp "$tmpdir/script" "$tmpdir/own"
+chmod 700 "$tmpdir/own"
+printf '{"kind": "batch", "script_file": "%s", "argv": ["one"], "env": {"PATH": "%s", "A": "1"}, "env_complete": true,
+	"cwd": "/", "job": %s, "stdout": "inherit"}' "$tmpdir/own" "$PATH" "$job" >"$tmpdir/spec"
+echo 'env' >>"$tmpdir/own"
+sed -i '/exit 9/d' "$tmpdir/own"
+out=$("$stepd" serve -q --runtime-dir "$run" --spec "$tmpdir/spec" 2>"$tmpdir/err")
+like "$out" "^args: one\$" "a script that is a file of the caller's gets its arguments"
+like "$out" "^script: $tmpdir/own\$" "a script that is a file of the caller's is executed there"
+is "$(echo "$out" | sed -n 's/^\(A\|SLURM_[A-Z_]*\|TMPDIR\|HOME\)=.*/\1/p' | sort | tr '\n' ' ')" \
+	"A SLURM_LOCALID SLURM_PROCID SLURM_TASK_PID " "a complete environment gets the task's own variables alone"
+ok "a script that is a file of the caller's stays" test -x "$tmpdir/own"
 printf 'echo no interpreter\n' >"$tmpdir/script"
 out=$(step --batch "$tmpdir/script" 2>&1)
 is $? 125 "a script without #! is refused"

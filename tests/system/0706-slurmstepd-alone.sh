@@ -165,4 +165,24 @@ configured "slurm_stepd_path = $tmpdir/real" "slurm_record = records"
 launch
 handed_over "a step goes on where the configuration has a fault"
 like "$(cat "$log")" "line 2: slurm_record: 'records' is not an absolute path, ignoring" "a fault of the configuration is logged"
+
+# ---- kinds that are to be served --------------------------------------------------------------
+SLURM_CONF=$tmpdir/slurm.conf # there is none, so nothing is served
+export SLURM_CONF
+for kinds in batch "srun,batch" "batch, srun"; do
+	configured "slurm_stepd_path = $tmpdir/real" "slurm_serve = $kinds"
+	init_of batch
+	launch
+	handed_over "a script is handed over without a slurm.conf (slurm_serve = $kinds)"
+	like "$(cat "$log")" "batch step handed over to .*: slurm.conf has what is not served: " \
+		"'slurm_serve = $kinds' chooses scripts"
+done
+init_of extern
+launch
+handed_over "a kind that is not in the list is handed over"
+like "$(cat "$log")" "extern step handed over to .*: steps of this kind are not served here" "the log says that its kind is not chosen"
+configured "slurm_stepd_path = $tmpdir/real" "slurm_serve = srun, extern"
+launch
+like "$(cat "$log")" "slurm_serve: 'srun, extern' is not 'no', or a list of 'srun' and 'batch', ignoring" \
+	"a kind that can't be served is a fault of the configuration"
 done_testing

@@ -114,6 +114,22 @@ static void test_a_script_has_its_jobs_variables(void **state)
 	plan_clear(&plan);
 }
 
+static void test_a_complete_environment_is_left_as_it_is(void **state)
+{
+	_cleanup_spec_ struct spec *spec = NULL;
+	struct plan plan;
+
+	(void)state;
+	make(&plan, &spec,
+		"{\"kind\": \"batch\", \"job\": 7, \"script_file\": \"/s\", \"env_complete\": true,"
+		" \"env\": {\"A\": \"1\", \"SLURM_PROCID\": \"9\", \"SLURM_CPU_BIND\": \"x\"}}",
+		NULL);
+	assert_var(&plan, 0, "A", "1");
+	assert_var(&plan, 0, "SLURM_CPU_BIND", "x");
+	assert_int_equal(plan.programs[0].env.n, 2);
+	plan_clear(&plan);
+}
+
 static void test_overrides_and_the_task_vector(void **state)
 {
 	_cleanup_spec_ struct spec *spec = NULL;
@@ -192,6 +208,7 @@ int main(void)
 		cmocka_unit_test(test_untold_layout_is_not_invented),
 		cmocka_unit_test(test_compressed_tasks_per_node),
 		cmocka_unit_test(test_a_script_has_its_jobs_variables),
+		cmocka_unit_test(test_a_complete_environment_is_left_as_it_is),
 		cmocka_unit_test(test_overrides_and_the_task_vector),
 		cmocka_unit_test(test_a_rank_without_program),
 		cmocka_unit_test(test_node_name_must_not_lead_elsewhere),

@@ -164,8 +164,8 @@ static void test_batch(void **state)
 	decode(&r);
 	assert_int_equal(r.frame.rank, -1);
 	assert_int_equal(r.init.launch.id.job, 3);
-	assert_non_null(r.init.launch.script);
-	assert_non_null(strstr(r.init.launch.script, "srun -n1 true"));
+	assert_non_null(r.init.launch.batch.script);
+	assert_non_null(strstr(r.init.launch.batch.script, "srun -n1 true"));
 	assert_string_equal(r.init.launch.cwd, "/");
 }
 

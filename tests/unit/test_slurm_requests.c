@@ -17,6 +17,8 @@
 static const struct requests_step normal = {.owner = OWNER, .admin = ADMIN};
 static const struct requests_step secret = {.owner = OWNER, .admin = ADMIN, .private = true};
 static const struct requests_step batch = {.owner = OWNER, .admin = ADMIN, .batch = true};
+static const struct requests_step led = {
+	.owner = OWNER, .admin = ADMIN, .batch = true, .leaders = true};
 
 static void test_access(void **state)
 {
@@ -93,6 +95,13 @@ static void test_plans(void **state)
 			"{\"signal\":\"2\",\"leader\":true}", 0},
 		{{.kind = WIRE_SIGNAL, .signal = 2, .flags = 9}, &batch, REQUESTS_OWNER, "Signal",
 			"{\"signal\":\"2\",\"leader\":false}", 0},
+		/* with proctrack/cgroup, too, which signals a step's first processes alone */
+		{{.kind = WIRE_SIGNAL, .signal = 2}, &led, REQUESTS_OWNER, "Signal",
+			"{\"signal\":\"2\",\"leader\":true}", 0},
+		{{.kind = WIRE_SIGNAL, .signal = 2, .flags = 8}, &led, REQUESTS_OWNER, "Signal",
+			"{\"signal\":\"2\",\"leader\":false}", 0},
+		{{.kind = WIRE_SIGNAL, .signal = 9}, &led, REQUESTS_OWNER, "Signal",
+			"{\"signal\":\"9\",\"leader\":false}", 0},
 	};
 	size_t i;
 

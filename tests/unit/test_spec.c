@@ -570,6 +570,7 @@ static void test_batch(void **state)
 		     " 'mpi': 'none', 'node': {'id': 1, 'count': 2}}");
 	_cleanup_spec_ struct spec *t = good("{'kind': 'batch', 'script_base64': 'IyEAAf8='}");
 	_cleanup_spec_ struct spec *u = good("{'kind': 'batch', 'script_base64': 'QQ=='}");
+	_cleanup_spec_ struct spec *v = good("{'kind': 'batch', 'script_file': '/job/script'}");
 
 	(void)state;
 	assert_int_equal(s->kind, STEPD_STEP_BATCH);
@@ -586,6 +587,8 @@ static void test_batch(void **state)
 	assert_memory_equal(t->script, "#!\0\1\377", 5);
 	assert_int_equal(u->script_size, 1);
 	assert_int_equal(u->script[0], 'A');
+	assert_null(v->script);
+	assert_string_equal(v->script_file, "/job/script");
 }
 
 static void test_extern(void **state)
@@ -715,6 +718,8 @@ static const struct {
 	{"'cwd': ''", "cwd: is empty"},
 	{"'script': 'x'", "script: is not for a step of kind 'normal'"},
 	{"'script_base64': 'x'", "script_base64: is not for a step of kind 'normal'"},
+	{"'script_file': '/x'", "script_file: is not for a step of kind 'normal'"},
+	{"'env_complete': 1", "env_complete: must be true or false, not a number"},
 	{"'tasks': {}", "tasks: must be an array, not an object"},
 	{"'tasks': [3]", "tasks[0]: must be an object, not a number"},
 	{"'tasks': [{}]", "tasks[0]: has no rank; give rank or ranks"},
@@ -987,11 +992,15 @@ static void test_wrong_wholes(void **state)
 		"argv: is missing: 2 of this node's 3 tasks have no program in tasks either");
 	bad("{'ntasks': 2, 'tasks': [{'ranks': '0-1'}]}",
 		"argv: is missing: there is no program to run");
-	bad("{'kind': 'batch'}", "script: is missing: a batch step needs script or script_base64");
+	bad("{'kind': 'batch'}",
+		"script: is missing: a batch step needs script, script_base64 or script_file");
 	bad("{'kind': 'batch', 'script': ''}", "script: is empty");
 	bad("{'kind': 'batch', 'script': 1}", "script: must be a string, not a number");
 	bad("{'kind': 'batch', 'script': 'x', 'script_base64': 'QQ=='}",
 		"script_base64: conflicts with script; give one of them");
+	bad("{'kind': 'batch', 'script': 'x', 'script_file': '/x'}",
+		"script_file: conflicts with script; give one of them");
+	bad("{'kind': 'batch', 'script_file': 'x'}", "script_file: 'x' is not an absolute path");
 	bad("{'kind': 'batch', 'script_base64': ''}", "script_base64: is empty");
 	bad("{'kind': 'batch', 'script': 'x', 'step': 1}",
 		"step: is not for a step of kind 'batch'");

@@ -459,13 +459,18 @@ static int start_agent(struct supervisor *k, struct err *err)
 static char *name_step(const json_t *doc)
 {
 	const char *node = json_get_text(json_object_get(doc, "node"), "name", NULL);
+	const char *kind = json_get_text(doc, "kind", "normal");
+	long long job = (long long)json_get_int(doc, "job", 0);
 	char *name = NULL;
+	int n;
 
 	assert(node);
-	return asprintf(&name, "%s/%lld.%lld", node, (long long)json_get_int(doc, "job", 0),
-		       (long long)json_get_int(doc, "step", 0)) < 0
-		? NULL
-		: name;
+	if (strcmp(kind, "normal") == 0)
+		n = asprintf(
+			&name, "%s/%lld.%lld", node, job, (long long)json_get_int(doc, "step", 0));
+	else
+		n = asprintf(&name, "%s/%lld.%s", node, job, kind); /* its name has no number */
+	return n < 0 ? NULL : name;
 }
 
 int supervisor_new(struct ev_loop *loop, const struct supervisor_start *start,
