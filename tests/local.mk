@@ -730,7 +730,7 @@ EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/lib/slurm.sh tests/lib/slurm_agent.py 
 	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_init.py tests/lib/slurm_step.py
 if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_init tests/unit/test_slurm_k12 tests/unit/test_slurm_names \
-	tests/unit/test_slurm_requests tests/unit/test_slurm_wire
+	tests/unit/test_slurm_requests tests/unit/test_slurm_tree tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
 TESTS += $(SLURM_UNIT_TESTS)
 tests_unit_test_slurm_init_SOURCES = tests/unit/test_slurm_init.c
@@ -745,6 +745,9 @@ tests_unit_test_slurm_names_LDADD = libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_requests_SOURCES = tests/unit/test_slurm_requests.c
 tests_unit_test_slurm_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_tree_SOURCES = tests/unit/test_slurm_tree.c
+tests_unit_test_slurm_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_tree_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_wire_SOURCES = tests/unit/test_slurm_wire.c
 tests_unit_test_slurm_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_wire_LDADD = libslurmwire.la $(CMOCKA_LIBS)

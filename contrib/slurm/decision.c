@@ -95,11 +95,6 @@ static bool has_site_settings(const struct slurm_init *i)
 	return !i->site || i->site->not_served;
 }
 
-static bool has_nodes(const struct slurm_init *i)
-{
-	return i->launch.nnodes != 1 || i->frame.children || i->frame.parent_rank >= 0;
-}
-
 static bool has_gres(const struct slurm_init *i)
 {
 	return i->launch.has_gres;
@@ -178,7 +173,8 @@ static bool has_other_files(const struct slurm_init *i)
 static bool has_other_address(const struct slurm_init *i)
 {
 	return i->launch.srun.sin_family != AF_INET || i->launch.resp_ports.n == 0 ||
-		i->launch.io_ports.n == 0;
+		i->launch.io_ports.n == 0 ||
+		(i->frame.parent_rank >= 0 && i->frame.parent.sin_family != AF_INET);
 }
 
 static const struct reason_row {
@@ -206,7 +202,6 @@ static const struct reason_row {
 	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
 		"steps of this release of Slurm are not served"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
-	[SLURM_REASON_NODES] = {"nodes", has_nodes, "it has several nodes"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "it has generic resources (GRES)"},
 	[SLURM_REASON_MULTI_PROG] = {"multi-prog", is_multi_prog, "it has several programs"},
 	[SLURM_REASON_PTY] = {"pty", wants_pty, "it has a pseudo-terminal (--pty)"},
@@ -221,7 +216,8 @@ static const struct reason_row {
 	[SLURM_REASON_SPANK] = {"spank", has_spank_options, "it has options of SPANK plugins"},
 	[SLURM_REASON_FILES] = {"files", has_other_files,
 		"its files have labels, or names with patterns of Slurm's own"},
-	[SLURM_REASON_ADDRESS] = {"address", has_other_address, "srun has no address of IPv4"},
+	[SLURM_REASON_ADDRESS] = {"address", has_other_address,
+		"srun, or the node above, has no address of IPv4"},
 };
 
 enum slurm_reason slurm_decide(const struct slurm_init *init)

@@ -23,7 +23,6 @@ enum slurm_reason {
 	SLURM_REASON_NOT_SERVED, /* its kind is not among those of slurm_serve */
 	SLURM_REASON_OTHER_RELEASE,
 	SLURM_REASON_SITE, /* what slurm.conf has */
-	SLURM_REASON_NODES,
 	SLURM_REASON_GRES,
 	SLURM_REASON_MULTI_PROG,
 	SLURM_REASON_PTY,
