@@ -728,6 +728,9 @@ SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh \
 TESTS += $(SLURM_SYSTEM_TESTS)
 EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/lib/slurm.sh tests/lib/slurm_agent.py \
 	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_init.py tests/lib/slurm_step.py
+# Two Slurms of nine nodes each, and agents that wait a minute for those below them.
+TESTS_LONG += tests/system/0710-slurm-nodes.sh
+EXTRA_DIST += tests/system/0710-slurm-nodes.sh
 if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_init tests/unit/test_slurm_k12 tests/unit/test_slurm_names \
 	tests/unit/test_slurm_requests tests/unit/test_slurm_tree tests/unit/test_slurm_wire
