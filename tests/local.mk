@@ -729,9 +729,12 @@ TESTS += $(SLURM_SYSTEM_TESTS)
 TESTS_LONG += tests/system/0709-slurm-batch.sh
 EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0709-slurm-batch.sh tests/lib/slurm.sh tests/lib/slurm_agent.py \
 	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_init.py tests/lib/slurm_step.py
+# Two Slurms of nine nodes each, and agents that wait a minute for those below them.
+TESTS_LONG += tests/system/0710-slurm-nodes.sh
+EXTRA_DIST += tests/system/0710-slurm-nodes.sh
 if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_init tests/unit/test_slurm_k12 tests/unit/test_slurm_names \
-	tests/unit/test_slurm_requests tests/unit/test_slurm_wire
+	tests/unit/test_slurm_requests tests/unit/test_slurm_tree tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
 TESTS += $(SLURM_UNIT_TESTS)
 tests_unit_test_slurm_batch_SOURCES = tests/unit/test_slurm_batch.c
@@ -749,6 +752,9 @@ tests_unit_test_slurm_names_LDADD = libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_requests_SOURCES = tests/unit/test_slurm_requests.c
 tests_unit_test_slurm_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_tree_SOURCES = tests/unit/test_slurm_tree.c
+tests_unit_test_slurm_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_tree_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_wire_SOURCES = tests/unit/test_slurm_wire.c
 tests_unit_test_slurm_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_wire_LDADD = libslurmwire.la $(CMOCKA_LIBS)

@@ -107,11 +107,6 @@ static bool is_het(const struct slurm_init *i)
 	return i->launch.kind == SLURM_KIND_BATCH && is_number(i->launch.het_job);
 }
 
-static bool has_nodes(const struct slurm_init *i)
-{
-	return i->launch.nnodes != 1 || i->frame.children || i->frame.parent_rank >= 0;
-}
-
 static bool has_gres(const struct slurm_init *i)
 {
 	return i->launch.has_gres;
@@ -187,7 +182,8 @@ static bool has_other_files(const struct slurm_init *i)
 static bool has_other_address(const struct slurm_init *i)
 {
 	return i->launch.srun.sin_family != AF_INET || i->launch.resp_ports.n == 0 ||
-		i->launch.io_ports.n == 0;
+		i->launch.io_ports.n == 0 ||
+		(i->frame.parent_rank >= 0 && i->frame.parent.sin_family != AF_INET);
 }
 
 static bool is_arbitrary(const struct slurm_init *i)
@@ -222,7 +218,6 @@ static const struct reason_row {
 		"steps of this release of Slurm are not served"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
 	[SLURM_REASON_HET] = {"het", is_het, "it is a part of a heterogeneous job"},
-	[SLURM_REASON_NODES] = {"nodes", has_nodes, "it has several nodes"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "it has generic resources (GRES)"},
 	[SLURM_REASON_MULTI_PROG] = {"multi-prog", is_multi_prog, "it has several programs"},
 	[SLURM_REASON_PTY] = {"pty", wants_pty, "it has a pseudo-terminal (--pty)"},
@@ -237,7 +232,8 @@ static const struct reason_row {
 	[SLURM_REASON_SPANK] = {"spank", has_spank_options, "it has options of SPANK plugins"},
 	[SLURM_REASON_FILES] = {"files", has_other_files,
 		"its files have labels, or names with patterns of Slurm's own"},
-	[SLURM_REASON_ADDRESS] = {"address", has_other_address, "srun has no address of IPv4"},
+	[SLURM_REASON_ADDRESS] = {"address", has_other_address,
+		"srun, or the node above, has no address of IPv4"},
 	[SLURM_REASON_ARBITRARY] = {"arbitrary", is_arbitrary,
 		"its tasks are distributed by a list of nodes (--distribution=arbitrary)"},
 };
@@ -246,7 +242,6 @@ static const struct reason_row {
 static bool is_of_srun(enum slurm_reason reason)
 {
 	switch (reason) {
-	case SLURM_REASON_NODES:
 	case SLURM_REASON_UNBUFFERED:
 	case SLURM_REASON_MPI:
 	case SLURM_REASON_ADDRESS:

@@ -94,7 +94,6 @@ static void send_more(struct delivery *d)
 		watch_for(d, EV_READ);
 }
 
-/* What the receiver has said of it is no matter of ours: it has it. */
 static void receive_more(struct delivery *d)
 {
 	char piece[READ_SIZE];
@@ -117,6 +116,11 @@ static void receive_more(struct delivery *d)
 		size = slurm_rpc_decode_result(buffer_bytes(&d->in), buffer_size(&d->in), &result);
 	if (size < 0) {
 		(void)err_set(&d->err, (int)size, "read a result");
+		try_fail(d);
+		return;
+	}
+	if (result && d->options.retry->needs_success) {
+		(void)err_set_text(&d->err, -EREMOTEIO, "it has answered with error %u", result);
 		try_fail(d);
 		return;
 	}

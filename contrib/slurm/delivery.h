@@ -21,6 +21,7 @@ struct ev_loop;
 struct delivery_retry {
 	unsigned tries; /* 0: until it is delivered */
 	double first_s, longest_s;
+	bool needs_success; /* a result other than 0 is a failure; else it is only the receiver's */
 };
 
 extern const struct delivery_retry delivery_to_srun, delivery_to_controller;

@@ -300,8 +300,7 @@ static void report_handover(struct slurm_doctor *d)
 		report_records(d, settings.record_dir);
 	if (settings.serves[SLURM_KIND_SRUN])
 		report(d, "note", "slurm.served", slurm_kind_name(SLURM_KIND_SRUN), "",
-			"with stepd-slurmstepd srun's steps of one node are served, others are "
-			"handed over");
+			"with stepd-slurmstepd srun's steps are served");
 	if (settings.serves[SLURM_KIND_BATCH])
 		report(d, "note", "slurm.served", slurm_kind_name(SLURM_KIND_BATCH), "",
 			"with stepd-slurmstepd batch scripts are served");

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define CPU_FREQUENCY_SIZE 332 /* of a record */
-#define SOCKADDR_SIZE      128
 #define NODE_NAME_MAX      1024
 
 /* ---- the stream ---------------------------------------------------------------------------- */
@@ -100,6 +99,20 @@ static bool stream_take_tree(struct stream *s, struct slurm_frame *f)
 		stream_take(s, &f->max_depth, sizeof(f->max_depth));
 }
 
+/* Its address, as this machine has it, or its name. */
+static bool stream_take_parent(struct stream *s, struct slurm_frame *f)
+{
+	struct sockaddr_storage address;
+
+	if (f->release >= SLURM_23_11)
+		return stream_pass_item(s, NODE_NAME_MAX, NULL);
+	if (!stream_take(s, &address, sizeof(address)))
+		return false;
+	if (address.ss_family == AF_INET)
+		memcpy(&f->parent, &address, sizeof(f->parent));
+	return true;
+}
+
 static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 {
 	uint16_t frequencies;
@@ -113,9 +126,7 @@ static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 		return false;
 	if (!stream_take_tree(s, f))
 		return false;
-	/* The parent's address, or its name. */
-	if (f->release < SLURM_23_11 ? !stream_pass(s, SOCKADDR_SIZE, NULL)
-				     : !stream_pass_item(s, NODE_NAME_MAX, NULL))
+	if (!stream_take_parent(s, f))
 		return false;
 	/* The client's address, and the node's own. */
 	if (!stream_pass_item(s, most, NULL) ||

@@ -11,6 +11,8 @@
 #ifndef SLURM_INIT_H
 #define SLURM_INIT_H
 
+#include <netinet/in.h>
+
 #include "contrib/slurm/unpack.h"
 #include "stepd/base/err.h"
 
@@ -31,7 +33,8 @@ struct slurm_frame {
 	uint16_t release;
 	int32_t type; /* enum slurm_launch_type */
 	int32_t rank, parent_rank, children, depth, max_depth;
-	uint16_t client_release; /* of srun, which may be another one */
+	struct sockaddr_in parent; /* of its slurmd; family 0: it has no such address, or a name */
+	uint16_t client_release;   /* of srun, which may be another one */
 	struct slurm_span conf, launch;
 	size_t end; /* of what is read here */
 };

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stepd/base/hostlist.h"
+
 #define GRES_STATE       0x438a34d4u
 #define SWITCH_NONE      100u
 #define SELECT_CONS_RES  101u
@@ -341,6 +343,37 @@ static void take_node_tasks(struct unpack *u, void *result)
 			(struct slurm_array){(uint32_t)(u->at - begin), u->data + begin};
 }
 
+struct node_search {
+	const char *name;
+	uint32_t index;
+	bool found;
+};
+
+static int search_node(const char *name, void *userdata)
+{
+	struct node_search *search = userdata;
+
+	assert(search);
+	search->found = strcmp(name, search->name) == 0;
+	if (search->found)
+		return -ECANCELED; /* no more names */
+	search->index++;
+	return 0;
+}
+
+int slurm_launch_find_node(const struct slurm_launch *launch, const char *name, uint32_t *ret_node)
+{
+	struct node_search search = {.name = name};
+	int r = launch->nodes && name
+		? hostlist_each(launch->nodes, launch->nnodes, search_node, &search)
+		: -EINVAL;
+
+	if (!search.found)
+		return r < 0 ? -EINVAL : -ENOENT;
+	*ret_node = search.index;
+	return 0;
+}
+
 bool slurm_launch_ranks(
 	const struct slurm_launch *launch, uint32_t node, struct slurm_array *ret_ranks)
 {
@@ -366,6 +399,11 @@ static void take_io_ports(struct unpack *u, void *result)
 {
 	((struct slurm_launch *)result)->io_ports =
 		unpack_array(u, unpack_u16(u), sizeof(uint16_t));
+}
+
+uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node)
+{
+	return slurm_array_u16(ports, node % ports->n);
 }
 
 /* SPANK's options. */

@@ -114,6 +114,13 @@ int slurm_launch_decode(const void *data, const struct slurm_frame *frame,
 	const struct slurm_node_conf *conf, struct slurm_launch *launch,
 	struct err *err) _must_check_;
 
+/* The node's index in the step. -ENOENT: it has no part in it; -EINVAL: the message has no list. */
+int slurm_launch_find_node(
+	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;
+
+/* srun's port for a node, of which it has one for so many; there is at least one. */
+uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node);
+
 /* The ranks of the tasks of the node with that index: false if the message has no such node. */
 bool slurm_launch_ranks(
 	const struct slurm_launch *launch, uint32_t node, struct slurm_array *ret_ranks);

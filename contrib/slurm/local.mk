@@ -40,7 +40,8 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/k12.c contrib/slurm/k12.h \
 	contrib/slurm/pack.c contrib/slurm/pack.h \
 	contrib/slurm/rpc.c contrib/slurm/rpc.h \
-	contrib/slurm/srun_io.c contrib/slurm/srun_io.h
+	contrib/slurm/srun_io.c contrib/slurm/srun_io.h \
+	contrib/slurm/tree.c contrib/slurm/tree.h
 libslurmserve_la_LIBADD = libmungeclient.la libslurminit.la libbase.la $(EV_LIBS)
 
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd

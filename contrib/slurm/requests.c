@@ -349,6 +349,9 @@ static const struct {
 	[WIRE_RECONFIGURE] = {{.access = REQUESTS_ADMIN, .local = true, .answer = answer_done},
 		NULL},
 	[WIRE_USAGE] = {{.access = REQUESTS_OWNER, .local = true, .answer = answer_done}, NULL},
+	[WIRE_COMPLETION] =
+		{{.access = REQUESTS_ADMIN, .local = true, .acts = true, .answer = answer_done},
+			NULL},
 	[WIRE_MEM_LIMITS] = {{.access = REQUESTS_ANYONE, .answer = answer_mem_limits}, NULL},
 	[WIRE_UID] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = answer_uid},
 		NULL},

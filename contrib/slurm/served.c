@@ -20,6 +20,7 @@
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/srun_io.h"
 #include "contrib/slurm/step_spec.h"
+#include "contrib/slurm/tree.h"
 #include "contrib/slurm/user_probe.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
@@ -65,6 +66,7 @@ struct served {
 	const struct slurm_launch *launch;
 	const struct log *log;
 	struct munge_client *munge;
+	uint32_t node_id; /* in the step, as srun counts its nodes */
 	uint32_t *ranks, *groups;
 	uint32_t ntasks, groups_count;
 	struct served_task *tasks; /* by index on the node */
@@ -86,6 +88,8 @@ struct served {
 	struct srun_io *io;
 	struct supervisor *supervisor;
 	ev_timer gather;
+	struct tree *tree; /* NULL: slurmctld knows nothing of the step */
+	struct delivery_retry to_srun;
 	unsigned deliveries;
 	int launch_error; /* of Slurm; 0: the tasks have been started */
 	int agent_error;  /* of Slurm; not 0: the node can't start agents */
@@ -134,7 +138,7 @@ static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack
 {
 	struct delivery_options to = {.loop = s->loop,
 		.munge = s->munge,
-		.retry = &delivery_to_srun,
+		.retry = &s->to_srun,
 		.address = s->launch->srun,
 		.version = s->init->frame.client_release,
 		.type = (uint16_t)type,
@@ -142,7 +146,7 @@ static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack
 		.done = served_on_delivered,
 		.userdata = s};
 
-	to.address.sin_port = htons(slurm_array_u16(&s->launch->resp_ports, 0));
+	to.address.sin_port = htons(slurm_launch_port(&s->launch->resp_ports, s->node_id));
 	send_message(s, &to, body);
 }
 
@@ -206,10 +210,12 @@ static void on_gathered(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_
 	check_over(s);
 }
 
-/* As slurmstepd has it: a signal that nobody has requested, else the largest status. */
+/* As slurmstepd has it: a signal that nobody has requested, else the largest status; if all have
+ * been killed by requests, the first one's. */
 static int make_step_status(const struct served *s)
 {
 	int status = s->launch_error;
+	bool counts = false;
 	uint32_t i;
 
 	for (i = 0; i < s->ntasks; i++) {
@@ -217,34 +223,13 @@ static int make_step_status(const struct served *s)
 
 		if (!t->ended || t->killed)
 			continue;
+		counts = true;
 		if (WIFSIGNALED(t->status))
 			status = t->status;
 		else if (!WIFSIGNALED(status) && t->status > status)
 			status = t->status;
 	}
-	return status;
-}
-
-static void report_completion(struct served *s)
-{
-	const struct delivery_options to = {.loop = s->loop,
-		.munge = s->munge,
-		.retry = &delivery_to_controller,
-		.address = s->init->site->controller,
-		.version = s->init->frame.release,
-		.type = SLURM_REQUEST_STEP_COMPLETE,
-		.reader = (uid_t)-1,
-		.done = served_on_delivered,
-		.userdata = s};
-	uint32_t rank = (uint32_t)s->init->frame.rank;
-	struct pack body = {0};
-
-	put_step_id(&body, s->launch);
-	pack_u32(&body, rank);
-	pack_u32(&body, rank);
-	pack_u32(&body, (uint32_t)make_step_status(s));
-	pack_u8(&body, 0); /* no accounting */
-	send_message(s, &to, &body);
+	return counts || !s->tasks[0].ended ? status : s->tasks[0].status;
 }
 
 static void report_script(struct served *s)
@@ -275,13 +260,21 @@ static void put_note(struct served *s, const char *text)
 		log_info(s->log, "%s", text);
 }
 
+/* The first node alone, or the one that the user has named, srun(1). */
+static bool is_node_of_notes(const struct served *s)
+{
+	const char *id = step_spec_getenv(s->launch, "SLURM_STEP_KILLED_MSG_NODE_ID");
+
+	return s->node_id == (id ? strtoul(id, NULL, 10) : 0);
+}
+
 static void put_cancelled(struct served *s, const char *why)
 {
 	char when[32] = "", text[ERR_TEXT_SIZE];
 	time_t now = time(NULL);
 	struct tm tm;
 
-	if (s->cancelled)
+	if (s->cancelled || !is_node_of_notes(s))
 		return; /* once is enough */
 	s->cancelled = true;
 	if (localtime_r(&now, &tm))
@@ -405,6 +398,18 @@ static bool take_signal(struct served *s, const struct wire_request *request, in
 	return true;
 }
 
+/* What slurmd has for the agents below, some of which may be slurmstepds. */
+static void take_completion(
+	struct served *s, const struct wire_request *request, struct wire_answer *answer)
+{
+	int error = SLURM_STEP_NOT_RUNNING;
+
+	if (s->tree)
+		error = tree_take_report(s->tree, (uint32_t)request->first, (uint32_t)request->last,
+			request->status);
+	wire_put_result(answer, error);
+}
+
 static enum wire_state get_state(const struct served *s)
 {
 	if (s->over)
@@ -445,7 +450,10 @@ static bool served_on_request(const struct wire_request *request, uint16_t versi
 		wire_put_u32(answer, s->launch->uid);
 		return true;
 	case WIRE_NODEID:
-		wire_put_u32(answer, 0);
+		wire_put_u32(answer, s->node_id);
+		return true;
+	case WIRE_COMPLETION:
+		take_completion(s, request, answer);
 		return true;
 	case WIRE_RECONFIGURE:
 		wire_put_result(answer, 0); /* the controller's address is that of the start */
@@ -620,20 +628,31 @@ static void end_unexecuted(struct served *s)
 
 /* ---- the life ------------------------------------------------------------------------------ */
 
+static void on_reported(void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	ev_break(s->loop, EVBREAK_ALL);
+}
+
 /* The step is over, srun has its output and its tasks' ends: slurmctld has to know. */
 static void check_over(struct served *s)
 {
 	if (!s->over || !s->has_streams_end || ev_is_active(&s->gather) || s->deliveries > 0)
 		return;
-	if (!s->completes && s->batch && !s->aborted) {
-		s->completes = true;
-		report_script(s);
-	} else if (!s->completes && s->init->frame.rank >= 0) {
-		s->completes = true;
-		report_completion(s);
-	} else {
-		ev_break(s->loop, EVBREAK_ALL);
+	if (s->completes) {
+		if (s->batch) /* else the tree reports it */
+			on_reported(s);
+		return;
 	}
+	s->completes = true;
+	if (s->batch && !s->aborted)
+		report_script(s);
+	else if (s->tree)
+		tree_end(s->tree, make_step_status(s));
+	else
+		on_reported(s);
 }
 
 static bool has_failure(const struct served *s)
@@ -749,11 +768,18 @@ static int prepare_tasks(struct served *s, struct err *err)
 {
 	static const uint8_t first[sizeof(uint32_t)] = {0};
 	struct slurm_array ranks = {1, first}; /* of a script */
+	bool script = s->launch->kind == SLURM_KIND_BATCH;
+	int r = script ? 0
+		       : slurm_launch_find_node(s->launch, s->init->conf.node_name, &s->node_id);
 	uint32_t i;
 
-	if (s->launch->kind != SLURM_KIND_BATCH &&
-		(!slurm_launch_ranks(s->launch, 0, &ranks) || ranks.n == 0 ||
-			ranks.n > SRUN_IO_TASKS_MAX))
+	if (r < 0)
+		return err_set(err, r, "find node '%s' among those of the step, '%s'",
+			s->init->conf.node_name ? s->init->conf.node_name : "",
+			s->launch->nodes ? s->launch->nodes : "");
+	if (!script &&
+		(!slurm_launch_ranks(s->launch, s->node_id, &ranks) || ranks.n == 0 ||
+			s->launch->ntasks > SRUN_IO_TASKS_MAX || ranks.n > s->launch->ntasks))
 		return err_set_text(err, -EBADMSG, "the message has no tasks for this node");
 	s->ntasks = ranks.n;
 	s->ranks = calloc(ranks.n, sizeof(*s->ranks));
@@ -782,6 +808,7 @@ static int add_file(const struct served *s, int stream, uint32_t rank, struct us
 	const struct fname_vars vars = {.job_id = s->launch->id.job,
 		.step_name = step,
 		.rank = rank,
+		.node_id = s->node_id,
 		.node_name = s->init->conf.node_name,
 		.user_name = s->launch->user ? s->launch->user : "",
 		.job_name = name ? name : ""};
@@ -855,6 +882,7 @@ static struct step_spec_input make_input(const struct served *s)
 	return (struct step_spec_input){.node = &s->init->conf,
 		.launch = s->launch,
 		.site = s->init->site,
+		.node_id = s->node_id,
 		.ranks = s->ranks,
 		.groups = s->groups,
 		.ntasks = s->ntasks,
@@ -930,6 +958,7 @@ static int prepare_socket(struct served *s, struct err *err)
 		r = server_open(&s->server, s->loop, s->log, s->spool, false, err);
 	if (r < 0)
 		return r;
+	s->server.admin = s->init->site->slurm_user; /* as for slurmstepd */
 	s->server.local = served_on_request;
 	s->server.userdata = s;
 	r = listener_open(&s->server, &with_directory, &s->listener, err);
@@ -956,6 +985,7 @@ static int prepare_streams(struct served *s, struct err *err)
 	struct srun_io_options options = {.loop = s->loop,
 		.address = s->launch->srun,
 		.version = s->init->frame.client_release,
+		.node_id = s->node_id,
 		.key = s->launch->cred_signature.bytes,
 		.key_size = s->launch->cred_signature.n,
 		.fifos = &s->fifos,
@@ -967,15 +997,33 @@ static int prepare_streams(struct served *s, struct err *err)
 		.userdata = s};
 
 	step_spec_uses(s->launch, options.uses);
-	options.address.sin_port = htons(slurm_array_u16(&s->launch->io_ports, 0));
+	options.address.sin_port = htons(slurm_launch_port(&s->launch->io_ports, s->node_id));
 	raise_descriptors(s);
 	return srun_io_open(&options, &s->io, err);
 }
 
+/* A step without a credential, srun --no-alloc, has the rank -1. */
+static int prepare_reports(struct served *s, struct err *err)
+{
+	const struct tree_options options = {.loop = s->loop,
+		.log = s->log,
+		.label = s->label,
+		.munge = s->munge,
+		.init = s->init,
+		.done = on_reported,
+		.userdata = s};
+
+	s->to_srun = delivery_to_srun;
+	s->to_srun.tries += s->launch->nnodes / 1024; /* srun is busier */
+	return s->init->frame.rank < 0 ? 0 : tree_new(&options, &s->tree, err);
+}
+
 static int prepare_srun(struct served *s, struct err *err)
 {
-	int r = prepare_probe(s, err);
+	int r = prepare_reports(s, err);
 
+	if (r == 0)
+		r = prepare_probe(s, err);
 	if (r == 0)
 		r = prepare_spec(s, err);
 	return r == 0 ? prepare_streams(s, err) : r;
@@ -1036,6 +1084,7 @@ struct served *served_free(struct served *s)
 	s->supervisor = supervisor_free(s->supervisor);
 	s->io = srun_io_close(s->io);
 	s->batch = batch_free(s->batch);
+	s->tree = tree_free(s->tree);
 	if (s->server.loop)
 		server_close(&s->server);
 	s->spool = spool_close(s->spool);

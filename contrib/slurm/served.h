@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A step of srun on one node that this process serves, from slurmd's init to slurmctld's
- * confirmation of its end: one thread, one loop.
+ * This node's part of a step of srun that this process serves, from slurmd's init to the
+ * confirmation of its end, by slurmctld or a node above: one thread, one loop.
  *
  *	prepared, all that may still fail without a trace: the credential, the spec, the streams,
  *	the socket in slurmd's spool directory
  *	-> slurmd has its answer -> srun's streams -> the agent, a process of its own, "stepd serve"
  *	-> srun knows the tasks' pids -> and their ends, as they come
- *	-> the agent has ended -> srun has all output -> slurmctld knows the step's end
+ *	-> the agent has ended -> srun has all output -> the nodes below have reported the end
+ *	-> slurmctld, or the node above, knows it
  *
  * The agent that is killed is succeeded by one that ends its tasks. If this process is killed the
  * agent ends the step.

@@ -84,8 +84,8 @@ static int set_own_variables(json_t *env, const struct step_spec_input *in)
 		inet_ntop(AF_INET, &in->launch->srun.sin_addr, address, sizeof(address)))
 		r = set_text(env, "SLURM_LAUNCH_NODE_IPADDR", address);
 	if (r == 0 && in->launch->resp_ports.n > 0) {
-		(void)snprintf(
-			number, sizeof(number), "%u", slurm_array_u16(&in->launch->resp_ports, 0));
+		(void)snprintf(number, sizeof(number), "%u",
+			slurm_launch_port(&in->launch->resp_ports, in->node_id));
 		r = set_text(env, "SLURM_SRUN_COMM_PORT", number);
 	}
 	if (r == 0 && in->launch->restart_count) {
@@ -282,8 +282,9 @@ static int set_step(json_t *doc, const struct step_spec_input *in)
 		r = set(doc, "name", json_string(name));
 	if (r == 0)
 		r = set(doc, "node",
-			json_pack("{s:s, s:i, s:i, s:i}", "name", in->node->node_name, "id", 0,
-				"count", 1, "cpus", (int)(l->node_cpus ? l->node_cpus : 1)));
+			json_pack("{s:s, s:I, s:I, s:i}", "name", in->node->node_name, "id",
+				(json_int_t)in->node_id, "count", (json_int_t)l->nnodes, "cpus",
+				(int)(l->node_cpus ? l->node_cpus : 1)));
 	if (r == 0)
 		r = set(doc, "ntasks", json_integer(l->ntasks));
 	if (r == 0)

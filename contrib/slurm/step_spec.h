@@ -16,7 +16,8 @@ struct step_spec_input {
 	const struct slurm_node_conf *node;
 	const struct slurm_launch *launch;
 	const struct site_conf *site;
-	const uint32_t *ranks, *groups;
+	uint32_t node_id;
+	const uint32_t *ranks, *groups; /* of this node's tasks */
 	uint32_t ntasks, groups_count;
 	const struct fifos *fifos;
 	const char *cwd; /* the one that the user can enter */

@@ -21,6 +21,7 @@ static const char *const kind_names[WIRE_KIND_MAX] = {
 	[WIRE_LIST_PIDS] = "list_pids",
 	[WIRE_RECONFIGURE] = "reconfigure",
 	[WIRE_USAGE] = "usage",
+	[WIRE_COMPLETION] = "completion",
 	[WIRE_MEM_LIMITS] = "mem_limits",
 	[WIRE_UID] = "uid",
 	[WIRE_NODEID] = "nodeid",
@@ -55,22 +56,49 @@ int wire_parse_hello(const void *data, size_t size, uint16_t *ret_version)
 	return (int)c.at;
 }
 
-/* The signal, flags, a reason of so many bytes, and the uid that the sender claims: the kernel
- * knows that better. */
-static int parse_signal(struct cursor *c, struct wire_request *r)
+/* Passes a length and so many bytes: what comes behind them, or as wire_parse_request(). */
+static int pass_bytes(struct cursor *c, int32_t most)
 {
 	int32_t length;
-	uint32_t uid;
 
-	if (!take(c, &r->signal, sizeof(r->signal)) || !take(c, &r->flags, sizeof(r->flags)) ||
-		!take(c, &length, sizeof(length)))
+	if (!take(c, &length, sizeof(length)))
 		return 0;
-	if (length < 0 || length > WIRE_DETAILS_MAX)
+	if (length < 0 || length > most)
 		return -EMSGSIZE;
 	if (c->size - c->at < (size_t)length)
 		return 0;
 	c->at += (size_t)length;
+	return (int)c->at;
+}
+
+/* The signal, flags, a reason of so many bytes, and the uid that the sender claims: the kernel
+ * knows that better. */
+static int parse_signal(struct cursor *c, struct wire_request *r)
+{
+	uint32_t uid;
+	int n;
+
+	if (!take(c, &r->signal, sizeof(r->signal)) || !take(c, &r->flags, sizeof(r->flags)))
+		return 0;
+	n = pass_bytes(c, WIRE_DETAILS_MAX);
+	if (n <= 0)
+		return n;
 	return take(c, &uid, sizeof(uid)) ? (int)c->at : 0;
+}
+
+/* Numbers of nodes and a status, and their accounting, which is passed over. */
+static int parse_completion(struct cursor *c, uint16_t version, struct wire_request *r)
+{
+	uint32_t step;
+	uint8_t to_manager;
+
+	if (!take(c, &r->first, sizeof(r->first)) || !take(c, &r->last, sizeof(r->last)) ||
+		!take(c, &r->status, sizeof(r->status)))
+		return 0;
+	if (version >= WIRE_24_05 &&
+		(!take(c, &step, sizeof(step)) || !take(c, &to_manager, sizeof(to_manager))))
+		return 0;
+	return pass_bytes(c, WIRE_ACCOUNTING_MAX);
 }
 
 static int parse_core_spec(struct cursor *c, uint16_t version)
@@ -98,6 +126,8 @@ int wire_parse_request(
 	used = (int)c.at;
 	if (r.kind == WIRE_SIGNAL)
 		used = parse_signal(&c, &r);
+	else if (r.kind == WIRE_COMPLETION)
+		used = parse_completion(&c, version, &r);
 	else if (r.kind == WIRE_SUSPEND || r.kind == WIRE_RESUME)
 		used = parse_core_spec(&c, version);
 	else if (r.kind == WIRE_PID_IN_CONTAINER)

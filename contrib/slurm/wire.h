@@ -8,6 +8,7 @@
  * which is Slurm's release: 38 << 8 is 22.05, 46 << 8 is 26.11. The formats depend on it:
  *	before 23.11  suspend and resume are followed by a u16; state 3 is "ending"
  *	from 23.11    they are not; state 3 is "cancelled", 4 "ending"
+ *	from 24.05    a completion has a step's number and a flag in front of the accounting
  *	before 26.05  the memory limits are two u64, from then on one
  */
 #ifndef SLURM_SOCKET_WIRE_H
@@ -22,13 +23,17 @@
 
 #define WIRE_22_05 (38 << 8)
 #define WIRE_23_11 (40 << 8)
+#define WIRE_24_05 (41 << 8)
 #define WIRE_26_05 (45 << 8)
 #define WIRE_26_11 (46 << 8)
 
 /* Of a signal's reason, a text for people; slurmctld sends a line. */
 #define WIRE_DETAILS_MAX 4096
+/* Of a completion's record of accounting, 116 bytes for each kind of resource that a site counts.
+ */
+#define WIRE_ACCOUNTING_MAX 8192
 /* The longest request, and so the size of a connection's buffer. */
-#define WIRE_REQUEST_MAX (5 * sizeof(uint32_t) + WIRE_DETAILS_MAX)
+#define WIRE_REQUEST_MAX (6 * sizeof(uint32_t) + 1 + WIRE_ACCOUNTING_MAX)
 
 enum wire_kind {
 	WIRE_SIGNAL = 4,
@@ -42,6 +47,7 @@ enum wire_kind {
 	WIRE_LIST_PIDS = 15,
 	WIRE_RECONFIGURE = 16, /* of slurmd alone; nothing follows before 23.11 */
 	WIRE_USAGE = 17,
+	WIRE_COMPLETION = 18, /* of slurmd alone: nodes below this one in the step's tree */
 	WIRE_MEM_LIMITS = 19,
 	WIRE_UID = 20,
 	WIRE_NODEID = 21,
@@ -55,7 +61,8 @@ struct wire_request {
 	enum wire_kind kind;
 	int32_t signal; /* of WIRE_SIGNAL, as are flags */
 	uint32_t flags;
-	int32_t pid; /* of WIRE_PID_IN_CONTAINER */
+	int32_t pid;                 /* of WIRE_PID_IN_CONTAINER */
+	int32_t first, last, status; /* of WIRE_COMPLETION */
 };
 
 /* Parses the beginning of a connection: returns its number of bytes, with the version that both

@@ -42,13 +42,22 @@ static int32_t number_at(const uint8_t *data, size_t size, size_t at)
 	return n;
 }
 
-/* How long the request is that begins here, by its number alone and, of a signal, by the length of
- * its reason. */
+/* Where the length stands of what a completion ends with. */
+static size_t accounting_at(uint16_t version)
+{
+	return 4 * sizeof(int32_t) + (version < WIRE_24_05 ? 0 : sizeof(int32_t) + 1);
+}
+
+/* How long the request is that begins here, by its number alone and, of a signal and a completion,
+ * by the length of what comes with it. */
 static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t version)
 {
 	switch (number_at(data, size, 0)) {
 	case WIRE_SIGNAL:
 		return 5 * sizeof(int32_t) + (size_t)number_at(data, size, 3 * sizeof(int32_t));
+	case WIRE_COMPLETION:
+		return accounting_at(version) + sizeof(int32_t) +
+			(size_t)number_at(data, size, accounting_at(version));
 	case WIRE_PID_IN_CONTAINER:
 		return 2 * sizeof(int32_t);
 	case WIRE_SUSPEND:
@@ -88,6 +97,10 @@ static void check_request(
 			(int32_t)r->flags == number_at(data, used, 8));
 	else if (r->kind == WIRE_PID_IN_CONTAINER)
 		require(r->pid == number_at(data, used, 4));
+	else if (r->kind == WIRE_COMPLETION)
+		require(r->first == number_at(data, used, 4) &&
+			r->last == number_at(data, used, 8) &&
+			r->status == number_at(data, used, 12));
 	require(parse(data, used, version, &again) == (int)used);
 	require(again.kind == r->kind && again.signal == r->signal && again.flags == r->flags &&
 		again.pid == r->pid);
@@ -96,14 +109,17 @@ static void check_request(
 	require(parse(data, used - 1, version, &again) == 0);
 }
 
-static void check_refusal(const uint8_t *data, size_t size, int error)
+static void check_refusal(const uint8_t *data, size_t size, uint16_t version, int error)
 {
-	int32_t length = number_at(data, size, 3 * sizeof(int32_t));
+	bool completion = number_at(data, size, 0) == WIRE_COMPLETION;
+	int32_t length =
+		number_at(data, size, completion ? accounting_at(version) : 3 * sizeof(int32_t));
 
 	require(size >= sizeof(int32_t));
 	if (error == -EMSGSIZE)
-		require(number_at(data, size, 0) == WIRE_SIGNAL &&
-			(length < 0 || length > WIRE_DETAILS_MAX));
+		require((completion || number_at(data, size, 0) == WIRE_SIGNAL) &&
+			(length < 0 ||
+				length > (completion ? WIRE_ACCOUNTING_MAX : WIRE_DETAILS_MAX)));
 	else
 		require(error == -EOPNOTSUPP && !wire_kind_name(number_at(data, size, 0)));
 }
@@ -120,7 +136,7 @@ static void check_requests(const uint8_t *data, size_t size, uint16_t version)
 		size -= (size_t)used;
 	}
 	if (used < 0)
-		check_refusal(data, size, used);
+		check_refusal(data, size, version, used);
 	else
 		require(size < sizeof(int32_t) || size < length_by_protocol(data, size, version));
 	require(used < 0 || size < WIRE_REQUEST_MAX);

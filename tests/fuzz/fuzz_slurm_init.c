@@ -72,6 +72,7 @@ static void check_init(const uint8_t *data, size_t size, const struct slurm_init
 	const struct slurm_launch *l = &init->launch;
 	const struct slurm_node_conf *c = &init->conf;
 	char label[SLURM_LABEL_SIZE];
+	uint32_t node;
 
 	require(is_within(data, size, c->node_name) && is_within(data, size, c->log_file));
 	require(is_within(data, size, c->switch_type) && is_within(data, size, c->tls_type));
@@ -82,6 +83,7 @@ static void check_init(const uint8_t *data, size_t size, const struct slurm_init
 	require(l->kind < SLURM_KIND_MAX && slurm_kind_name(l->kind));
 	slurm_step_label(&l->id, label);
 	require(strlen(label) < sizeof(label) - 1);
+	require(slurm_launch_find_node(l, c->node_name, &node) < 0 || node < l->nnodes);
 }
 
 /* What is made of a script, which is nothing where a text is not UTF-8. */

@@ -58,6 +58,7 @@ static const struct {
 	uint16_t release;
 } records[] = {
 	{"srun", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "2.0", SLURM_22_05},
+	{"srun-9", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "1104357.28", SLURM_22_05},
 	{"batch", SLURM_KIND_BATCH, SLURM_REASON_NOT_SERVED, "3.batch", SLURM_22_05},
 	{"extern", SLURM_KIND_EXTERN, SLURM_REASON_NOT_SERVED, "2.extern", SLURM_22_05},
 	{"interactive", SLURM_KIND_INTERACTIVE, SLURM_REASON_NOT_SERVED, "2.interactive",
@@ -180,6 +181,84 @@ static void test_container(void **state)
 	assert_string_equal(r.init.launch.container, "/tmp/nothing");
 	slurm_reason_print(&r.init, slurm_decide(&r.init), text);
 	assert_string_equal(text, "it runs in an OCI container");
+}
+
+/* ---- several nodes ------------------------------------------------------------------------- */
+
+/* The second of nine nodes, which has all but the first one below it. */
+static void test_tree(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+	const struct slurm_launch *l = &r.init.launch;
+	struct slurm_array ranks;
+	uint32_t node = 0;
+
+	(void)state;
+	load(&r, "srun-9");
+	decode(&r);
+	assert_int_equal(r.frame.rank, 1);
+	assert_int_equal(r.frame.parent_rank, 0);
+	assert_int_equal(r.frame.children, 7);
+	assert_int_equal(r.frame.depth, 1);
+	assert_int_equal(r.frame.max_depth, 2);
+	assert_int_equal(r.frame.parent.sin_family, AF_INET);
+	assert_int_equal(ntohl(r.frame.parent.sin_addr.s_addr), INADDR_LOOPBACK);
+	assert_int_equal(ntohs(r.frame.parent.sin_port), 15781);
+	assert_int_equal(l->nnodes, 9);
+	assert_string_equal(l->nodes, "bench26208-[1-9]");
+	assert_string_equal(r.init.conf.node_name, "bench26208-2");
+	assert_int_equal(slurm_launch_find_node(l, r.init.conf.node_name, &node), 0);
+	assert_int_equal(node, 1);
+	assert_true(slurm_launch_ranks(l, node, &ranks));
+	assert_int_equal(ranks.n, 1);
+	assert_int_equal(slurm_array_u32(&ranks, 0), 1);
+}
+
+static void test_nodes(void **state)
+{
+	static const struct {
+		const char *list, *name;
+		int result;
+		uint32_t index;
+	} rows[] = {
+		{"n[1-3,7],x", "n1", 0, 0},
+		{"n[1-3,7],x", "n3", 0, 2},
+		{"n[1-3,7],x", "n7", 0, 3},
+		{"n[1-3,7],x", "x", 0, 4},
+		{"n[08-10]", "n09", 0, 1},
+		{"n[1-3,7],x", "n4", -ENOENT, 0},
+		{"n[1-3,7],x", "n", -ENOENT, 0},
+		{"n[1-3,7],x", "n11", -ENOENT, 0},
+		{"n[1-3,7],x", NULL, -EINVAL, 0},
+		{"n[1-9]", "n6", -EINVAL, 0}, /* more names than the step has nodes */
+		{"n[1-3", "n9", -EINVAL, 0},
+		{"", "n1", -EINVAL, 0},
+		{NULL, "n1", -EINVAL, 0},
+	};
+	struct slurm_launch launch = {.nnodes = 5};
+	uint32_t index = 0;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		launch.nodes = rows[i].list;
+		assert_int_equal(
+			slurm_launch_find_node(&launch, rows[i].name, &index), rows[i].result);
+		if (rows[i].result == 0)
+			assert_int_equal(index, rows[i].index);
+	}
+}
+
+static void test_ports(void **state)
+{
+	static const uint8_t bytes[] = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc};
+	static const struct slurm_array ports = {3, bytes}, one = {1, bytes};
+
+	(void)state;
+	assert_int_equal(slurm_launch_port(&ports, 0), 0x1234);
+	assert_int_equal(slurm_launch_port(&ports, 2), 0x9abc);
+	assert_int_equal(slurm_launch_port(&ports, 4), 0x5678);
+	assert_int_equal(slurm_launch_port(&one, 99), 0x1234);
 }
 
 /* ---- what is wrong ------------------------------------------------------------------------- */
@@ -334,6 +413,9 @@ int main(void)
 		cmocka_unit_test(test_tasks_24_11),
 		cmocka_unit_test(test_batch),
 		cmocka_unit_test(test_container),
+		cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_nodes),
+		cmocka_unit_test(test_ports),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_release),
 		cmocka_unit_test(test_lengths),

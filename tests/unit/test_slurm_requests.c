@@ -70,6 +70,8 @@ static void test_plans(void **state)
 			0},
 		{{.kind = WIRE_SUSPEND}, &normal, REQUESTS_ADMIN, "Suspend", NULL, 0},
 		{{.kind = WIRE_RESUME}, &normal, REQUESTS_ADMIN, "Resume", NULL, 0},
+		{{.kind = WIRE_COMPLETION, .first = 1, .last = 2}, &normal, REQUESTS_ADMIN, NULL,
+			NULL, 0},
 		{{.kind = WIRE_TERMINATE}, &normal, REQUESTS_OWNER, "Terminate",
 			"{\"kill_sequence\":\"KILL\"}", 0},
 		{{.kind = WIRE_SIGNAL, .signal = 15}, &normal, REQUESTS_OWNER, "Signal",
@@ -268,7 +270,7 @@ static void test_failure(void **state)
 		_cleanup_wire_answer_ struct wire_answer a = {0};
 		const struct wire_request request = {.kind = (enum wire_kind)kind};
 		bool acts = kind == WIRE_SIGNAL || kind == WIRE_SUSPEND || kind == WIRE_RESUME ||
-			kind == WIRE_TERMINATE;
+			kind == WIRE_TERMINATE || kind == WIRE_COMPLETION;
 
 		if (!wire_kind_name(kind))
 			continue;
