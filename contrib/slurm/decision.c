@@ -105,21 +105,6 @@ static bool has_gres(const struct slurm_init *i)
 	return i->launch.has_gres;
 }
 
-static bool is_multi_prog(const struct slurm_init *i)
-{
-	return i->launch.flags & SLURM_FLAG_MULTI_PROG;
-}
-
-static bool wants_pty(const struct slurm_init *i)
-{
-	return i->launch.flags & SLURM_FLAG_PTY;
-}
-
-static bool is_unbuffered(const struct slurm_init *i)
-{
-	return !(i->launch.flags & SLURM_FLAG_BUFFERED);
-}
-
 static bool is_debugged(const struct slurm_init *i)
 {
 	return i->launch.flags & SLURM_FLAG_DEBUG;
@@ -167,6 +152,8 @@ static bool has_other_files(const struct slurm_init *i)
 	const struct slurm_launch *l = &i->launch;
 	int k, n = 0;
 
+	if (step_spec_wants_terminal(l))
+		return false;
 	for (k = 0; k < 3; k++) {
 		if (l->files[k] && !step_spec_knows_pattern(l->files[k]))
 			return true;
@@ -208,10 +195,6 @@ static const struct reason_row {
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
 	[SLURM_REASON_NODES] = {"nodes", has_nodes, "it has several nodes"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "it has generic resources (GRES)"},
-	[SLURM_REASON_MULTI_PROG] = {"multi-prog", is_multi_prog, "it has several programs"},
-	[SLURM_REASON_PTY] = {"pty", wants_pty, "it has a pseudo-terminal (--pty)"},
-	[SLURM_REASON_UNBUFFERED] = {"unbuffered", is_unbuffered,
-		"its output is unbuffered (--unbuffered)"},
 	[SLURM_REASON_DEBUGGER] = {"debugger", is_debugged, "a debugger attaches to it"},
 	[SLURM_REASON_TASK_PROLOG] = {"task-prolog", has_task_prolog,
 		"it has a task prolog or epilog"},

@@ -17,13 +17,36 @@ void slurm_settings_clear(struct slurm_settings *settings)
 
 /* ---- stepd.conf ---------------------------------------------------------------------------- */
 
+static bool serve_kind(struct slurm_settings *settings, const char *name)
+{
+	static const enum slurm_step_kind kinds[] = {SLURM_KIND_SRUN, SLURM_KIND_INTERACTIVE};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (strcmp(name, slurm_kind_name(kinds[i])) == 0)
+			return settings->serves[kinds[i]] = true;
+	}
+	return false;
+}
+
 /* "no", or kinds with commas between them. */
 static int take_serve(struct slurm_settings *settings, const char *value, struct err *err)
 {
-	if (strcmp(value, "srun") == 0)
-		settings->serves[SLURM_KIND_SRUN] = true;
-	else if (strcmp(value, "no") != 0)
-		return err_set_text(err, -EINVAL, "'%s' is not 'no' or 'srun'", value);
+	_cleanup_free_ char *copy = strdup(value);
+	char *rest = copy, *name;
+
+	if (!copy)
+		return err_set(err, -ENOMEM, "read the configuration");
+	if (strcmp(value, "no") == 0)
+		return 0;
+	while ((name = strsep(&rest, ","))) {
+		name += strspn(name, " \t");
+		name[strcspn(name, " \t")] = '\0';
+		if (!serve_kind(settings, name))
+			return err_set_text(err, -EINVAL,
+				"'%s' is not 'no', or 'srun', 'interactive' or both with a comma",
+				value);
+	}
 	return 0;
 }
 

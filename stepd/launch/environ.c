@@ -173,6 +173,23 @@ static int set_job(const struct spec *spec, struct strv *env)
 	return r;
 }
 
+/* The shell of an salloc begins steps of the whole job, whose numbers are the spec's. */
+static int keep_job(const struct spec *spec, struct strv *env)
+{
+	static const char *const names[] = {
+		"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_TASKS_PER_NODE", "SLURM_MPI_TYPE"};
+	const char *value;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < ARRAY_SIZE(names) && r == 0; i++) {
+		value = strv_env_get(&spec->env, names[i]);
+		if (value)
+			r = strv_env_set(env, names[i], value);
+	}
+	return r;
+}
+
 int environ_make_common(const struct spec *spec, const struct strv *extra,
 	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
 	struct strv *ret_env, struct err *err)
@@ -204,6 +221,8 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 		r = set_job(spec, &env);
 	if (r == 0)
 		r = set_gtids(spec->ranks, spec->local_ntasks, &env);
+	if (r == 0 && spec->step_id == STEPD_STEP_ID_INTERACTIVE)
+		r = keep_job(spec, &env);
 	if (r < 0)
 		return err_set(err, r, "make the tasks' environment");
 	*ret_env = take_struct(env);
