@@ -726,15 +726,17 @@ SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh \
 	tests/system/0705-slurmstepd-doctor.sh tests/system/0706-slurmstepd-alone.sh \
 	tests/system/0708-slurm-served.sh
 TESTS += $(SLURM_SYSTEM_TESTS)
-TESTS_LONG += tests/system/0709-slurm-batch.sh
-EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0709-slurm-batch.sh tests/lib/slurm.sh tests/lib/slurm_agent.py \
+TESTS_LONG += tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh
+EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh \
+	tests/lib/slurm.sh tests/lib/slurm_agent.py \
 	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_init.py tests/lib/slurm_step.py
 # Two Slurms of nine nodes each, and agents that wait a minute for those below them.
 TESTS_LONG += tests/system/0710-slurm-nodes.sh
 EXTRA_DIST += tests/system/0710-slurm-nodes.sh
 if CMOCKA
-SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_init tests/unit/test_slurm_k12 tests/unit/test_slurm_names \
-	tests/unit/test_slurm_requests tests/unit/test_slurm_tree tests/unit/test_slurm_wire
+SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_init tests/unit/test_slurm_io \
+	tests/unit/test_slurm_k12 tests/unit/test_slurm_names tests/unit/test_slurm_requests \
+	tests/unit/test_slurm_served tests/unit/test_slurm_tree tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
 TESTS += $(SLURM_UNIT_TESTS)
 tests_unit_test_slurm_batch_SOURCES = tests/unit/test_slurm_batch.c
@@ -743,6 +745,9 @@ tests_unit_test_slurm_batch_LDADD = libslurminit.la $(UNIT_LDADD)
 tests_unit_test_slurm_init_SOURCES = tests/unit/test_slurm_init.c
 tests_unit_test_slurm_init_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_init_LDADD = libslurminit.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_io_SOURCES = tests/unit/test_slurm_io.c
+tests_unit_test_slurm_io_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_io_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_k12_SOURCES = tests/unit/test_slurm_k12.c
 tests_unit_test_slurm_k12_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_k12_LDADD = libslurmserve.la $(CMOCKA_LIBS)
@@ -755,6 +760,10 @@ tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_tree_SOURCES = tests/unit/test_slurm_tree.c
 tests_unit_test_slurm_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_tree_LDADD = libslurmserve.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_served_SOURCES = tests/unit/test_slurm_served.c \
+	contrib/slurm/programs.c stepd/cli/run/multi_prog.c
+tests_unit_test_slurm_served_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_served_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_wire_SOURCES = tests/unit/test_slurm_wire.c
 tests_unit_test_slurm_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_wire_LDADD = libslurmwire.la $(CMOCKA_LIBS)

@@ -135,7 +135,8 @@ void batch_fill_probe(struct batch *b, struct user_probe_options *probe)
 {
 	int i, flags = O_WRONLY | O_CREAT | O_APPEND | (b->appends ? 0 : O_TRUNC);
 
-	probe->program = b->script;
+	probe->programs = &b->script;
+	probe->programs_count = 1;
 	probe->files = b->probe_files;
 	probe->files_count = 0;
 	for (i = 0; i < 3; i++) {

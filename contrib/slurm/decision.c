@@ -107,24 +107,16 @@ static bool is_het(const struct slurm_init *i)
 	return i->launch.kind == SLURM_KIND_BATCH && is_number(i->launch.het_job);
 }
 
+/* Each node would have to know of the others' programs, and of the terminal on the first one. */
+static bool has_nodes(const struct slurm_init *i)
+{
+	return i->launch.kind != SLURM_KIND_BATCH && i->launch.nnodes != 1 &&
+		(i->launch.flags & (SLURM_FLAG_MULTI_PROG | SLURM_FLAG_PTY));
+}
+
 static bool has_gres(const struct slurm_init *i)
 {
 	return i->launch.has_gres;
-}
-
-static bool is_multi_prog(const struct slurm_init *i)
-{
-	return i->launch.flags & SLURM_FLAG_MULTI_PROG;
-}
-
-static bool wants_pty(const struct slurm_init *i)
-{
-	return i->launch.flags & SLURM_FLAG_PTY;
-}
-
-static bool is_unbuffered(const struct slurm_init *i)
-{
-	return !(i->launch.flags & SLURM_FLAG_BUFFERED);
 }
 
 static bool is_debugged(const struct slurm_init *i)
@@ -170,6 +162,8 @@ static bool has_other_files(const struct slurm_init *i)
 	bool batch = l->kind == SLURM_KIND_BATCH;
 	int k, n = 0;
 
+	if (step_spec_wants_terminal(l))
+		return false;
 	for (k = 0; k < 3; k++) {
 		if (l->files[k] &&
 			!(batch ? batch_knows_pattern : step_spec_knows_pattern)(l->files[k]))
@@ -218,11 +212,9 @@ static const struct reason_row {
 		"steps of this release of Slurm are not served"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
 	[SLURM_REASON_HET] = {"het", is_het, "it is a part of a heterogeneous job"},
+	[SLURM_REASON_NODES] = {"nodes", has_nodes,
+		"it has several nodes, and a pseudo-terminal or several programs"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "it has generic resources (GRES)"},
-	[SLURM_REASON_MULTI_PROG] = {"multi-prog", is_multi_prog, "it has several programs"},
-	[SLURM_REASON_PTY] = {"pty", wants_pty, "it has a pseudo-terminal (--pty)"},
-	[SLURM_REASON_UNBUFFERED] = {"unbuffered", is_unbuffered,
-		"its output is unbuffered (--unbuffered)"},
 	[SLURM_REASON_DEBUGGER] = {"debugger", is_debugged, "a debugger attaches to it"},
 	[SLURM_REASON_TASK_PROLOG] = {"task-prolog", has_task_prolog,
 		"it has a task prolog or epilog"},
@@ -242,7 +234,6 @@ static const struct reason_row {
 static bool is_of_srun(enum slurm_reason reason)
 {
 	switch (reason) {
-	case SLURM_REASON_UNBUFFERED:
 	case SLURM_REASON_MPI:
 	case SLURM_REASON_ADDRESS:
 		return true;

@@ -288,6 +288,27 @@ static void report_records(struct slurm_doctor *d, const char *path)
 			"inits are kept in '%s', with credentials and environments in them", path);
 }
 
+static void report_served(struct slurm_doctor *d, const struct slurm_settings *settings)
+{
+	char kinds[64] = "";
+	size_t n = 0;
+	int kind;
+
+	for (kind = 0; kind < SLURM_KIND_MAX; kind++) {
+		if (settings->serves[kind] && n < sizeof(kinds))
+			n += (size_t)snprintf(kinds + n, sizeof(kinds) - n, "%s%s", n ? "," : "",
+				slurm_kind_name((enum slurm_step_kind)kind));
+	}
+	if (n > 0)
+		report(d, "note", "slurm.served", kinds, "",
+			"with stepd-slurmstepd steps of these kinds are served, others are handed "
+			"over");
+	else
+		report(d, "note", "slurm.served", "none", "",
+			"with stepd-slurmstepd every step is handed over: %s",
+			slurm_reason_text(SLURM_REASON_NOT_SERVED));
+}
+
 static void report_handover(struct slurm_doctor *d)
 {
 	_cleanup_slurm_settings_ struct slurm_settings settings = {0};
@@ -298,16 +319,7 @@ static void report_handover(struct slurm_doctor *d)
 	report_stepd(d, &settings);
 	if (settings.record_dir)
 		report_records(d, settings.record_dir);
-	if (settings.serves[SLURM_KIND_SRUN])
-		report(d, "note", "slurm.served", slurm_kind_name(SLURM_KIND_SRUN), "",
-			"with stepd-slurmstepd srun's steps are served");
-	if (settings.serves[SLURM_KIND_BATCH])
-		report(d, "note", "slurm.served", slurm_kind_name(SLURM_KIND_BATCH), "",
-			"with stepd-slurmstepd batch scripts are served");
-	if (!settings.serves[SLURM_KIND_SRUN] && !settings.serves[SLURM_KIND_BATCH])
-		report(d, "note", "slurm.served", "none", "",
-			"with stepd-slurmstepd every step is handed over: %s",
-			slurm_reason_text(SLURM_REASON_NOT_SERVED));
+	report_served(d, &settings);
 }
 
 int main(void)

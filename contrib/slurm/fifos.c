@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <termios.h>
 
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
@@ -118,6 +120,57 @@ int fifos_make(
 	if (fd < 0 || fchown(fd, uid, (gid_t)-1) < 0)
 		return err_set(err, -errno, "make the FIFO '%s/%s'", f->path, name);
 	return take_fd(&fd);
+}
+
+int fifos_open_terminal(int *ret_master, int *ret_slave)
+{
+	_cleanup_close_ int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	int unlocked = 0, slave;
+
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlocked) < 0)
+		return -errno;
+	/* By the master, not by a name (Linux 4.13). */
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0)
+		return -errno;
+	*ret_master = take_fd(&master);
+	*ret_slave = slave;
+	return 0;
+}
+
+/* As slurmstepd has it: the kernel's settings, and no carriage returns before newlines. */
+static int set_up_terminal(int fd, uid_t uid)
+{
+	struct termios t;
+
+	if (tcgetattr(fd, &t) < 0)
+		return -errno;
+	t.c_oflag &= ~(tcflag_t)OPOST;
+	if (tcsetattr(fd, TCSANOW, &t) < 0 || fchown(fd, uid, (gid_t)-1) < 0 ||
+		fchmod(fd, S_IRUSR | S_IWUSR) < 0)
+		return -errno;
+	return 0;
+}
+
+int fifos_make_terminal(
+	const struct fifos *f, uint32_t rank, uid_t uid, int *ret_other, struct err *err)
+{
+	_cleanup_close_ int master = -1, slave = -1;
+	char name[NAME_SIZE], path[64];
+	int r = fifos_open_terminal(&master, &slave);
+
+	if (r == 0)
+		r = set_up_terminal(slave, uid);
+	if (r == 0 && ptsname_r(master, path, sizeof(path)) != 0)
+		r = -errno;
+	make_name(FIFO_STDOUT, rank, name);
+	if (r == 0 && symlinkat(path, f->dir_fd, name) < 0)
+		r = -errno;
+	if (r < 0)
+		return err_set(
+			err, r, "make a pseudo-terminal for unbuffered output of rank %u", rank);
+	*ret_other = take_fd(&slave);
+	return take_fd(&master);
 }
 
 int fifos_open_writer(const struct fifos *f, uint32_t rank)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The ends of the tasks' streams that are srun's: a FIFO each, in a directory of the step's own
- * that only root can change. A task opens its own by name, as its user; this process has the other
- * end. So the bytes do not pass through the agent, and outlive it.
+ * The ends of the tasks' streams that are srun's: a FIFO each, or a link to a pseudo-terminal, in a
+ * directory of the step's own that only root can change. A task opens its own by name, as its user;
+ * this process has the other end. So the bytes do not pass through the agent, and outlive it.
  */
 #ifndef SLURM_FIFOS_H
 #define SLURM_FIFOS_H
@@ -40,6 +40,15 @@ int fifos_open(struct fifos *f, const char *name, struct err *err) _must_check_;
  * standard input one that reads, too, so that the task never finds an end before there was a
  * writer. */
 int fifos_make(const struct fifos *f, enum fifo_kind kind, uint32_t rank, uid_t uid,
+	struct err *err) _must_check_;
+
+/* A pseudo-terminal's two ends; the master does not block. 0 or -errno. */
+int fifos_open_terminal(int *ret_master, int *ret_slave) _must_check_;
+
+/* Makes a pseudo-terminal for a rank's standard output in place of a FIFO: what is written to it
+ * passes unchanged. *ret_other is the end that the user opens; held open until the task has it, as
+ * reading would fail else. */
+int fifos_make_terminal(const struct fifos *f, uint32_t rank, uid_t uid, int *ret_other,
 	struct err *err) _must_check_;
 
 /* Another end that only writes, once the task has opened it: -ENXIO where it reads no more. */

@@ -40,18 +40,22 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/k12.c contrib/slurm/k12.h \
 	contrib/slurm/pack.c contrib/slurm/pack.h \
 	contrib/slurm/rpc.c contrib/slurm/rpc.h \
+	contrib/slurm/io_client.c contrib/slurm/io_client.h \
 	contrib/slurm/srun_io.c contrib/slurm/srun_io.h \
-	contrib/slurm/tree.c contrib/slurm/tree.h
+	contrib/slurm/tree.c contrib/slurm/tree.h \
+	contrib/slurm/window.c contrib/slurm/window.h
 libslurmserve_la_LIBADD = libmungeclient.la libslurminit.la libbase.la $(EV_LIBS)
 
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd
 contrib_slurm_stepd_slurmstepd_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
 contrib_slurm_stepd_slurmstepd_SOURCES = \
+	contrib/slurm/attach.c contrib/slurm/attach.h \
 	contrib/slurm/batch.c contrib/slurm/batch.h \
 	contrib/slurm/call.c contrib/slurm/call.h \
 	contrib/slurm/conn.c \
 	contrib/slurm/handover.c contrib/slurm/handover.h \
 	contrib/slurm/listener.c \
+	contrib/slurm/programs.c contrib/slurm/programs.h \
 	contrib/slurm/served.c contrib/slurm/served.h \
 	contrib/slurm/server.h \
 	contrib/slurm/settings.c contrib/slurm/settings.h \
@@ -60,6 +64,7 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/user_probe.c contrib/slurm/user_probe.h \
 	stepd/cli/options.c stepd/cli/options.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
+	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/site_config.c stepd/cli/site_config.h \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h

@@ -312,6 +312,7 @@ static const struct {
 		plan_signal},
 	[WIRE_STATE] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = answer_state},
 		NULL},
+	[WIRE_ATTACH] = {{.access = REQUESTS_ADMIN, .local = true, .answer = answer_done}, NULL},
 	[WIRE_PID_IN_CONTAINER] = {{.access = REQUESTS_ANYONE,
 					   .method = "FindPids",
 					   .answer = answer_found},

@@ -12,15 +12,18 @@
 #include <time.h>
 
 #include "config.h"
+#include "contrib/slurm/attach.h"
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/call.h"
 #include "contrib/slurm/credential.h"
 #include "contrib/slurm/delivery.h"
+#include "contrib/slurm/programs.h"
 #include "contrib/slurm/server.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/srun_io.h"
 #include "contrib/slurm/step_spec.h"
 #include "contrib/slurm/tree.h"
+#include "contrib/slurm/window.h"
 #include "contrib/slurm/user_probe.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
@@ -70,6 +73,7 @@ struct served {
 	uint32_t *ranks, *groups;
 	uint32_t ntasks, groups_count;
 	struct served_task *tasks; /* by index on the node */
+	struct programs programs;
 	struct user_probe probe;
 	struct fifos fifos;
 	struct batch *batch; /* NULL: a step of srun */
@@ -86,6 +90,8 @@ struct served {
 	struct listener *listener;
 	ev_io init_end;
 	struct srun_io *io;
+	struct attach attach;
+	struct window *window; /* NULL: no task of this node has a terminal */
 	struct supervisor *supervisor;
 	ev_timer gather;
 	struct tree *tree; /* NULL: slurmctld knows nothing of the step */
@@ -168,6 +174,34 @@ static void report_launch(struct served *s)
 	send_to_srun(s, SLURM_RESPONSE_LAUNCH_TASKS, &body);
 }
 
+static void put_exits(
+	const struct served *s, struct pack *body, int status, const uint32_t *ranks, uint32_t n)
+{
+	pack_u32(body, (uint32_t)status);
+	pack_u32(body, n);
+	pack_u32_array(body, ranks, n);
+	put_step_id(body, s->launch);
+}
+
+/* To an sattach, which may have gone: tried once. */
+static void send_exits_to_peer(struct served *s, const struct attach_peer *peer, int status,
+	const uint32_t *ranks, uint32_t n)
+{
+	const struct delivery_options to = {.loop = s->loop,
+		.munge = s->munge,
+		.retry = &attach_retry,
+		.address = peer->response,
+		.version = peer->version,
+		.type = SLURM_MESSAGE_TASK_EXIT,
+		.reader = peer->uid,
+		.done = served_on_delivered,
+		.userdata = s};
+	struct pack body = {0};
+
+	put_exits(s, &body, status, ranks, n);
+	send_message(s, &to, &body);
+}
+
 /* All tasks with that status that have not been reported. */
 static void report_exits(struct served *s, int status)
 {
@@ -183,11 +217,10 @@ static void report_exits(struct served *s, int status)
 		t->reported = true;
 		ranks[n++] = s->ranks[i];
 	}
-	pack_u32(&body, (uint32_t)status);
-	pack_u32(&body, n);
-	pack_u32_array(&body, ranks, n);
-	put_step_id(&body, s->launch);
+	put_exits(s, &body, status, ranks, n);
 	send_to_srun(s, SLURM_MESSAGE_TASK_EXIT, &body);
+	for (i = 0; ranks && i < s->attach.count; i++)
+		send_exits_to_peer(s, &s->attach.peers[i], status, ranks, n);
 }
 
 static void report_all_exits(struct served *s)
@@ -417,6 +450,45 @@ static enum wire_state get_state(const struct served *s)
 	return s->runs ? WIRE_RUNNING : WIRE_STARTING;
 }
 
+/* It learns of the ends that were before it. */
+static void report_earlier_exits(struct served *s, const struct attach_peer *peer)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->ntasks; i++) {
+		if (s->tasks[i].reported)
+			send_exits_to_peer(s, peer, s->tasks[i].status, &s->ranks[i], 1);
+	}
+}
+
+/* As slurmstepd: there has to be something to attach to. */
+static bool attach_peer(
+	struct served *s, const struct wire_attach *request, struct wire_answer *answer)
+{
+	const struct attach_peer *peer;
+	struct err err = ERR_INIT;
+	uint32_t i;
+	int r = SLURM_STEP_NOT_RUNNING;
+
+	if (s->runs && !s->over) {
+		r = -attach_add(&s->attach, s->io, request, &peer, &err);
+		if (r)
+			log_warning(s->log, "step %s: can't attach: %s", s->label, err.text);
+	}
+	wire_put_i32(answer, r);
+	if (r)
+		return true;
+	wire_put_u32(answer, s->ntasks);
+	for (i = 0; i < s->ntasks; i++)
+		wire_put_u32(answer, s->tasks[i].pid);
+	for (i = 0; i < s->ntasks; i++)
+		wire_put_u32(answer, s->ranks[i]);
+	for (i = 0; i < s->ntasks; i++)
+		wire_put_text(answer, s->programs.names.v[0]);
+	report_earlier_exits(s, peer);
+	return true;
+}
+
 /* Nobody is there to know of processes; to change them is an error. */
 static bool answer_without_agent(struct served *s, enum wire_kind kind, struct wire_answer *answer)
 {
@@ -463,6 +535,8 @@ static bool served_on_request(const struct wire_request *request, uint16_t versi
 		wire_put_u8(answer, 0);
 		wire_put_u32(answer, s->ntasks);
 		return true;
+	case WIRE_ATTACH:
+		return attach_peer(s, &request->attach, answer);
 	case WIRE_SIGNAL:
 		return take_signal(s, request, request->signal, answer);
 	case WIRE_TERMINATE:
@@ -516,6 +590,9 @@ static void agent_on_ready(const json_t *line, void *userdata)
 	}
 	s->runs = true;
 	report_launch(s);
+	srun_io_start(s->io);
+	if (s->window)
+		window_follow(s->window);
 	for (i = 0; i < s->early_count; i++)
 		send_early(&s->early[i]);
 	if (s->early_kill)
@@ -586,6 +663,15 @@ static void agent_on_ended(_unused_ int exit_code, const char *result, void *use
 	finish(s);
 }
 
+static void on_resized(void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	if (s->supervisor && !s->over)
+		supervisor_resize(s->supervisor);
+}
+
 static int start_agent(struct served *s, struct err *err)
 {
 	static const struct supervisor_events events = {.ready = agent_on_ready,
@@ -593,15 +679,19 @@ static int start_agent(struct served *s, struct err *err)
 		.report = agent_on_report,
 		.ended = agent_on_ended};
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int fd = s->window ? window_get_slave(s->window) : null_fd, r;
 	const struct supervisor_start start = {.program = s->program,
 		.args = &s->args,
 		.runtime_dir = s->runtime_dir,
 		.doc = s->doc,
-		.stdio = {null_fd, null_fd, s->log->fd >= 0 ? s->log->fd : null_fd}};
+		.stdio = {fd, fd, s->log->fd >= 0 ? s->log->fd : null_fd}};
 
 	if (null_fd < 0)
 		return err_set(err, -errno, "open '/dev/null'");
-	return supervisor_new(s->loop, &start, &events, s, &s->supervisor, err);
+	r = supervisor_new(s->loop, &start, &events, s, &s->supervisor, err);
+	if (s->window)
+		window_close_slave(s->window);
+	return r;
 }
 
 /* ---- a step whose program can't be executed ------------------------------------------------ */
@@ -636,10 +726,12 @@ static void on_reported(void *userdata)
 	ev_break(s->loop, EVBREAK_ALL);
 }
 
-/* The step is over, srun has its output and its tasks' ends: slurmctld has to know. */
+/* The step is over, srun has its output and its tasks' ends: slurmctld has to know. slurmd takes
+ * the launch for failed if this process has ended before slurmd has written all. */
 static void check_over(struct served *s)
 {
-	if (!s->over || !s->has_streams_end || ev_is_active(&s->gather) || s->deliveries > 0)
+	if (ev_is_active(&s->init_end) || !s->over || !s->has_streams_end ||
+		ev_is_active(&s->gather) || s->deliveries > 0)
 		return;
 	if (s->completes) {
 		if (s->batch) /* else the tree reports it */
@@ -664,6 +756,14 @@ static bool has_failure(const struct served *s)
 			return true;
 	}
 	return false;
+}
+
+static void on_detached(unsigned id, void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	attach_remove(&s->attach, id);
 }
 
 static void on_streams_finished(void *userdata)
@@ -735,9 +835,12 @@ static void on_streams_connected(int r, void *userdata)
 /* slurmd writes the rest of the init, takes the answer, and ends the pipe. */
 static void on_init(struct ev_loop *loop, ev_io *watcher, _unused_ int revents)
 {
+	struct served *s = watcher->data;
 	char piece[16384];
 	ssize_t n = read(watcher->fd, piece, sizeof(piece));
 	int null_fd;
+
+	assert(s);
 
 	if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
 		return;
@@ -748,6 +851,7 @@ static void on_init(struct ev_loop *loop, ev_io *watcher, _unused_ int revents)
 		(void)dup2(null_fd, STDOUT_FILENO);
 	}
 	(void)close_fd(null_fd);
+	check_over(s);
 }
 
 static int answer_slurmd(struct served *s)
@@ -758,6 +862,7 @@ static int answer_slurmd(struct served *s)
 	if (r < 0)
 		log_error(s->log, "step %s: slurmd takes no answer: %s", s->label, strerror(-r));
 	ev_io_init(&s->init_end, on_init, STDIN_FILENO, EV_READ);
+	s->init_end.data = s;
 	ev_io_start(s->loop, &s->init_end);
 	return r;
 }
@@ -830,10 +935,13 @@ static void files_clear(struct user_probe_options *o)
 /* All files of all tasks; one that several tasks share is among them several times. */
 static int add_files(const struct served *s, struct user_probe_options *o, struct err *err)
 {
-	struct user_probe_file *files = calloc((size_t)s->ntasks * 3, sizeof(*files));
+	struct user_probe_file *files;
 	uint32_t i;
 	int stream, r = 0;
 
+	if (step_spec_wants_terminal(s->launch))
+		return 0; /* that is all streams */
+	files = calloc((size_t)s->ntasks * 3, sizeof(*files));
 	if (!files)
 		return err_set(err, -ENOMEM, "look for the step's files");
 	o->files = files;
@@ -860,21 +968,41 @@ static struct user_probe_options make_probe(const struct served *s)
 		.groups = s->groups,
 		.groups_count = s->groups_count,
 		.cwd = s->launch->cwd,
+		.programs = s->programs.names.v,
+		.programs_count = s->programs.names.n,
 		.path = step_spec_getenv(s->launch, "PATH"),
 		.umask = get_umask(s)};
 }
 
 static int prepare_probe(struct served *s, struct err *err)
 {
-	struct slurm_strs argv = s->launch->argv;
 	_cleanup_(files_clear) struct user_probe_options options = make_probe(s);
 	int r;
 
-	options.program = slurm_strs_next(&argv);
-	if (!options.program || !options.cwd)
-		return err_set_text(err, -EBADMSG, "the message has no program or no directory");
+	if (!options.cwd)
+		return err_set_text(err, -EBADMSG, "the message has no directory");
 	r = add_files(s, &options, err);
-	return r == 0 ? user_probe_run(&options, &s->probe, err) : r;
+	if (r == 0)
+		r = user_probe_run(&options, &s->probe, err);
+	/* The tasks of the others would run. */
+	if (r == 0 && s->programs.tasks && s->probe.program_error)
+		return err_set(err, -s->probe.program_error, "a program of --multi-prog, '%s'",
+			s->probe.program);
+	return r;
+}
+
+/* Before the spec, which has it as the agent's own streams. */
+static int prepare_terminal(struct served *s, struct err *err)
+{
+	const struct window_options options = {.loop = s->loop,
+		.log = s->log,
+		.launch = s->launch,
+		.resized = on_resized,
+		.userdata = s};
+
+	if (!step_spec_wants_terminal(s->launch) || !find_task(s, 0))
+		return 0;
+	return window_open(&options, &s->window, err);
 }
 
 static struct step_spec_input make_input(const struct served *s)
@@ -888,6 +1016,8 @@ static struct step_spec_input make_input(const struct served *s)
 		.ntasks = s->ntasks,
 		.groups_count = s->groups_count,
 		.fifos = &s->fifos,
+		.tasks = s->programs.tasks,
+		.has_terminal = s->window,
 		.cwd = s->probe.cwd_error ? FALLBACK_DIR : s->launch->cwd};
 }
 
@@ -992,7 +1122,11 @@ static int prepare_streams(struct served *s, struct err *err)
 		.uid = s->launch->uid,
 		.ntasks = s->ntasks,
 		.ranks = s->ranks,
+		.unbuffered = !(s->launch->flags & SLURM_FLAG_BUFFERED),
+		.terminal_fd = s->window ? window_get_master(s->window) : -1,
+		.patience_s = ATTACH_PATIENCE_S,
 		.connected = on_streams_connected,
+		.detached = on_detached,
 		.finished = on_streams_finished,
 		.userdata = s};
 
@@ -1023,7 +1157,11 @@ static int prepare_srun(struct served *s, struct err *err)
 	int r = prepare_reports(s, err);
 
 	if (r == 0)
+		r = programs_read(s->launch, &s->programs, err);
+	if (r == 0)
 		r = prepare_probe(s, err);
+	if (r == 0)
+		r = prepare_terminal(s, err);
 	if (r == 0)
 		r = prepare_spec(s, err);
 	return r == 0 ? prepare_streams(s, err) : r;
@@ -1085,6 +1223,7 @@ struct served *served_free(struct served *s)
 	s->io = srun_io_close(s->io);
 	s->batch = batch_free(s->batch);
 	s->tree = tree_free(s->tree);
+	s->window = window_close(s->window);
 	if (s->server.loop)
 		server_close(&s->server);
 	s->spool = spool_close(s->spool);
@@ -1097,6 +1236,7 @@ struct served *served_free(struct served *s)
 		ev_loop_destroy(s->loop);
 	}
 	s->munge = munge_client_close(s->munge);
+	programs_clear(&s->programs);
 	json_decref(s->doc);
 	strv_clear(&s->args);
 	free(s->program);

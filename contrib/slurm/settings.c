@@ -17,30 +17,34 @@ void slurm_settings_clear(struct slurm_settings *settings)
 
 /* ---- stepd.conf ---------------------------------------------------------------------------- */
 
-static bool is_word(const char *at, size_t n, const char *word)
+static bool serve_kind(struct slurm_settings *settings, const char *name)
 {
-	return strlen(word) == n && strncmp(at, word, n) == 0;
+	static const enum slurm_step_kind kinds[] = {
+		SLURM_KIND_SRUN, SLURM_KIND_BATCH, SLURM_KIND_INTERACTIVE};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (strcmp(name, slurm_kind_name(kinds[i])) == 0)
+			return settings->serves[kinds[i]] = true;
+	}
+	return false;
 }
 
 /* "no", or kinds with commas between them. */
 static int take_serve(struct slurm_settings *settings, const char *value, struct err *err)
 {
-	static const enum slurm_step_kind kinds[] = {SLURM_KIND_SRUN, SLURM_KIND_BATCH};
-	const char *at = value;
-	size_t i, n;
+	_cleanup_free_ char *copy = strdup(value);
+	char *rest = copy, *name;
 
+	if (!copy)
+		return err_set(err, -ENOMEM, "read the configuration");
 	if (strcmp(value, "no") == 0)
 		return 0;
-	for (; *at; at += n + strspn(at + n, ", \t")) {
-		n = strcspn(at, ", \t");
-		for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-			if (is_word(at, n, slurm_kind_name(kinds[i])))
-				break;
-		}
-		if (i == ARRAY_SIZE(kinds))
+	while ((name = strsep(&rest, ", \t"))) {
+		if (*name && !serve_kind(settings, name))
 			return err_set_text(err, -EINVAL,
-				"'%s' is not 'no', or a list of 'srun' and 'batch'", value);
-		settings->serves[kinds[i]] = true;
+				"'%s' is not 'no', or a list of 'srun', 'batch' and 'interactive'",
+				value);
 	}
 	return 0;
 }

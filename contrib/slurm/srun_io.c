@@ -3,36 +3,25 @@
 
 #include <assert.h>
 #include <ev.h>
+#include <fcntl.h>
 #include <limits.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/socket.h>
 
 #include "contrib/slurm/pack.h"
 #include "contrib/slurm/unpack.h"
 
-#define HEADER_SIZE       10u
-#define MESSAGE_MAX       1024u /* bytes behind a header */
-#define HELD_MAX          65536u
-#define TO_SRUN_MAX       (256u << 10)
-#define CONNECT_TIMEOUT_S 10.0
-#define ALL_RANKS         0xffffu
+#define HELD_MAX 65536u
 /* A last read of what nobody writes to any more: as much as a FIFO holds. */
 #define FIFO_MAX (1u << 20)
-
-enum message_type {
-	MESSAGE_STDIN,
-	MESSAGE_STDOUT,
-	MESSAGE_STDERR,
-	MESSAGE_ALL_STDIN,
-	MESSAGE_TEST,
-};
+/* The last messages, for the next sattach. */
+#define REPLAY_MAX 128u
 
 struct output {
 	struct srun_io *io;
-	int fd; /* -1: it has ended */
-	enum message_type type;
+	int fd;       /* -1: it has ended */
+	int other_fd; /* of a terminal that the task has not opened yet: its end; else -1 */
+	enum io_message_type type;
 	uint32_t rank, local_id;
 	struct buffer held; /* the beginning of a line, or what srun does not take yet */
 	ev_io watcher;
@@ -50,40 +39,84 @@ struct input {
 
 struct srun_io {
 	struct srun_io_options options;
-	int fd; /* -1: closed, or gone */
-	bool is_connected, finishing;
-	ev_io watcher;
-	ev_timer timer; /* of the connection */
-	struct buffer to_srun, from_srun;
+	struct io_client *srun; /* NULL: not yet there, or gone */
+	struct io_client *attached[SRUN_IO_ATTACHED_MAX];
+	unsigned attached_ids[SRUN_IO_ATTACHED_MAX];
+	bool ready[SRUN_IO_ATTACHED_MAX]; /* it gets what all get */
+	bool finishing;
+	bool blocked; /* an output waits for somebody who takes no more */
+	bool was_connected;
+	struct buffer replay; /* the last messages, and their sizes by their number */
+	uint32_t replay_sizes[REPLAY_MAX + 1];
+	uint64_t replay_next, replay_first;
 	struct output *outputs;
 	uint32_t outputs_count, outputs_open;
-	struct input *inputs; /* NULL: none */
+	struct input *inputs;
+	uint32_t inputs_count;
 	int inotify_fd;
 	ev_io inotify;
 };
 
 static void srun_io_watch(struct srun_io *io);
 
-/* ---- to srun ------------------------------------------------------------------------------- */
+/* ---- to srun and to those that are attached ------------------------------------------------ */
 
-static void srun_io_lose(struct srun_io *io);
+/* Holds it for the next sattach in place of the oldest one. */
+static void replay_add(struct srun_io *io, const struct io_message *m)
+{
+	struct pack p = {.bytes = io->replay};
+	size_t before = buffer_size(&io->replay);
+
+	pack_u16(&p, (uint16_t)m->type);
+	pack_u16(&p, (uint16_t)m->rank);
+	pack_u16(&p, (uint16_t)m->local_id);
+	pack_bytes(&p, m->data, m->size);
+	io->replay = p.bytes;
+	if (p.failed) { /* without memory there is none */
+		buffer_clear(&io->replay);
+		io->replay_first = io->replay_next;
+		return;
+	}
+	io->replay_sizes[io->replay_next++ % ARRAY_SIZE(io->replay_sizes)] =
+		(uint32_t)(buffer_size(&io->replay) - before);
+	if (io->replay_next - io->replay_first > REPLAY_MAX)
+		buffer_drop(&io->replay,
+			io->replay_sizes[io->replay_first++ % ARRAY_SIZE(io->replay_sizes)]);
+}
 
 static void put_message(struct srun_io *io, const struct output *o, const void *data, uint32_t size)
 {
-	struct pack p = {.bytes = io->to_srun};
+	const struct io_message m = {.type = o->type,
+		.rank = o->rank,
+		.local_id = o->local_id,
+		.data = data,
+		.size = size};
+	size_t i;
 
-	pack_u16(&p, (uint16_t)o->type);
-	pack_u16(&p, (uint16_t)o->rank);
-	pack_u16(&p, (uint16_t)o->local_id);
-	pack_bytes(&p, data, size);
-	io->to_srun = p.bytes;
-	if (p.failed)
-		srun_io_lose(io); /* half a message would disturb all that follow */
+	if (io->srun)
+		io_client_put(io->srun, &m);
+	for (i = 0; i < SRUN_IO_ATTACHED_MAX; i++) {
+		if (io->ready[i])
+			io_client_put(io->attached[i], &m);
+	}
+	replay_add(io, &m);
+}
+
+/* The client that takes least; without any all is dropped, but for what is held for an sattach. */
+static size_t find_pending(const struct srun_io *io)
+{
+	size_t i, n, most = io->srun ? io_client_get_pending(io->srun) : 0;
+
+	for (i = 0; i < SRUN_IO_ATTACHED_MAX; i++) {
+		n = io->ready[i] ? io_client_get_pending(io->attached[i]) : 0;
+		most = n > most ? n : most;
+	}
+	return most;
 }
 
 static bool takes_output(const struct srun_io *io)
 {
-	return io->fd < 0 || (io->is_connected && buffer_size(&io->to_srun) < TO_SRUN_MAX);
+	return io->was_connected && find_pending(io) < IO_PENDING_MAX;
 }
 
 static void output_watch(struct output *o)
@@ -95,6 +128,7 @@ static void output_watch(struct output *o)
 		ev_io_start(loop, &o->watcher);
 	else if (!reads)
 		ev_io_stop(loop, &o->watcher);
+	o->io->blocked |= !reads;
 }
 
 /* The next message's size: as many whole lines as there are in one, or without any what fills
@@ -102,13 +136,15 @@ static void output_watch(struct output *o)
 static uint32_t next_size(const struct output *o, bool ended)
 {
 	size_t size = buffer_size(&o->held);
-	uint32_t most = size > MESSAGE_MAX ? MESSAGE_MAX : (uint32_t)size;
+	uint32_t most = size > IO_MESSAGE_MAX ? IO_MESSAGE_MAX : (uint32_t)size;
 	const char *bytes = buffer_bytes(&o->held);
 	const char *newline = most ? memrchr(bytes, '\n', most) : NULL;
 
+	if (o->io->options.unbuffered)
+		return most;
 	if (newline)
 		return (uint32_t)(newline - bytes) + 1;
-	return ended || size >= MESSAGE_MAX ? most : 0;
+	return ended || size >= IO_MESSAGE_MAX ? most : 0;
 }
 
 static void output_send(struct output *o, bool ended)
@@ -116,8 +152,6 @@ static void output_send(struct output *o, bool ended)
 	struct srun_io *io = o->io;
 	uint32_t n;
 
-	if (io->fd < 0)
-		buffer_clear(&o->held); /* nobody reads it */
 	while (buffer_size(&o->held) > 0 && takes_output(io) && (n = next_size(o, ended)) > 0) {
 		put_message(io, o, buffer_bytes(&o->held), n);
 		buffer_drop(&o->held, n);
@@ -126,8 +160,7 @@ static void output_send(struct output *o, bool ended)
 
 static void check_finished(struct srun_io *io)
 {
-	if (io->finishing && io->outputs_open == 0 &&
-		(io->fd < 0 || buffer_size(&io->to_srun) == 0)) {
+	if (io->finishing && io->outputs_open == 0 && find_pending(io) == 0) {
 		io->finishing = false;
 		io->options.finished(io->options.userdata);
 	}
@@ -140,11 +173,13 @@ static void output_end(struct output *o)
 
 	ev_io_stop(io->options.loop, &o->watcher);
 	o->fd = close_fd(o->fd);
+	o->other_fd = close_fd(o->other_fd);
 	output_send(o, true);
-	if (buffer_size(&o->held) > 0)
-		return; /* output_resume() */
-	if (io->fd >= 0)
-		put_message(io, o, NULL, 0);
+	if (buffer_size(&o->held) > 0) {
+		io->blocked = true; /* output_resume() */
+		return;
+	}
+	put_message(io, o, NULL, 0);
 	io->outputs_open--;
 	o->io = NULL; /* done */
 }
@@ -174,7 +209,6 @@ static void output_on_io(_unused_ struct ev_loop *loop, ev_io *watcher, _unused_
 	srun_io_watch(io);
 }
 
-/* srun takes something again, or it is gone. */
 static void output_resume(struct output *o)
 {
 	if (!o->io)
@@ -187,41 +221,51 @@ static void output_resume(struct output *o)
 	output_watch(o);
 }
 
+/* Somebody takes something again, or has gone. */
 static void resume_outputs(struct srun_io *io)
 {
 	uint32_t i;
 
-	for (i = 0; i < io->outputs_count && takes_output(io); i++)
-		output_resume(&io->outputs[i]);
-	check_finished(io);
+	if (!io->blocked || !io->was_connected || find_pending(io) >= IO_PENDING_MAX / 2)
+		return;
+	io->blocked = false;
+	for (i = 0; i < io->outputs_count; i++) {
+		if (takes_output(io))
+			output_resume(&io->outputs[i]);
+		else
+			io->blocked = true;
+	}
 }
 
-static void srun_io_send(struct srun_io *io)
+static void put_note(struct srun_io *io, const struct output *o, const char *text, uint32_t size)
 {
-	ssize_t n = send(io->fd, buffer_bytes(&io->to_srun), buffer_size(&io->to_srun),
-		MSG_NOSIGNAL | MSG_DONTWAIT);
+	uint32_t n;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n < 0) {
-		srun_io_lose(io);
-		return;
+	for (; size > 0; text += n, size -= n) {
+		n = size > IO_MESSAGE_MAX ? IO_MESSAGE_MAX : size;
+		put_message(io, o, text, n);
 	}
-	buffer_drop(&io->to_srun, (size_t)n);
-	if (buffer_size(&io->to_srun) < TO_SRUN_MAX / 2)
-		resume_outputs(io);
+}
+
+static bool has_terminal(const struct srun_io *io)
+{
+	return io->options.terminal_fd >= 0;
 }
 
 bool srun_io_note(struct srun_io *io, const char *text)
 {
-	const struct output note = {.type = MESSAGE_STDERR, .rank = io->options.ranks[0]};
-	uint32_t size = (uint32_t)strlen(text), n;
+	const struct output note = {.type = has_terminal(io) ? IO_STDOUT : IO_STDERR,
+		.rank = has_terminal(io) ? 0 : io->options.ranks[0]};
+	uint32_t size = (uint32_t)strlen(text);
 
-	if (!io->options.uses[FIFO_STDERR] || io->fd < 0)
+	if ((!io->options.uses[FIFO_STDERR] && !has_terminal(io)) || !io->srun ||
+		io_client_has_gone(io->srun))
 		return false;
-	for (; size > 0 && io->fd >= 0; text += n, size -= n) {
-		n = size > MESSAGE_MAX ? MESSAGE_MAX : size;
-		put_message(io, &note, text, n);
+	if (!has_terminal(io)) {
+		put_note(io, &note, text, size);
+	} else { /* as if it were written there */
+		put_note(io, &note, text, size - 1);
+		put_note(io, &note, "\r\n", 2);
 	}
 	srun_io_watch(io);
 	return true;
@@ -287,7 +331,7 @@ static struct input *find_input(const struct srun_io *io, uint32_t rank)
 {
 	uint32_t i;
 
-	for (i = 0; io->inputs && i < io->options.ntasks; i++) {
+	for (i = 0; i < io->inputs_count; i++) {
 		if (io->inputs[i].rank == rank)
 			return &io->inputs[i];
 	}
@@ -330,49 +374,29 @@ static int take_input(
 	uint32_t i;
 	int r = 0;
 
-	if (type == MESSAGE_STDIN) {
+	if (type == IO_STDIN) {
 		in = find_input(io, rank);
 		if (!in)
-			return io->inputs ? -EBADMSG : 0;
+			return io->inputs_count > 0 ? -EBADMSG : 0;
 		r = input_add(in, data, size);
 		input_write(in);
 		return r;
 	}
-	for (i = 0; r == 0 && io->inputs && i < io->options.ntasks; i++) {
+	for (i = 0; r == 0 && i < io->inputs_count; i++) {
 		r = input_add(&io->inputs[i], data, size);
 		input_write(&io->inputs[i]);
 	}
 	return r;
 }
 
-/* Takes the next message: 1; 0: it is not here yet; -EBADMSG. */
-static int take_message(struct srun_io *io)
+static int on_message(_unused_ struct io_client *client, const struct io_message *m, void *userdata)
 {
-	struct unpack u = {.data = (const uint8_t *)buffer_bytes(&io->from_srun),
-		.size = buffer_size(&io->from_srun)};
-	const struct output test = {.type = MESSAGE_TEST};
-	unsigned type, rank;
-	uint32_t size;
-	int r = 0;
+	struct srun_io *io = userdata;
 
-	if (u.size < HEADER_SIZE)
-		return 0;
-	type = unpack_u16(&u);
-	rank = unpack_u16(&u);
-	(void)unpack_u16(&u);
-	size = unpack_u32(&u);
-	if (size > MESSAGE_MAX)
+	assert(io);
+	if (m->type != IO_STDIN && m->type != IO_ALL_STDIN)
 		return -EBADMSG;
-	if (u.size - u.at < size)
-		return 0;
-	if (type == MESSAGE_STDIN || type == MESSAGE_ALL_STDIN)
-		r = take_input(io, type, rank, u.data + u.at, size);
-	else if (type == MESSAGE_TEST)
-		put_message(io, &test, NULL, 0);
-	else
-		r = -EBADMSG;
-	buffer_drop(&io->from_srun, HEADER_SIZE + size);
-	return r < 0 ? r : 1;
+	return take_input(io, m->type, m->rank, m->data, m->size);
 }
 
 /* Whether each task has taken enough of what has come. */
@@ -380,179 +404,212 @@ static bool takes_input(const struct srun_io *io)
 {
 	uint32_t i;
 
-	for (i = 0; io->inputs && i < io->options.ntasks; i++) {
+	for (i = 0; i < io->inputs_count; i++) {
 		if (buffer_size(&io->inputs[i].held) >= HELD_MAX)
 			return false;
 	}
 	return true;
 }
 
-static void srun_io_receive(struct srun_io *io)
-{
-	char piece[16384];
-	ssize_t n = recv(io->fd, piece, sizeof(piece), MSG_DONTWAIT);
-	int r;
+/* ---- the connections ----------------------------------------------------------------------- */
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	r = n > 0 ? buffer_add(&io->from_srun, piece, (size_t)n) : -ECONNRESET;
-	while (r >= 0 && io->fd >= 0 && (r = take_message(io)) > 0)
-		;
-	if (r < 0)
-		srun_io_lose(io);
-}
-
-/* ---- the connection ------------------------------------------------------------------------ */
-
-/* srun is gone: the tasks run on, with an end of input, and their output is read and dropped. */
+/* srun is gone: the tasks run on, with an end of input, and their output is for those that are
+ * attached. */
 static void srun_io_lose(struct srun_io *io)
 {
 	uint32_t i;
 
-	ev_io_stop(io->options.loop, &io->watcher);
-	ev_timer_stop(io->options.loop, &io->timer);
-	io->fd = close_fd(io->fd);
-	buffer_clear(&io->to_srun);
-	for (i = 0; io->inputs && i < io->options.ntasks; i++) {
+	io->srun = io_client_free(io->srun);
+	for (i = 0; i < io->inputs_count; i++) {
 		if (io->inputs[i].fd >= 0)
 			io->inputs[i].at_end = true;
 		input_write(&io->inputs[i]);
 	}
 }
 
+static void drop_gone(struct srun_io *io)
+{
+	size_t i;
+
+	if (io->srun && io_client_has_gone(io->srun))
+		srun_io_lose(io);
+	for (i = 0; i < SRUN_IO_ATTACHED_MAX; i++) {
+		if (!io->attached[i] || !io_client_has_gone(io->attached[i]))
+			continue;
+		io->attached[i] = io_client_free(io->attached[i]);
+		io->ready[i] = false;
+		if (io->outputs_open > 0)
+			io->options.detached(io->attached_ids[i], io->options.userdata);
+	}
+}
+
+/* Behind each event: what it lets go on. */
 static void srun_io_watch(struct srun_io *io)
 {
-	int events;
+	bool reads;
+	size_t i;
 
-	if (io->fd < 0) {
-		ev_io_stop(io->options.loop, &io->watcher);
-		resume_outputs(io);
-		return;
+	resume_outputs(io);
+	reads = takes_input(io);
+	if (io->srun)
+		io_client_watch(io->srun, reads);
+	for (i = 0; i < SRUN_IO_ATTACHED_MAX; i++) {
+		if (io->attached[i])
+			io_client_watch(io->attached[i], reads);
 	}
-	events = !io->is_connected
-		? EV_WRITE
-		: (takes_input(io) ? EV_READ : 0) | (buffer_size(&io->to_srun) > 0 ? EV_WRITE : 0);
-	if (ev_is_active(&io->watcher) && (io->watcher.events & (EV_READ | EV_WRITE)) == events)
-		return;
-	ev_io_stop(io->options.loop, &io->watcher);
-	ev_io_set(&io->watcher, io->fd, events);
-	if (events)
-		ev_io_start(io->options.loop, &io->watcher);
 }
 
-static int put_hello(struct srun_io *io)
+static void on_client(_unused_ struct io_client *client, void *userdata)
 {
-	const struct srun_io_options *o = &io->options;
-	_cleanup_pack_ struct pack hello = {0};
-	struct pack all = {.bytes = io->to_srun};
-
-	pack_u16(&hello, o->version);
-	pack_u32(&hello, o->node_id);
-	pack_u32(&hello, o->uses[FIFO_STDOUT] ? o->ntasks : 0);
-	pack_u32(&hello, o->uses[FIFO_STDERR] ? o->ntasks : 0);
-	pack_bytes(&hello, o->key, (uint32_t)o->key_size);
-	pack_bytes(&all, buffer_bytes(&hello.bytes), (uint32_t)buffer_size(&hello.bytes));
-	io->to_srun = all.bytes;
-	return hello.failed || all.failed ? -ENOMEM : 0;
-}
-
-static void connection_end(struct srun_io *io, int r)
-{
-	ev_timer_stop(io->options.loop, &io->timer);
-	if (r == 0)
-		r = put_hello(io);
-	if (r < 0)
-		srun_io_lose(io);
-	else
-		io->is_connected = true;
-	io->options.connected(r, io->options.userdata);
-}
-
-static void connection_check(struct srun_io *io)
-{
-	socklen_t size = sizeof(int);
-	int error = 0, on = 1;
-
-	if (getsockopt(io->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
-		error = errno;
-	/* Short messages must not wait for each other. */
-	(void)setsockopt(io->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	connection_end(io, -error);
-}
-
-static void srun_io_on_io(_unused_ struct ev_loop *loop, ev_io *watcher, int revents)
-{
-	struct srun_io *io = watcher->data;
+	struct srun_io *io = userdata;
 
 	assert(io);
-	if (!io->is_connected) {
-		connection_check(io);
-		if (io->fd >= 0)
-			resume_outputs(io);
-	} else {
-		if (revents & EV_READ)
-			srun_io_receive(io);
-		if (io->fd >= 0 && (revents & EV_WRITE))
-			srun_io_send(io);
-	}
+	drop_gone(io);
 	srun_io_watch(io);
 	check_finished(io);
 }
 
-static void srun_io_on_timer(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+static uint32_t count_outputs(const struct srun_io *io, enum io_message_type type)
 {
-	struct srun_io *io = timer->data;
+	uint32_t i, n = 0;
 
-	assert(io);
-	connection_end(io, -ETIMEDOUT);
+	for (i = 0; i < io->outputs_count; i++)
+		n += io->outputs[i].type == type;
+	return n;
 }
 
-static int begin_connection(struct srun_io *io, struct err *err)
+static void on_srun(struct io_client *client, int r, void *userdata)
 {
-	const struct sockaddr_in *address = &io->options.address;
+	struct srun_io *io = userdata;
 
-	io->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (io->fd < 0)
-		return err_set(err, -errno, "connect to srun");
-	/* A refusal that is known at once is reported from the loop as well. */
-	if (connect(io->fd, (const struct sockaddr *)address, sizeof(*address)) < 0 &&
-		errno != EINPROGRESS)
-		ev_timer_set(&io->timer, 0., 0.);
-	ev_timer_start(io->options.loop, &io->timer);
-	return 0;
+	assert(io);
+	io_client_put_hello(client, count_outputs(io, IO_STDOUT), count_outputs(io, IO_STDERR));
+	io->was_connected = true;
+	io->options.connected(r, io->options.userdata);
+}
+
+static struct io_client_options client_options(struct srun_io *io)
+{
+	return (struct io_client_options){.loop = io->options.loop,
+		.address = io->options.address,
+		.version = io->options.version,
+		.node_id = io->options.node_id,
+		.key = io->options.key,
+		.key_size = (uint32_t)io->options.key_size,
+		.connected = on_srun,
+		.message = on_message,
+		.event = on_client,
+		.userdata = io};
+}
+
+/* ---- sattach ------------------------------------------------------------------------------- */
+
+/* Of the streams of a type: those whose end the client is going to get. */
+static uint32_t count_ends(const struct srun_io *io, enum io_message_type type)
+{
+	struct unpack u = {.data = (const uint8_t *)buffer_bytes(&io->replay),
+		.size = buffer_size(&io->replay)};
+	uint32_t i, n = 0, size;
+	enum io_message_type of;
+
+	for (i = 0; i < io->outputs_count; i++)
+		n += io->outputs[i].io && io->outputs[i].type == type;
+	while (u.at < u.size) {
+		of = (enum io_message_type)unpack_u16(&u);
+		(void)unpack_u32(&u); /* rank and local id */
+		size = unpack_u32(&u);
+		unpack_skip_bytes(&u, size);
+		n += of == type && size == 0;
+	}
+	return n;
+}
+
+static void on_attached(struct io_client *client, int r, void *userdata)
+{
+	struct srun_io *io = userdata;
+	size_t i;
+
+	assert(io);
+	for (i = 0; r == 0 && i < SRUN_IO_ATTACHED_MAX; i++)
+		io->ready[i] |= io->attached[i] == client;
+	io_client_put_hello(client, count_ends(io, IO_STDOUT), count_ends(io, IO_STDERR));
+	io_client_put_raw(client, buffer_bytes(&io->replay), buffer_size(&io->replay));
+	if (io->finishing)
+		io_client_finish(client);
+}
+
+int srun_io_attach(struct srun_io *io, const struct srun_io_attach *attach, struct err *err)
+{
+	struct io_client_options options = client_options(io);
+	size_t i;
+
+	for (i = 0; i < SRUN_IO_ATTACHED_MAX && io->attached[i]; i++)
+		;
+	if (i == SRUN_IO_ATTACHED_MAX)
+		return err_set_text(err, -EUSERS, "%zu clients are attached already", i);
+	options.address = attach->address;
+	options.version = attach->version;
+	options.key = attach->key;
+	options.key_size = attach->key_size;
+	options.patience_s = io->options.patience_s;
+	options.connected = on_attached;
+	io->attached_ids[i] = attach->id;
+	return io_client_new(&options, &io->attached[i], err);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
+/* fd is taken over. */
+static void output_init(struct srun_io *io, uint32_t local_id, enum io_message_type type, int fd)
+{
+	struct output *o = &io->outputs[io->outputs_count++];
+
+	*o = (struct output){.io = io,
+		.fd = fd,
+		.other_fd = -1,
+		.type = type,
+		.rank = io->options.ranks[local_id],
+		.local_id = local_id};
+	ev_io_init(&o->watcher, output_on_io, fd, EV_READ);
+	o->watcher.data = o;
+	io->outputs_open++;
+}
+
 static int add_output(struct srun_io *io, uint32_t local_id, enum fifo_kind kind, struct err *err)
 {
-	struct output *o = &io->outputs[io->outputs_count];
+	const struct srun_io_options *o = &io->options;
+	bool terminal = kind == FIFO_STDOUT && o->unbuffered;
+	uint32_t rank = o->ranks[local_id];
+	int other = -1,
+	    fd = terminal ? fifos_make_terminal(o->fifos, rank, o->uid, &other, err)
+			  : fifos_make(o->fifos, kind, rank, o->uid, err);
 
-	o->fd = fifos_make(
-		io->options.fifos, kind, io->options.ranks[local_id], io->options.uid, err);
-	if (o->fd < 0)
-		return o->fd;
-	o->io = io;
-	o->type = kind == FIFO_STDOUT ? MESSAGE_STDOUT : MESSAGE_STDERR;
-	o->rank = io->options.ranks[local_id];
-	o->local_id = local_id;
-	ev_io_init(&o->watcher, output_on_io, o->fd, EV_READ);
-	o->watcher.data = o;
-	io->outputs_count++;
-	io->outputs_open++;
+	if (fd < 0)
+		return fd;
+	output_init(io, local_id, kind == FIFO_STDOUT ? IO_STDOUT : IO_STDERR, fd);
+	io->outputs[io->outputs_count - 1].other_fd = other;
 	return 0;
+}
+
+/* fd, which may be -1, is taken over. */
+static void input_init(struct srun_io *io, uint32_t local_id, int fd)
+{
+	struct input *in = &io->inputs[io->inputs_count++];
+
+	*in = (struct input){.io = io, .fd = fd, .rank = io->options.ranks[local_id]};
+	ev_io_init(&in->watcher, input_on_io, fd, EV_WRITE);
+	in->watcher.data = in;
 }
 
 static int add_input(struct srun_io *io, uint32_t local_id, struct err *err)
 {
-	struct input *in = &io->inputs[local_id];
+	const struct srun_io_options *o = &io->options;
+	int fd = fifos_make(o->fifos, FIFO_STDIN, o->ranks[local_id], o->uid, err);
 
-	in->io = io;
-	in->rank = io->options.ranks[local_id];
-	ev_init(&in->watcher, input_on_io);
-	in->watcher.data = in;
-	in->fd = fifos_make(io->options.fifos, FIFO_STDIN, in->rank, io->options.uid, err);
-	return in->fd < 0 ? in->fd : 0;
+	if (fd < 0)
+		return fd;
+	input_init(io, local_id, fd);
+	return 0;
 }
 
 static int watch_inputs(struct srun_io *io, struct err *err)
@@ -567,20 +624,14 @@ static int watch_inputs(struct srun_io *io, struct err *err)
 	return 0;
 }
 
-static int make_streams(struct srun_io *io, struct err *err)
+static int make_fifos(struct srun_io *io, struct err *err)
 {
 	const struct srun_io_options *o = &io->options;
 	uint32_t i;
 	int r = 0;
 
-	io->outputs = calloc((size_t)o->ntasks * 2, sizeof(*io->outputs));
-	io->inputs = o->uses[FIFO_STDIN] ? calloc(o->ntasks, sizeof(*io->inputs)) : NULL;
-	if (!io->outputs || (o->uses[FIFO_STDIN] && !io->inputs))
-		return err_set(err, -ENOMEM, "make the step's streams");
-	for (i = 0; io->inputs && i < o->ntasks; i++)
-		io->inputs[i] = (struct input){.io = io, .fd = -1};
 	for (i = 0; r == 0 && i < o->ntasks; i++) {
-		if (io->inputs)
+		if (o->uses[FIFO_STDIN])
 			r = add_input(io, i, err);
 		if (r == 0 && o->uses[FIFO_STDOUT])
 			r = add_output(io, i, FIFO_STDOUT, err);
@@ -588,30 +639,71 @@ static int make_streams(struct srun_io *io, struct err *err)
 			r = add_output(io, i, FIFO_STDERR, err);
 	}
 	/* Only now: these opens are not the tasks'. */
-	return r == 0 && io->inputs ? watch_inputs(io, err) : r;
+	return r == 0 && o->uses[FIFO_STDIN] ? watch_inputs(io, err) : r;
+}
+
+/* A descriptor for each direction, so that each has its own end. */
+static int use_terminal(struct srun_io *io, struct err *err)
+{
+	const struct srun_io_options *o = &io->options;
+	int out = fcntl(o->terminal_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), in;
+	uint32_t first = 0;
+
+	if (out < 0)
+		return err_set(err, -errno, "make the step's streams");
+	while (first + 1 < o->ntasks && o->ranks[first] != 0)
+		first++;
+	output_init(io, first, IO_STDOUT, out);
+	in = fcntl(o->terminal_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (in < 0)
+		return err_set(err, -errno, "make the step's streams");
+	input_init(io, first, in);
+	return 0;
+}
+
+static int make_streams(struct srun_io *io, struct err *err)
+{
+	const struct srun_io_options *o = &io->options;
+
+	io->outputs = calloc((size_t)o->ntasks * 2, sizeof(*io->outputs));
+	io->inputs = calloc(o->ntasks, sizeof(*io->inputs));
+	if (!io->outputs || !io->inputs)
+		return err_set(err, -ENOMEM, "make the step's streams");
+	return has_terminal(io) ? use_terminal(io, err) : make_fifos(io, err);
+}
+
+void srun_io_start(struct srun_io *io)
+{
+	uint32_t i;
+
+	for (i = 0; i < io->outputs_count; i++)
+		io->outputs[i].other_fd = close_fd(io->outputs[i].other_fd);
+	if (!has_terminal(io))
+		return;
+	io->inputs[0].is_open = true;
+	input_write(&io->inputs[0]);
+	srun_io_watch(io);
 }
 
 int srun_io_open(const struct srun_io_options *options, struct srun_io **ret_io, struct err *err)
 {
 	_cleanup_(srun_io_close_p) struct srun_io *io = calloc(1, sizeof(*io));
+	struct io_client_options client;
 	int r;
 
 	if (!io)
 		return err_set(err, -ENOMEM, "make the step's streams");
 	assert(options->ntasks > 0 && options->ntasks <= SRUN_IO_TASKS_MAX);
 	io->options = *options;
-	io->fd = io->inotify_fd = -1;
-	ev_init(&io->watcher, srun_io_on_io);
-	io->watcher.data = io;
+	io->blocked = true; /* until srun is there */
+	io->inotify_fd = -1;
 	ev_init(&io->inotify, on_opened);
-	ev_timer_init(&io->timer, srun_io_on_timer, CONNECT_TIMEOUT_S, 0.);
-	io->timer.data = io;
 	r = make_streams(io, err);
+	client = client_options(io);
 	if (r == 0)
-		r = begin_connection(io, err);
+		r = io_client_new(&client, &io->srun, err);
 	if (r < 0)
 		return r;
-	srun_io_watch(io);
 	*ret_io = take_ptr(io);
 	return 0;
 }
@@ -634,7 +726,11 @@ void srun_io_finish(struct srun_io *io)
 	uint32_t i;
 
 	io->finishing = true;
-	for (i = 0; io->inputs && i < io->options.ntasks; i++)
+	for (i = 0; i < SRUN_IO_ATTACHED_MAX; i++) {
+		if (io->attached[i])
+			io_client_finish(io->attached[i]);
+	}
+	for (i = 0; i < io->inputs_count; i++)
 		input_close(&io->inputs[i]);
 	for (i = 0; i < io->outputs_count; i++) {
 		if (io->outputs[i].io && io->outputs[i].fd >= 0)
@@ -650,22 +746,22 @@ struct srun_io *srun_io_close(struct srun_io *io)
 
 	if (!io)
 		return NULL;
-	ev_io_stop(io->options.loop, &io->watcher);
-	ev_timer_stop(io->options.loop, &io->timer);
+	io->srun = io_client_free(io->srun);
+	for (i = 0; i < SRUN_IO_ATTACHED_MAX; i++)
+		io->attached[i] = io_client_free(io->attached[i]);
 	ev_io_stop(io->options.loop, &io->inotify);
-	for (i = 0; io->inputs && i < io->options.ntasks; i++)
+	for (i = 0; i < io->inputs_count; i++)
 		input_close(&io->inputs[i]);
 	for (i = 0; i < io->outputs_count; i++) {
 		ev_io_stop(io->options.loop, &io->outputs[i].watcher);
 		(void)close_fd(io->outputs[i].fd);
+		(void)close_fd(io->outputs[i].other_fd);
 		buffer_clear(&io->outputs[i].held);
 	}
 	free(io->inputs);
 	free(io->outputs);
-	buffer_clear(&io->to_srun);
-	buffer_clear(&io->from_srun);
+	buffer_clear(&io->replay);
 	(void)close_fd(io->inotify_fd);
-	(void)close_fd(io->fd);
 	free(io);
 	return NULL;
 }

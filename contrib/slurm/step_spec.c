@@ -51,17 +51,18 @@ static int set_argv(json_t *doc, const struct slurm_launch *launch)
 }
 
 /* As slurmstepd: those that are meant for it are not the tasks'. */
-static bool is_consumed(const char *entry)
+static bool is_consumed(const char *entry, bool interactive)
 {
-	return strncmp(entry, LIMIT_PREFIX, strlen(LIMIT_PREFIX)) == 0;
+	return strncmp(entry, LIMIT_PREFIX, strlen(LIMIT_PREFIX)) == 0 ||
+		(interactive && strncmp(entry, UMASK_NAME "=", sizeof(UMASK_NAME)) == 0);
 }
 
-static int set_variable(json_t *env, const char *entry)
+static int set_variable(json_t *env, const char *entry, bool interactive)
 {
 	_cleanup_free_ char *name = NULL;
 	const char *equals = strchr(entry, '=');
 
-	if (!equals || equals == entry || is_consumed(entry))
+	if (!equals || equals == entry || is_consumed(entry, interactive))
 		return 0;
 	name = strndup(entry, (size_t)(equals - entry));
 	return name ? set(env, name, json_string(equals + 1)) : -ENOMEM;
@@ -103,7 +104,7 @@ static int set_env(json_t *doc, const struct step_spec_input *in)
 	int r = env ? set(doc, "env", env) : -ENOMEM;
 
 	while (r == 0 && (entry = slurm_strs_next(&rest)))
-		r = set_variable(env, entry);
+		r = set_variable(env, entry, in->launch->kind == SLURM_KIND_INTERACTIVE);
 	return r == 0 ? set_own_variables(env, in) : r;
 }
 
@@ -190,9 +191,16 @@ static int set_umask(json_t *doc, const struct slurm_launch *launch)
 
 void step_spec_uses(const struct slurm_launch *launch, bool ret_uses[static FIFO_KIND_MAX])
 {
-	ret_uses[FIFO_STDIN] = !launch->files[0];
-	ret_uses[FIFO_STDOUT] = !launch->files[1];
-	ret_uses[FIFO_STDERR] = !launch->files[2];
+	bool fifos = !step_spec_wants_terminal(launch);
+
+	ret_uses[FIFO_STDIN] = fifos && !launch->files[0];
+	ret_uses[FIFO_STDOUT] = fifos && !launch->files[1];
+	ret_uses[FIFO_STDERR] = fifos && !launch->files[2];
+}
+
+bool step_spec_wants_terminal(const struct slurm_launch *launch)
+{
+	return launch->flags & SLURM_FLAG_PTY;
 }
 
 bool step_spec_knows_pattern(const char *name)
@@ -219,6 +227,20 @@ static int set_file(json_t *doc, const char *field, const char *pattern, bool ap
 	return r == 0 && append ? set(stream, "append", json_true()) : r;
 }
 
+/* The other tasks, and those of other nodes, have no streams at all. */
+static int set_terminal(json_t *doc, bool here)
+{
+	json_t *out =
+		here ? json_pack("{s:s, s:i}", "mode", "rank", "rank", 0) : json_string("none");
+	int r = set(doc, "stdout", out);
+
+	if (r == 0)
+		r = set(doc, "stderr", json_string("stdout"));
+	if (r == 0)
+		r = set(doc, "stdin", json_string(here ? "all" : "none"));
+	return r == 0 && here ? set(doc, "pty", json_pack("[i]", 0)) : r;
+}
+
 static int set_streams(json_t *doc, const struct step_spec_input *in)
 {
 	static const char *const fields[] = {"stdin", "stdout", "stderr"};
@@ -227,6 +249,8 @@ static int set_streams(json_t *doc, const struct step_spec_input *in)
 		(l->open_mode == SLURM_OPEN_DEFAULT && in->site->appends);
 	int i, r = 0;
 
+	if (step_spec_wants_terminal(l))
+		return set_terminal(doc, in->has_terminal);
 	for (i = 0; r == 0 && i < FIFO_KIND_MAX; i++) {
 		_cleanup_free_ char *fifo = NULL;
 
@@ -321,7 +345,8 @@ int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct
 	if (r == 0)
 		r = step_spec_set_shared(doc, input);
 	if (r == 0)
-		r = set_argv(doc, input->launch);
+		r = input->tasks ? set(doc, "tasks", json_deep_copy(input->tasks))
+				 : set_argv(doc, input->launch);
 	if (r == 0)
 		r = set_streams(doc, input);
 	if (r < 0)

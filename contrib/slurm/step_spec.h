@@ -20,11 +20,16 @@ struct step_spec_input {
 	const uint32_t *ranks, *groups; /* of this node's tasks */
 	uint32_t ntasks, groups_count;
 	const struct fifos *fifos;
+	const struct json_t *tasks; /* of "--multi-prog"; NULL: all run the same */
+	bool has_terminal;
 	const char *cwd; /* the one that the user can enter */
 };
 
-/* Which of the streams are srun's. */
+/* Which of the streams are srun's, by a FIFO of each task: none with --pty. */
 void step_spec_uses(const struct slurm_launch *launch, bool ret_uses[static FIFO_KIND_MAX]);
+
+/* Whether the step has a terminal, that of rank 0, instead of all streams. */
+bool step_spec_wants_terminal(const struct slurm_launch *launch);
 
 /* Whether a file's name has only such patterns as mean the same to the agent. */
 bool step_spec_knows_pattern(const char *name);

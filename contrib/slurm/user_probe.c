@@ -25,26 +25,27 @@ static int check_regular(const char *path)
 }
 
 /* The program as execve() would get it: one of PATH, or relative to the directory. */
-static void find_program(const struct user_probe_options *o, struct user_probe *p)
+static void find_program(
+	const struct user_probe_options *o, const char *program, struct user_probe *p)
 {
 	const char *dirs = o->path, *cwd = p->cwd_error ? FALLBACK_DIR : o->cwd;
 	size_t n;
 
-	(void)snprintf(p->program, sizeof(p->program), "%s", o->program);
-	if (o->program[0] == '/')
+	(void)snprintf(p->program, sizeof(p->program), "%s", program);
+	if (program[0] == '/')
 		return;
-	if (strchr(o->program, '/')) {
-		(void)snprintf(p->program, sizeof(p->program), "%s/%s", cwd, o->program);
+	if (strchr(program, '/')) {
+		(void)snprintf(p->program, sizeof(p->program), "%s/%s", cwd, program);
 		return;
 	}
 	for (; dirs && *dirs; dirs += n + (dirs[n] == ':')) {
 		n = strcspn(dirs, ":");
 		(void)snprintf(p->program, sizeof(p->program), "%.*s/%s", n ? (int)n : 1,
-			n ? dirs : ".", o->program);
+			n ? dirs : ".", program);
 		if (check_regular(p->program) == 0)
 			return;
 	}
-	(void)snprintf(p->program, sizeof(p->program), "%s", o->program);
+	(void)snprintf(p->program, sizeof(p->program), "%s", program);
 }
 
 /* Of a script: the interpreter that its first line names. False: it is none. */
@@ -116,6 +117,16 @@ static void check_files(const struct user_probe_options *o, struct user_probe *p
 	}
 }
 
+static void check_programs(const struct user_probe_options *o, struct user_probe *p)
+{
+	size_t i;
+
+	for (i = 0; i < o->programs_count && !p->program_error; i++) {
+		find_program(o, o->programs[i], p);
+		check_program(p);
+	}
+}
+
 static _noreturn_ void probe_child(
 	const struct user_probe_options *o, const struct identity *id, int to)
 {
@@ -128,8 +139,7 @@ static _noreturn_ void probe_child(
 		(void)!chdir(FALLBACK_DIR); /* a relative program is not found then */
 	}
 	check_files(o, &p);
-	find_program(o, &p);
-	check_program(&p);
+	check_programs(o, &p);
 	_exit(fs_write_all(to, &p, sizeof(p)) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 

@@ -24,19 +24,20 @@ struct user_probe_options {
 	const uint32_t *groups;
 	uint32_t groups_count;
 	const char *cwd;
-	const char *program; /* as the user has given it */
-	const char *path;    /* PATH of the tasks; NULL: none */
+	char *const *programs; /* as the user has given them */
+	size_t programs_count;
+	const char *path; /* PATH of the tasks; NULL: none */
 	const struct user_probe_file *files;
 	size_t files_count;
 	mode_t umask;
 };
 
 struct user_probe {
-	int file_error;      /* 0, or the errno of the first file that can't be opened */
-	int cwd_error;       /* 0, or the errno: the tasks are in /tmp then */
-	int program_error;   /* 0, or the errno of an execve() */
-	bool is_interpreter; /* program is that of a script, and missing */
-	char program[PATH_MAX];
+	int file_error;         /* 0, or the errno of the first file that can't be opened */
+	int cwd_error;          /* 0, or the errno: the tasks are in /tmp then */
+	int program_error;      /* 0, or the errno of an execve() of the first that fails */
+	bool is_interpreter;    /* program is that of a script, and missing */
+	char program[PATH_MAX]; /* that one, or the last */
 };
 
 /* -errno: nothing is known. */

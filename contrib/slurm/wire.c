@@ -12,6 +12,7 @@ struct cursor {
 static const char *const kind_names[WIRE_KIND_MAX] = {
 	[WIRE_SIGNAL] = "signal",
 	[WIRE_STATE] = "state",
+	[WIRE_ATTACH] = "attach",
 	[WIRE_PID_IN_CONTAINER] = "pid_in_container",
 	[WIRE_DAEMON_PID] = "daemon_pid",
 	[WIRE_SUSPEND] = "suspend",
@@ -110,6 +111,36 @@ static int parse_core_spec(struct cursor *c, uint16_t version)
 	return (int)c->at;
 }
 
+#define ADDRESS_SIZE 128 /* as struct sockaddr_storage */
+
+static bool take_address(struct cursor *c, struct sockaddr_in *ret_address)
+{
+	uint8_t bytes[ADDRESS_SIZE];
+
+	if (!take(c, bytes, sizeof(bytes)))
+		return false;
+	memcpy(ret_address, bytes, sizeof(*ret_address));
+	if (ret_address->sin_family != AF_INET)
+		*ret_address = (struct sockaddr_in){0};
+	return true;
+}
+
+/* Two addresses, a key of so many bytes, the user's uid and its program's version. */
+static int parse_attach(struct cursor *c, uint16_t version, struct wire_attach *a)
+{
+	if (version >= WIRE_25_05)
+		return -EOPNOTSUPP;
+	if (!take_address(c, &a->io) || !take_address(c, &a->response) ||
+		!take(c, &a->key_size, sizeof(a->key_size)))
+		return 0;
+	if (a->key_size > WIRE_KEY_MAX)
+		return -EMSGSIZE;
+	return take(c, a->key, a->key_size) && take(c, &a->uid, sizeof(a->uid)) &&
+			take(c, &a->version, sizeof(a->version))
+		? (int)c->at
+		: 0;
+}
+
 int wire_parse_request(
 	const void *data, size_t size, uint16_t version, struct wire_request *ret_request)
 {
@@ -132,6 +163,8 @@ int wire_parse_request(
 		used = parse_core_spec(&c, version);
 	else if (r.kind == WIRE_PID_IN_CONTAINER)
 		used = take(&c, &r.pid, sizeof(r.pid)) ? (int)c.at : 0;
+	else if (r.kind == WIRE_ATTACH)
+		used = parse_attach(&c, version, &r.attach);
 	if (used > 0)
 		*ret_request = r;
 	return used;
@@ -169,6 +202,14 @@ void wire_put_u32(struct wire_answer *a, uint32_t n)
 void wire_put_u64(struct wire_answer *a, uint64_t n)
 {
 	answer_put(a, &n, sizeof(n));
+}
+
+void wire_put_text(struct wire_answer *a, const char *text)
+{
+	size_t size = strlen(text) + 1;
+
+	wire_put_i32(a, (int32_t)size);
+	answer_put(a, text, size);
 }
 
 void wire_put_result(struct wire_answer *a, int error)

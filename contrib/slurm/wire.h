@@ -14,6 +14,7 @@
 #ifndef SLURM_SOCKET_WIRE_H
 #define SLURM_SOCKET_WIRE_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@
 #define WIRE_22_05 (38 << 8)
 #define WIRE_23_11 (40 << 8)
 #define WIRE_24_05 (41 << 8)
+#define WIRE_25_05 (43 << 8)
 #define WIRE_26_05 (45 << 8)
 #define WIRE_26_11 (46 << 8)
 
@@ -32,12 +34,15 @@
 /* Of a completion's record of accounting, 116 bytes for each kind of resource that a site counts.
  */
 #define WIRE_ACCOUNTING_MAX 8192
+/* Of what an sattach is known by: a credential's signature, 1.2 KB in 22.05. */
+#define WIRE_KEY_MAX 2048
 /* The longest request, and so the size of a connection's buffer. */
 #define WIRE_REQUEST_MAX (6 * sizeof(uint32_t) + 1 + WIRE_ACCOUNTING_MAX)
 
 enum wire_kind {
 	WIRE_SIGNAL = 4,
 	WIRE_STATE = 5,
+	WIRE_ATTACH = 7, /* before 25.05 */
 	WIRE_PID_IN_CONTAINER = 8,
 	WIRE_DAEMON_PID = 9,
 	WIRE_SUSPEND = 10,
@@ -57,12 +62,22 @@ enum wire_kind {
 /* For messages: "list_pids"; NULL for a request that is not supported. */
 const char *wire_kind_name(int kind);
 
+/* An sattach, for which slurmd asks. */
+struct wire_attach {
+	struct sockaddr_in io, response; /* family 0: not an address of IPv4 */
+	uint32_t uid;
+	uint16_t version; /* of its messages */
+	uint32_t key_size;
+	uint8_t key[WIRE_KEY_MAX];
+};
+
 struct wire_request {
 	enum wire_kind kind;
 	int32_t signal; /* of WIRE_SIGNAL, as are flags */
 	uint32_t flags;
 	int32_t pid;                 /* of WIRE_PID_IN_CONTAINER */
 	int32_t first, last, status; /* of WIRE_COMPLETION */
+	struct wire_attach attach;
 };
 
 /* Parses the beginning of a connection: returns its number of bytes, with the version that both
@@ -89,6 +104,9 @@ void wire_put_u8(struct wire_answer *a, uint8_t n);
 void wire_put_i32(struct wire_answer *a, int32_t n);
 void wire_put_u32(struct wire_answer *a, uint32_t n);
 void wire_put_u64(struct wire_answer *a, uint64_t n);
+
+/* i32 length with the NUL, and the bytes. */
+void wire_put_text(struct wire_answer *a, const char *text);
 
 /* The result of an action: 0, or -1 and an errno of this machine or of Slurm. */
 void wire_put_result(struct wire_answer *a, int error);

@@ -25,6 +25,8 @@ enum stepd_step_kind {
 /* Step ids of the kinds that have no number, as Slurm counts them. */
 #define STEPD_STEP_ID_EXTERN 0xfffffffcu
 #define STEPD_STEP_ID_BATCH  0xfffffffbu
+/* A normal step that is called "interactive": the shell of an salloc. */
+#define STEPD_STEP_ID_INTERACTIVE 0xfffffffau
 
 typedef struct {
 	uint32_t id;     /* on this node, from 0 */
@@ -45,7 +47,7 @@ typedef struct {
 
 	uint32_t job_id;
 	uint32_t step_id;      /* a number, or STEPD_STEP_ID_... */
-	const char *step_name; /* "0", "batch" or "extern" */
+	const char *step_name; /* "0", "batch", "extern" or "interactive" */
 
 	uid_t uid; /* the user of the tasks */
 	gid_t gid;

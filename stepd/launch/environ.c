@@ -173,6 +173,23 @@ static int set_job(const struct spec *spec, struct strv *env)
 	return r;
 }
 
+/* The shell of an salloc begins steps of the whole job, whose numbers are the spec's. */
+static int keep_job(const struct spec *spec, struct strv *env)
+{
+	static const char *const names[] = {
+		"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_TASKS_PER_NODE", "SLURM_MPI_TYPE"};
+	const char *value;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < ARRAY_SIZE(names) && r == 0; i++) {
+		value = strv_env_get(&spec->env, names[i]);
+		if (value)
+			r = strv_env_set(env, names[i], value);
+	}
+	return r;
+}
+
 /* What a step's tasks are told besides the spec's variables. */
 static int set_step(const struct spec *spec, const stepd_step_rec_t *job, const struct identity *id,
 	const char *mpi_type, struct strv *env)
@@ -195,7 +212,11 @@ static int set_step(const struct spec *spec, const stepd_step_rec_t *job, const 
 		r = set_layout(spec, job, env);
 	if (r == 0 && spec->kind == STEPD_STEP_BATCH)
 		r = set_job(spec, env);
-	return r == 0 ? set_gtids(spec->ranks, spec->local_ntasks, env) : r;
+	if (r == 0)
+		r = set_gtids(spec->ranks, spec->local_ntasks, env);
+	if (r == 0 && spec->step_id == STEPD_STEP_ID_INTERACTIVE)
+		r = keep_job(spec, env);
+	return r;
 }
 
 int environ_make_common(const struct spec *spec, const struct strv *extra,

@@ -588,6 +588,8 @@ static int default_step_name(struct spec *spec, struct err *err)
 		spec->step_id = STEPD_STEP_ID_EXTERN;
 	if (spec->kind != STEPD_STEP_NORMAL)
 		return default_text(&spec->step_name, spec_kind_names[spec->kind], err);
+	if (spec->step_id == STEPD_STEP_ID_INTERACTIVE)
+		return default_text(&spec->step_name, "interactive", err);
 	if (asprintf(&spec->step_name, "%u", spec->step_id) < 0) {
 		spec->step_name = NULL;
 		return spec_no_memory(err);

@@ -150,7 +150,7 @@ struct spec {
 	enum stepd_step_kind kind;
 	uint32_t job_id;
 	uint32_t step_id;
-	char *step_name; /* "0", "batch", "extern" */
+	char *step_name; /* "0", "batch", "extern", "interactive" */
 	char *job_name;  /* for SLURM_JOB_NAME and %x */
 
 	char *node_name;

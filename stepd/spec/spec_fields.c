@@ -14,9 +14,9 @@
 #define STEP(member_) offsetof(struct spec_draft, spec.member_)
 #define TASK(member_) offsetof(struct spec_task_draft, override.member_)
 #define MODE(mode_)   (1u << SPEC_STREAM_##mode_)
-#define TIME_MS_MAX   3153600000000 /* a century */
-#define JOB_ID_MAX    0xfffffffd    /* the two above mean "none" and "all" in Slurm */
-#define STEP_ID_MAX   0xfffffff0    /* larger numbers are Slurm's special steps */
+#define TIME_MS_MAX   3153600000000             /* a century */
+#define JOB_ID_MAX    0xfffffffd                /* the two above mean "none" and "all" in Slurm */
+#define STEP_ID_MAX   STEPD_STEP_ID_INTERACTIVE /* batch and extern steps have larger numbers */
 #define NODE_NAME_MAX 64
 #define NORMAL        SPEC_KINDS_NORMAL
 #define WITH_TASKS    (SPEC_KINDS_NORMAL | SPEC_KINDS_BATCH)
@@ -151,7 +151,8 @@ static const struct spec_field step_fields[] = {
 		.most = STEP_ID_MAX,
 		.kinds = NORMAL,
 		.doc = "The step id. A batch step is called `batch` and an extern step "
-		       "`extern` where others have this number.",
+		       "`extern` where others have this number, and 4294967290, the shell of an "
+		       "salloc, is called `interactive`; its `SLURM_NTASKS` and the like are those of `env`.",
 		.unset = "0"},
 	{.name = "name",
 		.parse = spec_row_text,
@@ -453,7 +454,8 @@ static const struct spec_field step_fields[] = {
 		       "such as `[0]` or `\"0-3,8\"`: each below `ntasks`, and once; they may be "
 		       "other nodes'. They read the agent's standard input as `stdin` has it, which "
 		       "is `all`, `rank`, `none` or `attach` in such a step; the others read none. `stdout` "
-		       "and `stderr` go to the agent's own. Each task of the step leads a session. "
+		       "and `stderr` go to the agent's own, or, by `rank`, those of one of these ranks "
+		       "alone. Each task of the step leads a session. "
 		       "See stepd-stdio(7).",
 		.unset = "none"},
 	{.name = "unbuffered",

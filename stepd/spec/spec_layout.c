@@ -634,11 +634,21 @@ static int check_pty_stream(
 		"this out, or run those ranks without pty");
 }
 
+/* The output of one rank alone is that of its terminal. */
+static int check_pty_output(const struct spec *spec, const char *name,
+	const struct spec_stream *stream, struct err *err)
+{
+	if (stream->mode != SPEC_STREAM_RANK || spec_has_pty(spec, stream->rank))
+		return 0;
+	return spec_bad(err, SPEC_AT(SPEC_AT(NULL, name), "rank"),
+		"%u is not one of pty; add it there, or leave this out", stream->rank);
+}
+
 int spec_check_pty(const struct spec *spec, struct err *err)
 {
 	const unsigned in = 1u << SPEC_STREAM_ALL | 1u << SPEC_STREAM_NONE |
 		1u << SPEC_STREAM_RANK | 1u << SPEC_STREAM_ATTACH;
-	const unsigned out = 1u << SPEC_STREAM_INHERIT;
+	const unsigned out = 1u << SPEC_STREAM_INHERIT | 1u << SPEC_STREAM_RANK;
 	int r;
 
 	if (spec->pty_count == 0)
@@ -655,6 +665,11 @@ int spec_check_pty(const struct spec *spec, struct err *err)
 			"%u is not one of pty, whose ranks alone read standard input in such a "
 			"step; add it there",
 			spec->in.rank);
+	r = check_pty_output(spec, "stdout", &spec->out, err);
+	if (r == 0)
+		r = check_pty_output(spec, "stderr", &spec->err, err);
+	if (r < 0)
+		return r;
 	if (spec->session == SPEC_SESSION_AGENT)
 		return spec_bad(err, SPEC_AT(NULL, "session"),
 			"'agent' conflicts with pty: a task with a terminal leads a session of its "

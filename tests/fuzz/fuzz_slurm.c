@@ -12,7 +12,8 @@
 
 #include "contrib/slurm/wire.h"
 
-#define HELLO_SIZE ((int)sizeof(int32_t))
+#define HELLO_SIZE     ((int)sizeof(int32_t))
+#define ADDRESSES_SIZE ((size_t)2 * 128) /* of WIRE_ATTACH */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -58,6 +59,10 @@ static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t vers
 	case WIRE_COMPLETION:
 		return accounting_at(version) + sizeof(int32_t) +
 			(size_t)number_at(data, size, accounting_at(version));
+	case WIRE_ATTACH: /* the kind, two addresses, a key, a uid and a version */
+		return 2 * sizeof(int32_t) + ADDRESSES_SIZE +
+			(size_t)number_at(data, size, sizeof(int32_t) + ADDRESSES_SIZE) +
+			sizeof(uint32_t) + sizeof(uint16_t);
 	case WIRE_PID_IN_CONTAINER:
 		return 2 * sizeof(int32_t);
 	case WIRE_SUSPEND:
@@ -109,19 +114,30 @@ static void check_request(
 	require(parse(data, used - 1, version, &again) == 0);
 }
 
+static bool is_too_long(const uint8_t *data, size_t size, uint16_t version)
+{
+	int32_t kind = number_at(data, size, 0),
+		details = number_at(data, size, 3 * sizeof(int32_t)),
+		key = number_at(data, size, sizeof(int32_t) + ADDRESSES_SIZE),
+		accounting = number_at(data, size, accounting_at(version));
+
+	if (kind == WIRE_ATTACH)
+		return key < 0 || key > WIRE_KEY_MAX;
+	if (kind == WIRE_COMPLETION)
+		return accounting < 0 || accounting > WIRE_ACCOUNTING_MAX;
+	return kind == WIRE_SIGNAL && (details < 0 || details > WIRE_DETAILS_MAX);
+}
+
 static void check_refusal(const uint8_t *data, size_t size, uint16_t version, int error)
 {
-	bool completion = number_at(data, size, 0) == WIRE_COMPLETION;
-	int32_t length =
-		number_at(data, size, completion ? accounting_at(version) : 3 * sizeof(int32_t));
+	int32_t kind = number_at(data, size, 0);
 
 	require(size >= sizeof(int32_t));
 	if (error == -EMSGSIZE)
-		require((completion || number_at(data, size, 0) == WIRE_SIGNAL) &&
-			(length < 0 ||
-				length > (completion ? WIRE_ACCOUNTING_MAX : WIRE_DETAILS_MAX)));
+		require(is_too_long(data, size, version));
 	else
-		require(error == -EOPNOTSUPP && !wire_kind_name(number_at(data, size, 0)));
+		require(error == -EOPNOTSUPP &&
+			(!wire_kind_name(kind) || (kind == WIRE_ATTACH && version >= WIRE_25_05)));
 }
 
 static void check_requests(const uint8_t *data, size_t size, uint16_t version)

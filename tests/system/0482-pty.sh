@@ -63,6 +63,13 @@ is "$(talk 'see up' raw 'type \n' 'see one\r\ntwo\r\n' 'type \n' 'see shell: sta
 		else while [ ! -e "$0/go" ]; do sleep 0.02; done; printf "one\ntwo\n"; fi' "$tmpdir")" ok \
 	"lines of other ranks begin at the left of a terminal that is raw"
 
+is "$(talk 'see up' 'type \n' 'see got' 'see shell: modes kept' 'see shell: status 0' -- $in_step -n 3 -o 0 -e 0 -- sh -c '
+		readlink /proc/$$/fd/1 /proc/$$/fd/2 | cat >"$0/streams.$SLURM_PROCID"
+		[ $SLURM_PROCID != 0 ] || { echo up; read x; echo got; }' "$tmpdir")" ok \
+	"the output of a rank with a pseudo-terminal can be the only one"
+is "$(cat "$tmpdir/streams.1" "$tmpdir/streams.2" | sort -u)" /dev/null \
+	"the other ranks of such a step write nowhere"
+
 # The rank's program ends before the step: ^C is the agent's again.
 is "$(talk raw 'run touch '"$tmpdir/leave" cooked 'type \x03' 'see shell: modes kept' 'see shell: status 130' -- \
 	$in_step -n 2 -- sh -c '[ $SLURM_PROCID = 0 ] || exec sleep 300

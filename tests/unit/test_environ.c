@@ -79,6 +79,25 @@ static void test_untold_layout_is_not_invented(void **state)
 	plan_clear(&plan);
 }
 
+static void test_the_shell_of_an_salloc(void **state)
+{
+	_cleanup_spec_ struct spec *spec = NULL;
+	struct plan plan;
+
+	(void)state;
+	make(&plan, &spec,
+		"{\"job\": 7, \"step\": 4294967290, \"argv\": [\"x\"], \"env\": {\"SLURM_NTASKS\": \"2\","
+		" \"SLURM_NPROCS\": \"2\", \"SLURM_TASKS_PER_NODE\": \"2\", \"SLURM_MPI_TYPE\": \"none\"}}",
+		NULL);
+	assert_var(&plan, 0, "SLURM_STEP_ID", "4294967290");
+	assert_var(&plan, 0, "SLURM_NTASKS", "2");
+	assert_var(&plan, 0, "SLURM_NPROCS", "2");
+	assert_var(&plan, 0, "SLURM_TASKS_PER_NODE", "2");
+	assert_var(&plan, 0, "SLURM_MPI_TYPE", "none");
+	assert_var(&plan, 0, "SLURM_STEP_NUM_TASKS", "1");
+	plan_clear(&plan);
+}
+
 static void test_compressed_tasks_per_node(void **state)
 {
 	_cleanup_spec_ struct spec *spec = NULL;
@@ -206,6 +225,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_layout_of_two_nodes),
 		cmocka_unit_test(test_untold_layout_is_not_invented),
+		cmocka_unit_test(test_the_shell_of_an_salloc),
 		cmocka_unit_test(test_compressed_tasks_per_node),
 		cmocka_unit_test(test_a_script_has_its_jobs_variables),
 		cmocka_unit_test(test_a_complete_environment_is_left_as_it_is),

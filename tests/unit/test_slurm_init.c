@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "contrib/slurm/site_conf.h"
 #include "stepd/base/fs.h"
 
 struct recorded {
@@ -395,6 +396,31 @@ static void test_reasons(void **state)
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_RELEASE);
 }
 
+/* Of kinds that the site has chosen. */
+static void test_served(void **state)
+{
+	static const char *const files[] = {"srun", "interactive", "multi_prog"};
+	const struct site_conf site = {0};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_recorded_ struct recorded r = {0};
+
+		load(&r, files[i]);
+		decode(&r);
+		r.init.chosen = true;
+		assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SITE);
+		r.init.site = &site;
+		assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+		r.init.launch.flags |= SLURM_FLAG_PTY;
+		r.init.launch.files[1] = "%q"; /* which a terminal replaces */
+		assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+		r.init.launch.flags &= ~(uint32_t)(SLURM_FLAG_PTY | SLURM_FLAG_BUFFERED);
+		assert_int_equal(slurm_decide(&r.init), SLURM_REASON_FILES);
+	}
+}
+
 static void test_releases(void **state)
 {
 	(void)state;
@@ -422,6 +448,7 @@ int main(void)
 		cmocka_unit_test(test_large_numbers),
 		cmocka_unit_test(test_field_is_named),
 		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_served),
 		cmocka_unit_test(test_releases),
 	};
 

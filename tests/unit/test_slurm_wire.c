@@ -42,6 +42,51 @@ static void make_signal(struct message *m, int32_t signal, int32_t length)
 	add_i32(m, 1000);
 }
 
+static void make_attach(struct message *m, uint32_t key_size)
+{
+	static const uint8_t zeros[WIRE_KEY_MAX];
+	uint8_t address[128] = {0};
+	const struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = 7};
+	const uint16_t version = WIRE_22_05;
+
+	m->size = 0;
+	memcpy(address, &in, sizeof(in));
+	add_i32(m, WIRE_ATTACH);
+	add(m, address, sizeof(address));
+	address[0] = 10; /* IPv6 */
+	add(m, address, sizeof(address));
+	add_i32(m, (int32_t)key_size);
+	if (key_size <= sizeof(zeros))
+		add(m, zeros, key_size);
+	add_i32(m, 1000);
+	add(m, &version, sizeof(version));
+}
+
+static void test_attach(void **state)
+{
+	struct wire_request r;
+	struct message m;
+	size_t cut;
+
+	(void)state;
+	make_attach(&m, 5);
+	for (cut = 4; cut < m.size; cut++)
+		assert_int_equal(wire_parse_request(m.data, cut, WIRE_22_05, &r), 0);
+	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_22_05, &r), (int)m.size);
+	assert_int_equal(r.kind, WIRE_ATTACH);
+	assert_int_equal(r.attach.io.sin_port, 7);
+	assert_int_equal(r.attach.response.sin_family, 0);
+	assert_int_equal(r.attach.key_size, 5);
+	assert_int_equal(r.attach.uid, 1000);
+	assert_int_equal(r.attach.version, WIRE_22_05);
+	make_attach(&m, WIRE_KEY_MAX);
+	assert_true(m.size <= WIRE_REQUEST_MAX);
+	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_22_05, &r), (int)m.size);
+	make_attach(&m, WIRE_KEY_MAX + 1);
+	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_22_05, &r), -EMSGSIZE);
+	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_25_05, &r), -EOPNOTSUPP);
+}
+
 static void test_hello(void **state)
 {
 	static const struct {
@@ -288,6 +333,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hello),
+		cmocka_unit_test(test_attach),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_signal),
 		cmocka_unit_test(test_completion),

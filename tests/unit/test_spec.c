@@ -154,15 +154,28 @@ static void test_identity_and_surroundings(void **state)
 	assert_int_equal(s->session, SPEC_SESSION_AGENT);
 }
 
+static void test_interactive(void **state)
+{
+	_cleanup_spec_ struct spec *s = good("{'argv': ['x'], 'step': 4294967290}");
+
+	(void)state;
+	assert_int_equal(s->step_id, STEPD_STEP_ID_INTERACTIVE);
+	assert_string_equal(s->step_name, "interactive");
+}
+
 static void test_ptys(void **state)
 {
 	_cleanup_spec_ struct spec *none = good("{'argv': ['x']}");
 	_cleanup_spec_ struct spec *s = good(
 		"{'argv': ['x'], 'ntasks': 10, 'pty': '7,2-3', 'stdin': {'mode': 'rank', 'rank': 3},"
 		" 'stderr': 'stdout', 'unbuffered': true}");
+	_cleanup_spec_ struct spec *alone = good("{'argv': ['x'], 'ntasks': 2, 'pty': '1',"
+						 " 'stdout': {'mode': 'rank', 'rank': 1},"
+						 " 'stderr': {'mode': 'rank', 'rank': 1}}");
 	uint32_t rank;
 
 	(void)state;
+	assert_int_equal(alone->out.rank, 1);
 	assert_int_equal(none->pty_count, 0);
 	assert_false(spec_has_pty(none, 0));
 	assert_false(none->unbuffered);
@@ -621,8 +634,8 @@ static const struct {
 	{"'job': 0", "job: 0 is not in the range 1 to 4294967293"},
 	{"'job': 4294967294", "job: 4294967294 is not in the range 1 to 4294967293"},
 	{"'job': 1.5", "job: must be a whole number, not a fraction"},
-	{"'step': -1", "step: -1 is not in the range 0 to 4294967280"},
-	{"'step': 4294967281", "step: 4294967281 is not in the range 0 to 4294967280"},
+	{"'step': -1", "step: -1 is not in the range 0 to 4294967290"},
+	{"'step': 4294967291", "step: 4294967291 is not in the range 0 to 4294967290"},
 	{"'name': ''", "name: is empty"},
 	{"'name': 5", "name: must be a string, not a number"},
 	{"'node': 'n1'", "node: must be an object, not a string"},
@@ -830,6 +843,10 @@ static const struct {
 	{"'ntasks': 2, 'pty': '0', 'stdin': {'mode': 'rank', 'rank': 1}",
 		"stdin.rank: 1 is not one of pty, whose ranks alone read standard input in such a "
 		"step; add it there"},
+	{"'ntasks': 2, 'pty': '0', 'stdout': {'mode': 'rank', 'rank': 1}",
+		"stdout.rank: 1 is not one of pty; add it there, or leave this out"},
+	{"'ntasks': 2, 'pty': '0', 'stderr': {'mode': 'rank', 'rank': 1}",
+		"stderr.rank: 1 is not one of pty; add it there, or leave this out"},
 	{"'pty': '0', 'session': 'agent'",
 		"session: 'agent' conflicts with pty: a task with a terminal leads a session of its "
 		"own; give auto or task"},
@@ -1223,6 +1240,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_least_document),
 		cmocka_unit_test(test_identity_and_surroundings),
+		cmocka_unit_test(test_interactive),
 		cmocka_unit_test(test_ptys),
 		cmocka_unit_test(test_binding_fields),
 		cmocka_unit_test(test_limits),

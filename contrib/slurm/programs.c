@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm/programs.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "contrib/slurm/launch.h"
+#include "stepd/cli/run/multi_prog.h"
+
+void programs_clear(struct programs *programs)
+{
+	json_decref(programs->tasks);
+	programs->tasks = NULL;
+	strv_clear(&programs->names);
+}
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, -ENOMEM, "read the step's programs");
+}
+
+static int add_name(struct programs *p, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < p->names.n; i++) {
+		if (strcmp(p->names.v[i], name) == 0)
+			return 0;
+	}
+	return strv_add(&p->names, name);
+}
+
+/* A document holds UTF-8 alone. */
+static bool is_text(const char *text)
+{
+	json_auto_t *value = json_string(text);
+
+	return value;
+}
+
+/* Slurm has double quotes, backslashes and other marks than these in a way of its own. */
+static bool is_plain(const char *list)
+{
+	const char *at = list;
+
+	if (list[strcspn(list, "\"\\")])
+		return false;
+	while ((at = strchr(at, '%'))) {
+		if (at[1] != 't' && at[1] != 'o')
+			return false;
+		at++;
+	}
+	return true;
+}
+
+static int read_list(struct programs *p, const struct slurm_launch *launch, struct err *err)
+{
+	struct slurm_strs rest = launch->argv;
+	_cleanup_strv_ struct strv extra = {0};
+	const char *list, *text, *name;
+	const json_t *entry;
+	size_t i;
+	int r = 0;
+
+	(void)slurm_strs_next(&rest); /* the file's name */
+	list = slurm_strs_next(&rest);
+	if (!list)
+		return err_set_text(err, -EBADMSG, "the message has no list of programs");
+	while (r == 0 && (text = slurm_strs_next(&rest)))
+		r = is_text(text) ? strv_add(&extra, text) : -EILSEQ;
+	if (r == 0 && !is_text(list))
+		r = -EILSEQ;
+	if (r < 0)
+		return err_set(err, r, "read the step's programs");
+	if (!is_plain(list))
+		return err_set_text(err, -EOPNOTSUPP,
+			"its list of programs has double quotes, backslashes, or other marks than "
+			"%%t and %%o");
+	r = multi_prog_parse(list, launch->ntasks, extra.v, &p->tasks, err);
+	if (r < 0)
+		return r;
+	json_array_foreach (p->tasks, i, entry) {
+		name = json_string_value(json_array_get(json_object_get(entry, "argv"), 0));
+		if (!name || add_name(p, name) < 0)
+			return no_memory(err);
+	}
+	return 0;
+}
+
+int programs_read(const struct slurm_launch *launch, struct programs *ret_programs, struct err *err)
+{
+	_cleanup_programs_ struct programs p = {0};
+	struct slurm_strs rest = launch->argv;
+	const char *name = slurm_strs_next(&rest);
+	int r;
+
+	if (!name)
+		return err_set_text(err, -EBADMSG, "the message has no program");
+	if (launch->flags & SLURM_FLAG_MULTI_PROG)
+		r = read_list(&p, launch, err);
+	else
+		r = strv_add(&p.names, name) < 0 ? no_memory(err) : 0;
+	if (r < 0)
+		return r;
+	*ret_programs = p;
+	p = (struct programs){0};
+	return 0;
+}
