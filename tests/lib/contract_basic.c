@@ -237,15 +237,16 @@ static void test_wait(void **state)
 
 	assert_int_equal(proctrack_wait(c->pt, c->id, 0), 0);
 	assert_int_equal(proctrack_wait(c->pt, c->id, -1), 0);
-	(void)contract_start(c, "live", "400", NULL);
+	(void)contract_start(c, "rest", NULL);
 	(void)contract_read_one(c);
-	start = contract_now_ms();
 	assert_int_equal(proctrack_wait(c->pt, c->id, 0), -ETIMEDOUT);
-	assert_true(contract_now_ms() - start < 200);
+	start = contract_now_ms();
 	assert_int_equal(proctrack_wait(c->pt, c->id, 100), -ETIMEDOUT);
 	assert_true(contract_now_ms() - start >= 100);
+	contract_kill(c, SIGKILL);
+	(void)contract_start(c, "live", "400", NULL);
+	(void)contract_read_one(c);
 	assert_int_equal(proctrack_wait(c->pt, c->id, CONTRACT_PATIENCE_MS), 0);
-	assert_true(contract_now_ms() - start < 2000);
 	contract_expect_no_child(0);
 	(void)contract_start(c, "live", "50", NULL);
 	assert_int_equal(proctrack_wait(c->pt, c->id, -1), 0);
