@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "contrib/slurm/bind.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/step_spec.h"
 
@@ -130,11 +131,6 @@ static bool is_given(const char *text)
 	return text && *text;
 }
 
-static bool has_task_prolog(const struct slurm_init *i)
-{
-	return is_given(i->launch.task_prolog) || is_given(i->launch.task_epilog);
-}
-
 static bool is_number(uint32_t n)
 {
 	return n && n != SLURM_NO_VAL;
@@ -146,14 +142,15 @@ static bool wants_binding(const struct slurm_init *i)
 
 	return l->accel_bind_type || is_given(l->tres_bind) || is_given(l->tres_freq) ||
 		is_number(l->cpu_freq_min) || is_number(l->cpu_freq_max) ||
-		is_number(l->cpu_freq_gov) || is_given(l->cpu_bind) || is_given(l->mem_bind);
+		is_number(l->cpu_freq_gov) || !bind_is_served(l) ||
+		(!i->site->binds && (is_given(l->cpu_bind) || is_given(l->mem_bind)));
 }
 
 static bool wants_mpi(const struct slurm_init *i)
 {
 	const char *type = step_spec_getenv(&i->launch, "SLURM_MPI_TYPE");
 
-	return is_plugin(type ? type : i->site->mpi_default, "none");
+	return !step_spec_find_mpi(type ? type : i->site->mpi_default);
 }
 
 static bool has_spank_options(const struct slurm_init *i)
@@ -213,11 +210,10 @@ static const struct reason_row {
 	[SLURM_REASON_UNBUFFERED] = {"unbuffered", is_unbuffered,
 		"its output is unbuffered (--unbuffered)"},
 	[SLURM_REASON_DEBUGGER] = {"debugger", is_debugged, "a debugger attaches to it"},
-	[SLURM_REASON_TASK_PROLOG] = {"task-prolog", has_task_prolog,
-		"it has a task prolog or epilog"},
 	[SLURM_REASON_BINDING] = {"binding", wants_binding,
-		"it is bound to processors, memory or devices, or chooses a frequency"},
-	[SLURM_REASON_MPI] = {"mpi", wants_mpi, "its MPI is a plugin's of Slurm"},
+		"it is bound to devices, or to processors without task/affinity, or chooses a "
+		"frequency"},
+	[SLURM_REASON_MPI] = {"mpi", wants_mpi, "its MPI is served by no plugin of stepd (--mpi)"},
 	[SLURM_REASON_SPANK] = {"spank", has_spank_options, "it has options of SPANK plugins"},
 	[SLURM_REASON_FILES] = {"files", has_other_files,
 		"its files have labels, or names with patterns of Slurm's own"},

@@ -42,13 +42,15 @@ static int32_t number_at(const uint8_t *data, size_t size, size_t at)
 	return n;
 }
 
-/* How long the request is that begins here, by its number alone and, of a signal, by the length of
- * its reason. */
+/* How long the request is that begins here, by its number alone and, of a signal and a
+ * notice, by the length of the text. */
 static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t version)
 {
 	switch (number_at(data, size, 0)) {
 	case WIRE_SIGNAL:
 		return 5 * sizeof(int32_t) + (size_t)number_at(data, size, 3 * sizeof(int32_t));
+	case WIRE_NUMBER_NOTIFY:
+		return 2 * sizeof(int32_t) + (size_t)number_at(data, size, sizeof(int32_t));
 	case WIRE_PID_IN_CONTAINER:
 		return 2 * sizeof(int32_t);
 	case WIRE_SUSPEND:
