@@ -38,6 +38,7 @@ struct srun_io_options {
 	uint32_t ntasks;       /* on this node, at most SRUN_IO_TASKS_MAX */
 	const uint32_t *ranks; /* borrowed */
 	bool uses[FIFO_KIND_MAX];
+	bool notes_later; /* notes come until srun_io_finish() */
 
 	/* Once: 0, or -errno and there is no connection. */
 	void (*connected)(int r, void *userdata);
