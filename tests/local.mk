@@ -724,7 +724,7 @@ SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh \
 	tests/system/0701-slurm-scontrol.sh tests/system/0702-slurm-spool.sh \
 	tests/system/0703-slurm-actions.sh tests/system/0704-slurmstepd-handover.sh \
 	tests/system/0705-slurmstepd-doctor.sh tests/system/0706-slurmstepd-alone.sh \
-	tests/system/0708-slurm-served.sh
+	tests/system/0708-slurm-served.sh tests/system/0713-slurm-task.sh
 TESTS += $(SLURM_SYSTEM_TESTS)
 TESTS_LONG += tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh
 EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh \
@@ -733,10 +733,13 @@ EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0709-slurm-batch.sh tests/syste
 # Two Slurms of nine nodes each, and agents that wait a minute for those below them.
 TESTS_LONG += tests/system/0710-slurm-nodes.sh
 EXTRA_DIST += tests/system/0710-slurm-nodes.sh
+TESTS_LONG += tests/system/0712-slurm-tasks.sh
+EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
 if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_names tests/unit/test_slurm_requests \
-	tests/unit/test_slurm_served tests/unit/test_slurm_tree tests/unit/test_slurm_wire
+	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
+	tests/unit/test_slurm_usage tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
 TESTS += $(SLURM_UNIT_TESTS)
 tests_unit_test_slurm_batch_SOURCES = tests/unit/test_slurm_batch.c
@@ -764,6 +767,12 @@ tests_unit_test_slurm_served_SOURCES = tests/unit/test_slurm_served.c \
 	contrib/slurm/programs.c stepd/cli/run/multi_prog.c
 tests_unit_test_slurm_served_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_served_LDADD = libslurmserve.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_tasks_SOURCES = tests/unit/test_slurm_tasks.c tests/lib/scratch.h
+tests_unit_test_slurm_tasks_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_tasks_LDADD = libslurminit.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_usage_SOURCES = tests/unit/test_slurm_usage.c
+tests_unit_test_slurm_usage_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_usage_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_wire_SOURCES = tests/unit/test_slurm_wire.c
 tests_unit_test_slurm_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_wire_LDADD = libslurmwire.la $(CMOCKA_LIBS)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "contrib/slurm/accounting.h"
 #include "contrib/slurm/delivery.h"
 #include "contrib/slurm/site_conf.h"
 #include "stepd/base/fs.h"
@@ -187,7 +188,7 @@ int batch_report(struct batch *b, const struct batch_end *end, struct err *err)
 	const struct delivery_options to = {.loop = end->loop,
 		.munge = end->munge,
 		.retry = &to_controller,
-		.address = b->init->site->controller,
+		.address = end->controller,
 		.version = b->init->frame.release,
 		.type = SLURM_REQUEST_COMPLETE_BATCH_SCRIPT,
 		.reader = (uid_t)-1,
@@ -197,7 +198,7 @@ int batch_report(struct batch *b, const struct batch_end *end, struct err *err)
 	struct pack body = {0};
 
 	remove_script(b);
-	pack_u8(&body, 0); /* no accounting */
+	accounting_pack(end->accounting, false, &body);
 	pack_u32(&body, l->id.job);
 	pack_u32(&body, (uint32_t)end->job_status);
 	pack_u32(&body, (uint32_t)end->error);

@@ -17,6 +17,7 @@
 #include "contrib/slurm/decision.h"
 #include "contrib/slurm/user_probe.h"
 
+struct accounting;
 struct batch;
 struct ev_loop;
 struct munge_client;
@@ -43,6 +44,8 @@ int batch_make_spec(const struct batch *batch, const struct step_spec_input *inp
 struct batch_end {
 	struct ev_loop *loop;
 	const struct munge_client *munge;
+	struct sockaddr_in controller;
+	const struct accounting *accounting; /* NULL: none */
 	int job_status; /* the script's wait status, or an error of Slurm in its place */
 	int error;      /* of Slurm, if the node is at fault: it takes no more jobs then; else 0 */
 	void (*done)(const struct err *err, void *userdata);

@@ -51,6 +51,8 @@ struct conn {
 	bool last_answer; /* the end, once that is written */
 	bool queued;      /* in the listener's queue */
 	bool counted;     /* among the listener's queries at the agent */
+	bool later;       /* the process of the step has to answer it: server_resume() */
+	enum wire_kind later_kind;
 	uint16_t version;
 	uint8_t in[WIRE_REQUEST_MAX];
 	size_t in_size;
@@ -277,6 +279,7 @@ static enum conn_next begin_request(struct conn *c, const struct wire_request *r
 {
 	const struct listener *listener = c->listener;
 	const struct server *s = listener->server;
+	enum server_local local;
 	int r;
 
 	requests_plan_clear(&c->plan);
@@ -289,8 +292,17 @@ static enum conn_next begin_request(struct conn *c, const struct wire_request *r
 			(int)c->peer.pid);
 		return conn_fail(c, EPERM);
 	}
-	if (s->local && s->local(request, c->version, &c->out, s->userdata))
-		return conn_write_answer(c);
+	if (s->local) {
+		local = s->local(request, c->version, &c->out, s->userdata);
+		if (local == SERVER_ANSWERED)
+			return conn_write_answer(c);
+		if (local == SERVER_LATER) {
+			c->state = CONN_PENDING;
+			c->later = true;
+			c->later_kind = request->kind;
+			return NEXT_EVENT;
+		}
+	}
 	if (c->plan.local)
 		return NEXT_END;
 	if (c->plan.error)
@@ -408,6 +420,35 @@ static void conn_advance(struct conn *c)
 	conn_set_wait(c, choose_wait(c));
 	if (c->queued)
 		conn_request_next(c->listener);
+}
+
+static void conn_resume(struct conn *c)
+{
+	const struct server *s = c->listener->server;
+	struct wire_request request = {.kind = c->later_kind};
+
+	c->later = false;
+	if (s->local(&request, c->version, &c->out, s->userdata) != SERVER_ANSWERED ||
+		conn_write_answer(c) == NEXT_END)
+		end(c);
+	else
+		conn_advance(c);
+}
+
+/* From the first one each time: others may have ended by it. */
+void server_resume(struct server *s)
+{
+	struct conn *c;
+
+	do {
+		LIST_FOREACH(c, &s->conns, link)
+		{
+			if (c->later)
+				break;
+		}
+		if (c)
+			conn_resume(c);
+	} while (c);
 }
 
 static bool read_more(struct conn *c)

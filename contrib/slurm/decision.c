@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "contrib/slurm/batch_spec.h"
+#include "contrib/slurm/bind.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/step_spec.h"
 
@@ -129,9 +130,16 @@ static bool is_given(const char *text)
 	return text && *text;
 }
 
+/* Those of an srun step are served. */
+/* They are arguments before those of the step's one program, which these have not. */
 static bool has_task_prolog(const struct slurm_init *i)
 {
-	return is_given(i->launch.task_prolog) || is_given(i->launch.task_epilog);
+	const struct slurm_launch *l = &i->launch;
+
+	if (l->kind != SLURM_KIND_BATCH && !(l->flags & SLURM_FLAG_MULTI_PROG))
+		return false;
+	return is_given(i->site->task_prolog) || is_given(i->site->task_epilog) ||
+		is_given(l->task_prolog) || is_given(l->task_epilog);
 }
 
 static bool wants_binding(const struct slurm_init *i)
@@ -140,14 +148,28 @@ static bool wants_binding(const struct slurm_init *i)
 
 	return l->accel_bind_type || is_given(l->tres_bind) || is_given(l->tres_freq) ||
 		is_number(l->cpu_freq_min) || is_number(l->cpu_freq_max) ||
-		is_number(l->cpu_freq_gov) || is_given(l->cpu_bind) || is_given(l->mem_bind);
+		is_number(l->cpu_freq_gov) || !bind_is_served(l) ||
+		(!i->site->binds && (is_given(l->cpu_bind) || is_given(l->mem_bind)));
+}
+
+static const char *find_mpi(const struct slurm_init *i)
+{
+	const char *type = step_spec_getenv(&i->launch, "SLURM_MPI_TYPE");
+
+	return step_spec_find_mpi(type ? type : i->site->mpi_default);
 }
 
 static bool wants_mpi(const struct slurm_init *i)
 {
-	const char *type = step_spec_getenv(&i->launch, "SLURM_MPI_TYPE");
+	return !find_mpi(i);
+}
 
-	return is_plugin(type ? type : i->site->mpi_default, "none");
+/* The agents of a step would have to find each other. */
+static bool has_mpi_nodes(const struct slurm_init *i)
+{
+	const char *mpi = find_mpi(i);
+
+	return i->launch.nnodes != 1 && mpi && strcmp(mpi, "none") != 0;
 }
 
 static bool has_spank_options(const struct slurm_init *i)
@@ -217,10 +239,13 @@ static const struct reason_row {
 	[SLURM_REASON_GRES] = {"gres", has_gres, "it has generic resources (GRES)"},
 	[SLURM_REASON_DEBUGGER] = {"debugger", is_debugged, "a debugger attaches to it"},
 	[SLURM_REASON_TASK_PROLOG] = {"task-prolog", has_task_prolog,
-		"it has a task prolog or epilog"},
+		"it is a script, or has several programs, and there are task prologs or epilogs"},
 	[SLURM_REASON_BINDING] = {"binding", wants_binding,
-		"it is bound to processors, memory or devices, or chooses a frequency"},
-	[SLURM_REASON_MPI] = {"mpi", wants_mpi, "its MPI is a plugin's of Slurm"},
+		"it is bound to devices, or to processors without task/affinity, or chooses a "
+		"frequency"},
+	[SLURM_REASON_MPI] = {"mpi", wants_mpi, "its MPI is served by no plugin of stepd (--mpi)"},
+	[SLURM_REASON_MPI_NODES] = {"mpi-nodes", has_mpi_nodes,
+		"it has several nodes and an MPI (--mpi)"},
 	[SLURM_REASON_SPANK] = {"spank", has_spank_options, "it has options of SPANK plugins"},
 	[SLURM_REASON_FILES] = {"files", has_other_files,
 		"its files have labels, or names with patterns of Slurm's own"},
@@ -235,6 +260,7 @@ static bool is_of_srun(enum slurm_reason reason)
 {
 	switch (reason) {
 	case SLURM_REASON_MPI:
+	case SLURM_REASON_MPI_NODES:
 	case SLURM_REASON_ADDRESS:
 		return true;
 	default:

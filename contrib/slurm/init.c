@@ -156,6 +156,7 @@ ssize_t slurm_init_missing(const void *data, size_t size, struct slurm_frame *re
 /* ---- the node's configuration -------------------------------------------------------------- */
 
 #define CONF(member_) UNPACK_KEEP(struct slurm_node_conf, member_)
+#define TRES(member_) UNPACK_KEEP(struct slurm_tres, member_)
 
 static void take_daemon(struct unpack *u, void *result)
 {
@@ -298,11 +299,11 @@ static const struct unpack_row slurm_conf_rows[] = {
 };
 
 static const struct unpack_row tres_rows[] = {
-	FIELD("alloc_secs", U64),
-	FIELD("count", U64),
-	FIELD("id", U32),
-	FIELD("name", TEXT),
-	FIELD("type", TEXT),
+	FIELD("alloc_secs", U64, .keep = TRES(seconds)),
+	FIELD("count", U64, .keep = TRES(count)),
+	FIELD("id", U32, .keep = TRES(id)),
+	FIELD("name", TEXT, .keep = TRES(name)),
+	FIELD("type", TEXT, .keep = TRES(type)),
 };
 /* clang-format on */
 
@@ -325,14 +326,37 @@ static uint16_t conf_variants(uint16_t release)
 /* Up to the last byte: that shows that the fields were the right ones. */
 static bool decode_slurm_conf(struct unpack *u, uint16_t variant, struct slurm_node_conf *conf)
 {
-	uint32_t tres;
+	struct slurm_tres tres;
+	size_t begin;
+	uint32_t i;
 
 	u->variant = variant;
 	if (u->release >= SLURM_23_02)
 		unpack_rows(u, slurm_conf_rows, ARRAY_SIZE(slurm_conf_rows), conf);
-	for (tres = unpack_u32(u); tres > 0 && !u->bad; tres--)
-		unpack_rows(u, tres_rows, ARRAY_SIZE(tres_rows), NULL);
+	conf->tres.n = unpack_u32(u);
+	begin = u->at;
+	for (i = 0; i < conf->tres.n && !u->bad; i++)
+		unpack_rows(u, tres_rows, ARRAY_SIZE(tres_rows), &tres);
+	conf->tres.bytes = u->data + begin;
+	conf->tres.size = u->at - begin;
 	return !u->bad && u->at == u->size;
+}
+
+bool slurm_tres_next(struct slurm_tres_list *rest, struct slurm_tres *ret_tres)
+{
+	struct unpack u = {.data = rest->bytes, .size = rest->size};
+	struct slurm_tres tres = {0};
+
+	if (rest->n == 0)
+		return false;
+	unpack_rows(&u, tres_rows, ARRAY_SIZE(tres_rows), &tres);
+	if (u.bad)
+		return false; /* not where all of it has been decoded */
+	*ret_tres = tres;
+	rest->n--;
+	rest->bytes += u.at;
+	rest->size -= u.at;
+	return true;
 }
 
 /* With all optional fields first, then with fewer of them. */

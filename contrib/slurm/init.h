@@ -47,12 +47,30 @@ ssize_t slurm_init_missing(
 
 /* ---- the node's configuration -------------------------------------------------------------- */
 
+/* A resource that can be accounted for, TRES: 1, "cpu", NULL; 1001, "gres", "gpu". */
+struct slurm_tres {
+	uint64_t seconds, count; /* of slurmctld's own */
+	uint32_t id;
+	const char *name, *type;
+};
+
+/* They are one behind the other as they are packed. */
+struct slurm_tres_list {
+	uint32_t n;
+	const uint8_t *bytes;
+	size_t size;
+};
+
+/* The next of the list: false at its end. */
+bool slurm_tres_next(struct slurm_tres_list *rest, struct slurm_tres *ret_tres);
+
 struct slurm_node_conf {
 	const char *hostname, *spool_dir, *node_name;
 	const char *topology_addr, *topology_pattern;
 	const char *log_file; /* NULL: none */
 	uint32_t debug_level, syslog_level;
-	bool daemon; /* slurmd runs in the background */
+	bool daemon;                 /* slurmd runs in the background */
+	struct slurm_tres_list tres; /* which slurmctld accounts for, in the order of its arrays */
 	/* From slurm.conf, which slurmd sends from 23.02 on; NULL before. */
 	const char *cred_type, *namespace_plugin, *profile_type, *switch_type, *tls_type;
 };

@@ -85,10 +85,12 @@ struct slurm_launch {
 	struct sockaddr_in srun;       /* with no port; family 0: nobody */
 	struct slurm_array resp_ports, io_ports;
 	uint16_t cpus_per_task, node_cpus;
-	const char *cpu_bind, *mem_bind;
+	uint16_t cpu_bind_type, mem_bind_type; /* flags of bind.h */
+	const char *cpu_bind, *mem_bind;       /* lists */
 	uint16_t accel_bind_type;
-	uint64_t step_memory_mb;
-	uint32_t flags;       /* enum slurm_launch_flags */
+	uint64_t job_memory_mb, step_memory_mb;
+	const char *sample_interval; /* of the accounting: "30", "task=30,energy=60" */
+	uint32_t flags;              /* enum slurm_launch_flags */
 	const char *files[3]; /* patterns of standard input, output and error; NULL: srun's, or a
 				 script's default */
 	uint8_t open_mode;    /* enum slurm_open_mode */

@@ -23,12 +23,14 @@ noinst_LTLIBRARIES += libslurminit.la
 libslurminit_la_SOURCES = \
 	contrib/jobd/conf/lines.c contrib/jobd/conf/lines.h \
 	contrib/slurm/batch_spec.c contrib/slurm/batch_spec.h \
+	contrib/slurm/bind.c contrib/slurm/bind.h \
 	contrib/slurm/decision.c contrib/slurm/decision.h \
 	contrib/slurm/fifos.c contrib/slurm/fifos.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
 	contrib/slurm/site_conf.c contrib/slurm/site_conf.h \
 	contrib/slurm/step_spec.c contrib/slurm/step_spec.h \
+	contrib/slurm/task_script.c contrib/slurm/task_script.h \
 	contrib/slurm/unpack.c contrib/slurm/unpack.h
 libslurminit_la_LIBADD = libbase.la $(JANSSON_LIBS)
 
@@ -42,17 +44,21 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/rpc.c contrib/slurm/rpc.h \
 	contrib/slurm/io_client.c contrib/slurm/io_client.h \
 	contrib/slurm/srun_io.c contrib/slurm/srun_io.h \
+	contrib/slurm/step_usage.c contrib/slurm/step_usage.h \
 	contrib/slurm/tree.c contrib/slurm/tree.h \
 	contrib/slurm/window.c contrib/slurm/window.h
-libslurmserve_la_LIBADD = libmungeclient.la libslurminit.la libbase.la $(EV_LIBS)
+libslurmserve_la_LIBADD = libmungeclient.la libslurminit.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd
-contrib_slurm_stepd_slurmstepd_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
+contrib_slurm_stepd_slurmstepd_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"' \
+	-DTASK_PROGRAM='"$(pkglibexecdir)/stepd-slurm-task"'
 contrib_slurm_stepd_slurmstepd_SOURCES = \
+	contrib/slurm/accounting.c contrib/slurm/accounting.h \
 	contrib/slurm/attach.c contrib/slurm/attach.h \
 	contrib/slurm/batch.c contrib/slurm/batch.h \
 	contrib/slurm/call.c contrib/slurm/call.h \
 	contrib/slurm/conn.c \
+	contrib/slurm/epilogs.c contrib/slurm/epilogs.h \
 	contrib/slurm/handover.c contrib/slurm/handover.h \
 	contrib/slurm/listener.c \
 	contrib/slurm/programs.c contrib/slurm/programs.h \
@@ -70,6 +76,11 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	stepd/process/process.c stepd/process/process.h
 contrib_slurm_stepd_slurmstepd_LDADD = libslurmserve.la libslurminit.la libslurmwire.la libclient.la libnode.la \
 	libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+
+# What a task is executed as that has a prolog.
+pkglibexec_PROGRAMS += contrib/slurm/stepd-slurm-task
+contrib_slurm_stepd_slurm_task_SOURCES = contrib/slurm/task_program.c
+contrib_slurm_stepd_slurm_task_LDADD = libbase.la
 
 # The findings of "stepd doctor --slurm". jobd's reader of slurm.conf is the only one.
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurm-doctor

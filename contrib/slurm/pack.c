@@ -33,6 +33,12 @@ void pack_u32(struct pack *p, uint32_t n)
 	pack_raw(p, &n, sizeof(n));
 }
 
+void pack_u64(struct pack *p, uint64_t n)
+{
+	n = htobe64(n);
+	pack_raw(p, &n, sizeof(n));
+}
+
 void pack_u32_array(struct pack *p, const uint32_t *values, uint32_t n)
 {
 	uint32_t i;

@@ -23,6 +23,7 @@ void pack_raw(struct pack *p, const void *data, size_t size);
 void pack_u8(struct pack *p, uint8_t n);
 void pack_u16(struct pack *p, uint16_t n);
 void pack_u32(struct pack *p, uint32_t n);
+void pack_u64(struct pack *p, uint64_t n);
 void pack_u32_array(struct pack *p, const uint32_t *values, uint32_t n);
 
 /* NULL has the length 0. */

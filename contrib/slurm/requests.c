@@ -176,6 +176,14 @@ static int answer_done(const json_t *reply, uint16_t version, struct wire_answer
 	return 0;
 }
 
+static int answer_notified(const json_t *reply, uint16_t version, struct wire_answer *a)
+{
+	(void)reply;
+	(void)version;
+	wire_put_i32(a, 0);
+	return 0;
+}
+
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 /* The meanings of numbers beyond the kernel's signals. */
@@ -272,6 +280,17 @@ static int plan_signal(const struct wire_request *request, const struct requests
 	return 0;
 }
 
+static int plan_notify(const struct wire_request *request, const struct requests_step *step,
+	struct requests_plan *plan)
+{
+	json_t *parameters = json_pack("{s:s}", "message", request->text);
+
+	(void)step;
+	if (!parameters)
+		refuse(plan, EILSEQ); /* it is not UTF-8 */
+	return parameters ? set_parameters_take(plan, parameters) : 0;
+}
+
 static int plan_terminate(const struct wire_request *request, const struct requests_step *step,
 	struct requests_plan *plan)
 {
@@ -358,6 +377,13 @@ static const struct {
 		NULL},
 	[WIRE_NODEID] =
 		{{.access = REQUESTS_ANYONE, .method = "Describe", .answer = answer_node_id}, NULL},
+	/* As the agent has it: not for the step's owner. */
+	[WIRE_NOTIFY] = {{.access = REQUESTS_ADMIN,
+				 .method = "Notify",
+				 .acts = true,
+				 .no_errno = true,
+				 .answer = answer_notified},
+		plan_notify},
 };
 
 int requests_make_plan(const struct wire_request *request, const struct requests_step *step,
@@ -377,7 +403,10 @@ bool requests_fail(const struct requests_plan *plan, int error, struct wire_answ
 {
 	if (!plan->acts)
 		return false;
-	wire_put_result(answer, error);
+	if (plan->no_errno)
+		wire_put_i32(answer, -1);
+	else
+		wire_put_result(answer, error);
 	return true;
 }
 

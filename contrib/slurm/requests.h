@@ -45,8 +45,9 @@ struct requests_plan {
 	char *parameters;   /* JSON; NULL: none */
 	bool local;         /* only for the process of a step that slurmd has started */
 	bool more;          /* the answer comes in pieces */
-	bool acts; /* changes the step: does not wait for queries, and has a longer timeout */
-	int error; /* without a call of the agent: how an action failed */
+	bool acts;     /* changes the step: does not wait for queries, and has a longer timeout */
+	bool no_errno; /* the answer is a result alone */
+	int error;     /* without a call of the agent: how an action failed */
 	requests_answer_fn answer;
 };
 

@@ -12,16 +12,19 @@
 #include <time.h>
 
 #include "config.h"
+#include "contrib/slurm/accounting.h"
 #include "contrib/slurm/attach.h"
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/call.h"
 #include "contrib/slurm/credential.h"
 #include "contrib/slurm/delivery.h"
+#include "contrib/slurm/epilogs.h"
 #include "contrib/slurm/programs.h"
 #include "contrib/slurm/server.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/srun_io.h"
 #include "contrib/slurm/step_spec.h"
+#include "contrib/slurm/task_script.h"
 #include "contrib/slurm/tree.h"
 #include "contrib/slurm/window.h"
 #include "contrib/slurm/user_probe.h"
@@ -51,7 +54,8 @@
 struct served_task {
 	uint32_t pid;
 	bool ended, reported;
-	bool killed; /* by a request: its status does not count for the step's */
+	bool has_epilog; /* it runs, or has run */
+	bool killed;     /* by a request: its status does not count for the step's */
 	int status;
 };
 
@@ -78,11 +82,15 @@ struct served {
 	struct fifos fifos;
 	struct batch *batch; /* NULL: a step of srun */
 	json_t *doc;
-	char *program, *runtime_dir;
+	char *program, *task_program, *runtime_dir;
 	struct strv args;
 	char label[SLURM_LABEL_SIZE];
 	struct rlimit nofile; /* before it was raised */
 	bool raised;
+	char *directory;               /* the agent's, of the step */
+	struct epilogs *epilogs;       /* NULL: there is none */
+	struct accounting *accounting; /* NULL: the site has none */
+	bool polled;                   /* it has just been read */
 
 	struct ev_loop *loop;
 	struct spool *spool;
@@ -102,12 +110,15 @@ struct served {
 	int early_kill;   /* one that ends the tasks, and came before they ran */
 	struct early_signal early[EARLY_MAX];
 	unsigned early_count;
-	bool runs; /* the agent serves requests */
-	bool over; /* and has ended */
-	bool has_streams_end, cancelled, completes, aborted;
+	bool runs;     /* the agent serves requests */
+	bool over;     /* and has ended */
+	bool finishes; /* the streams do */
+	bool has_streams_end, cancelled, completes, aborted, reconfigured;
 };
 
 static void check_over(struct served *s);
+static void end_step(struct served *s);
+static void put_note(struct served *s, const char *text);
 
 /* ---- messages to srun and slurmctld -------------------------------------------------------- */
 
@@ -234,12 +245,53 @@ static void report_all_exits(struct served *s)
 	}
 }
 
+/* False: none runs, nor is there one to begin. */
+static bool run_epilogs(struct served *s)
+{
+	_cleanup_free_ uint32_t *ids = s->epilogs ? calloc(s->ntasks, sizeof(*ids)) : NULL;
+	uint32_t i, n = 0;
+
+	for (i = 0; ids && i < s->ntasks; i++) {
+		if (!s->tasks[i].ended || s->tasks[i].has_epilog)
+			continue;
+		s->tasks[i].has_epilog = true;
+		ids[n++] = i;
+	}
+	epilogs_run(s->epilogs, ids, n);
+	return epilogs_are_running(s->epilogs);
+}
+
+/* srun knows of a task's end when its epilog is over. */
+static void report_ends(struct served *s)
+{
+	ev_timer_stop(s->loop, &s->gather);
+	if (!run_epilogs(s))
+		report_all_exits(s);
+}
+
+static void epilogs_on_note(const char *text, void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	put_note(s, text);
+}
+
+static void epilogs_on_done(void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	report_ends(s);
+	end_step(s);
+}
+
 static void on_gathered(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct served *s = timer->data;
 
 	assert(s);
-	report_all_exits(s);
+	report_ends(s);
 	check_over(s);
 }
 
@@ -265,12 +317,36 @@ static int make_step_status(const struct served *s)
 	return counts || !s->tasks[0].ended ? status : s->tasks[0].status;
 }
 
+/* As slurm.conf has it now, where slurmd has said that it has changed. */
+static struct sockaddr_in find_controller(const struct served *s)
+{
+	_cleanup_site_conf_ struct site_conf site = {0};
+	struct err err = ERR_INIT;
+
+	if (!s->reconfigured)
+		return s->init->site->controller;
+	if (site_conf_read(NULL, &site, &err) == 0)
+		return site.controller;
+	log_warning(s->log, "step %s: %s, ignoring", s->label, err.text);
+	return s->init->site->controller;
+}
+
+static void report_step(struct served *s)
+{
+	struct tree_end end = {.status = make_step_status(s), .controller = find_controller(s)};
+
+	accounting_pack(s->accounting, false, &end.record);
+	tree_end_take(s->tree, &end);
+}
+
 static void report_script(struct served *s)
 {
 	const struct batch_end end = {.loop = s->loop,
 		.munge = s->munge,
+		.controller = find_controller(s),
 		.job_status = s->tasks[0].ended ? s->tasks[0].status : s->launch_error,
 		.error = s->agent_error,
+		.accounting = s->accounting,
 		.done = served_on_delivered,
 		.userdata = s};
 	struct err err = ERR_INIT;
@@ -285,11 +361,12 @@ static void report_script(struct served *s)
 /* A line of the program that users know, on the standard error of the first task. */
 static void put_note(struct served *s, const char *text)
 {
-	char line[ERR_TEXT_SIZE + 128];
+	_cleanup_free_ char *line = NULL;
 
-	(void)snprintf(
-		line, sizeof(line), "slurmstepd-%s: error: %s\n", s->init->conf.node_name, text);
-	if (s->batch ? !batch_put_note(s->batch, line) : !s->io || !srun_io_note(s->io, line))
+	if (asprintf(&line, "slurmstepd-%s: error: %s\n", s->init->conf.node_name, text) < 0)
+		line = NULL;
+	if (!line ||
+		(s->batch ? !batch_put_note(s->batch, line) : !s->io || !srun_io_note(s->io, line)))
 		log_info(s->log, "%s", text);
 }
 
@@ -408,11 +485,13 @@ static bool take_signal(struct served *s, const struct wire_request *request, in
 		wire_put_result(answer, 0);
 		return true;
 	}
+	kills = number == SIGKILL || number == SIGTERM || number == SLURM_SIGNAL_TERMINATE;
+	if (kills || number == SLURM_SIGNAL_ABORT)
+		epilogs_kill(s->epilogs);
 	if (s->over) {
 		wire_put_result(answer, SLURM_STEP_NOT_RUNNING);
 		return true;
 	}
-	kills = number == SIGKILL || number == SIGTERM || number == SLURM_SIGNAL_TERMINATE;
 	if (number == SLURM_SIGNAL_ABORT) {
 		s->aborted = true;
 		number = SIGKILL; /* as requests.c has it, without a line for the user */
@@ -498,20 +577,44 @@ static bool answer_without_agent(struct served *s, enum wire_kind kind, struct w
 		wire_begin_list(answer);
 	else if (kind == WIRE_PID_IN_CONTAINER)
 		wire_put_u8(answer, 0);
-	else if (kind == WIRE_MEM_LIMITS)
-		return false;
 	else
 		wire_put_result(answer, SLURM_STEP_NOT_RUNNING);
 	return true;
 }
 
-static bool served_on_request(const struct wire_request *request, uint16_t version,
-	struct wire_answer *answer, void *userdata)
+/* slurmd's log may have another file, and slurm.conf another slurmctld, for which it is read when
+ * the step is over: to resolve a name may take long. */
+static void reconfigure(struct served *s)
 {
-	struct served *s = userdata;
+	_cleanup_close_ int fd = -1;
 
-	assert(s);
-	switch (request->kind) {
+	s->reconfigured = true;
+	if (s->log->fd < 0 || !s->init->conf.log_file)
+		return;
+	fd = open(s->init->conf.log_file,
+		O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+	if (fd < 0 || dup3(fd, s->log->fd, O_CLOEXEC) < 0)
+		log_warning(s->log, "step %s: open '%s' again: %s, ignoring", s->label,
+			s->init->conf.log_file, strerror(errno));
+}
+
+/* A record with its length, and how many tasks there are. */
+static void put_usage(const struct served *s, struct wire_answer *answer)
+{
+	_cleanup_pack_ struct pack record = {0};
+
+	accounting_pack(s->accounting, true, &record);
+	wire_put_i32(answer, (int32_t)buffer_size(&record.bytes));
+	wire_put_bytes(answer, buffer_bytes(&record.bytes), buffer_size(&record.bytes));
+	wire_put_u32(answer, s->ntasks);
+	answer->failed |= record.failed;
+}
+
+/* False: it is not one of those that are answered by what is known here. */
+static bool answer_known(
+	struct served *s, enum wire_kind kind, uint16_t version, struct wire_answer *answer)
+{
+	switch (kind) {
 	case WIRE_STATE:
 		wire_put_state(answer, version, get_state(s));
 		return true;
@@ -524,26 +627,65 @@ static bool served_on_request(const struct wire_request *request, uint16_t versi
 	case WIRE_NODEID:
 		wire_put_u32(answer, s->node_id);
 		return true;
-	case WIRE_COMPLETION:
-		take_completion(s, request, answer);
+	case WIRE_MEM_LIMITS:
+		wire_put_mem_limits(answer, version,
+			s->batch ? s->launch->cred_memory_mb : s->launch->job_memory_mb,
+			s->batch ? s->launch->cred_memory_mb : s->launch->step_memory_mb);
 		return true;
 	case WIRE_RECONFIGURE:
-		wire_put_result(answer, 0); /* the controller's address is that of the start */
+		reconfigure(s);
+		wire_put_result(answer, 0);
 		return true;
-	case WIRE_USAGE: /* none is gathered: a record of one byte, and how many tasks there are */
-		wire_put_i32(answer, 1);
-		wire_put_u8(answer, 0);
-		wire_put_u32(answer, s->ntasks);
-		return true;
-	case WIRE_ATTACH:
-		return attach_peer(s, &request->attach, answer);
-	case WIRE_SIGNAL:
-		return take_signal(s, request, request->signal, answer);
-	case WIRE_TERMINATE:
-		return take_signal(s, request, SIGKILL, answer);
 	default:
-		return answer_without_agent(s, request->kind, answer);
+		return false;
 	}
+}
+
+static enum server_local served_on_request(const struct wire_request *request, uint16_t version,
+	struct wire_answer *answer, void *userdata)
+{
+	struct served *s = userdata;
+	bool answered = true;
+
+	assert(s);
+	switch (request->kind) {
+	case WIRE_USAGE:
+		if (!s->polled && accounting_poll(s->accounting))
+			return SERVER_LATER;
+		put_usage(s, answer);
+		break;
+	case WIRE_NOTIFY:
+		put_note(s, request->text);
+		wire_put_i32(answer, 0);
+		break;
+	case WIRE_COMPLETION:
+		take_completion(s, request, answer);
+		break;
+	case WIRE_ATTACH:
+		answered = attach_peer(s, &request->attach, answer);
+		break;
+	case WIRE_SIGNAL:
+		answered = take_signal(s, request, request->signal, answer);
+		break;
+	case WIRE_TERMINATE:
+		answered = take_signal(s, request, SIGKILL, answer);
+		break;
+	default:
+		answered = answer_known(s, request->kind, version, answer) ||
+			answer_without_agent(s, request->kind, answer);
+	}
+	return answered ? SERVER_ANSWERED : SERVER_PASSED;
+}
+
+/* The usage is known that clients wait for. */
+static void accounting_on_polled(void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	s->polled = true;
+	server_resume(&s->server);
+	s->polled = false;
 }
 
 /* ---- the agent ----------------------------------------------------------------------------- */
@@ -589,6 +731,7 @@ static void agent_on_ready(const json_t *line, void *userdata)
 			task->pid = (uint32_t)pid;
 	}
 	s->runs = true;
+	accounting_start(s->accounting);
 	report_launch(s);
 	srun_io_start(s->io);
 	if (s->window)
@@ -618,7 +761,7 @@ static void agent_on_report(const char *text, void *userdata)
 	log_warning(s->log, "step %s: %s", s->label, text);
 }
 
-/* The ends that no event has told of. */
+/* The ends that no event has told of, and what the tasks have used. */
 static void take_result(struct served *s, const char *text)
 {
 	json_auto_t *result = text ? json_loads(text, 0, NULL) : NULL;
@@ -635,15 +778,14 @@ static void take_result(struct served *s, const char *text)
 		if (task)
 			end_task(s, task, (int)status);
 	}
+	accounting_finish(s->accounting, result);
 }
 
 /* No task runs any more. */
 static void finish(struct served *s)
 {
 	s->over = true;
-	if (s->io)
-		srun_io_finish(s->io);
-	check_over(s);
+	end_step(s);
 }
 
 static void agent_on_ended(_unused_ int exit_code, const char *result, void *userdata)
@@ -731,7 +873,7 @@ static void on_reported(void *userdata)
 static void check_over(struct served *s)
 {
 	if (ev_is_active(&s->init_end) || !s->over || !s->has_streams_end ||
-		ev_is_active(&s->gather) || s->deliveries > 0)
+		ev_is_active(&s->gather) || s->deliveries > 0 || epilogs_are_running(s->epilogs))
 		return;
 	if (s->completes) {
 		if (s->batch) /* else the tree reports it */
@@ -742,7 +884,7 @@ static void check_over(struct served *s)
 	if (s->batch && !s->aborted)
 		report_script(s);
 	else if (s->tree)
-		tree_end(s->tree, make_step_status(s));
+		report_step(s);
 	else
 		on_reported(s);
 }
@@ -775,7 +917,18 @@ static void on_streams_finished(void *userdata)
 	/* A failure is reported when it is due: srun shows what the tasks have written before it.
 	 */
 	if (!has_failure(s))
-		report_all_exits(s);
+		report_ends(s);
+	check_over(s);
+}
+
+/* Once the agent has ended: how epilogs fail is noted in the streams. */
+static void end_step(struct served *s)
+{
+	if (s->over && !run_epilogs(s) && !s->finishes) {
+		s->finishes = true;
+		if (s->io)
+			srun_io_finish(s->io);
+	}
 	check_over(s);
 }
 
@@ -984,6 +1137,9 @@ static int prepare_probe(struct served *s, struct err *err)
 	r = add_files(s, &options, err);
 	if (r == 0)
 		r = user_probe_run(&options, &s->probe, err);
+	/* A prolog may change the PATH, or make the program. */
+	if (task_script_has_prolog(s->launch, s->init->site))
+		s->probe.program_error = 0;
 	/* The tasks of the others would run. */
 	if (r == 0 && s->programs.tasks && s->probe.program_error)
 		return err_set(err, -s->probe.program_error, "a program of --multi-prog, '%s'",
@@ -1003,6 +1159,62 @@ static int prepare_terminal(struct served *s, struct err *err)
 	if (!step_spec_wants_terminal(s->launch) || !find_task(s, 0))
 		return 0;
 	return window_open(&options, &s->window, err);
+}
+
+/* The agent's result has usage where it is written to a file. */
+static int prepare_accounting(struct served *s, struct err *err)
+{
+	const struct accounting_options options = {.loop = s->loop,
+		.log = s->log,
+		.directory = s->directory,
+		.tres = &s->init->conf.tres,
+		.node = s->node_id,
+		.ranks = s->ranks,
+		.ntasks = s->ntasks,
+		.cache_counts = s->init->site->accounting == SITE_ACCOUNTING_CGROUP,
+		.interval_s = site_sample_interval(s->launch->sample_interval, s->init->site),
+		.polled = accounting_on_polled,
+		.userdata = s};
+
+	if (strv_add(&s->args, "--result=/dev/null") < 0)
+		return err_set(err, -ENOMEM, "account for the step");
+	return accounting_open(&options, &s->accounting, err);
+}
+
+static int prepare_epilogs(struct served *s, struct err *err)
+{
+	const char *user = s->launch->task_epilog, *site = s->init->site->task_epilog;
+	const struct epilogs_options options = {.loop = s->loop,
+		.log = s->log,
+		.user = user && *user ? user : NULL,
+		.site = site && *site ? site : NULL,
+		.program = s->program,
+		.runtime_dir = s->runtime_dir,
+		.args = &s->args,
+		.doc = s->doc,
+		.task_program = s->task_program,
+		.step = s->launch->id.step,
+		.ranks = s->ranks,
+		.ntasks = s->ntasks,
+		.note = epilogs_on_note,
+		.done = epilogs_on_done,
+		.userdata = s};
+
+	return task_script_has_epilog(s->launch, s->init->site)
+		? epilogs_open(&options, &s->epilogs, err)
+		: 0;
+}
+
+/* Arguments before those of the program. */
+static int prepare_scripts(struct served *s, struct strv *before, struct err *err)
+{
+	int r = program_find("stepd-slurm-task", TASK_PROGRAM, &s->task_program, err);
+
+	if (r == 0 &&
+		task_script_add(s->launch, s->init->site, s->init->conf.node_name, s->task_program,
+			before) < 0)
+		r = err_set(err, -ENOMEM, "prepare the step's tasks");
+	return r;
 }
 
 static struct step_spec_input make_input(const struct served *s)
@@ -1043,7 +1255,8 @@ static int prepare_script(struct served *s, struct err *err)
 
 static int prepare_spec(struct served *s, struct err *err)
 {
-	const struct step_spec_input input = make_input(s);
+	_cleanup_strv_ struct strv before = {0};
+	struct step_spec_input input = make_input(s);
 	_cleanup_free_ char *name = NULL;
 	int r;
 
@@ -1052,6 +1265,9 @@ static int prepare_spec(struct served *s, struct err *err)
 		return err_set(err, -ENOMEM, "make the step's streams");
 	}
 	r = fifos_open(&s->fifos, name, err);
+	if (r == 0)
+		r = prepare_scripts(s, &before, err);
+	input.before = &before;
 	return r == 0 ? step_spec_make(&input, &s->doc, err) : r;
 }
 
@@ -1062,27 +1278,29 @@ static int prepare_agent(struct served *s, struct err *err)
 	if (r == 0)
 		r = steps_find_dir(NULL, &s->runtime_dir, err);
 	if (r == 0 &&
+		asprintf(&s->directory, "%s/%s_%s", s->runtime_dir, s->init->conf.node_name,
+			s->label) < 0) {
+		s->directory = NULL;
+		r = err_set(err, -ENOMEM, "start the agent");
+	}
+	if (r == 0 && s->init->site->accounting)
+		r = prepare_accounting(s, err);
+	if (r == 0 &&
 		(strv_add(&s->args, "--quiet") < 0 ||
 			strv_addf(&s->args, "--runtime-dir=%s", s->runtime_dir) < 0 ||
 			strv_add(&s->args, "--keep-result=0") < 0))
 		r = err_set(err, -ENOMEM, "start the agent");
-	return r;
+	return r == 0 ? prepare_epilogs(s, err) : r;
 }
 
 static int prepare_socket(struct served *s, struct err *err)
 {
-	_cleanup_free_ char *directory = NULL;
-	const struct listener_step step = {
-		.step = s->label, .node = s->init->conf.node_name, .owner = s->launch->uid};
-	struct listener_step with_directory = step;
+	const struct listener_step step = {.step = s->label,
+		.node = s->init->conf.node_name,
+		.directory = s->directory,
+		.owner = s->launch->uid};
 	int r;
 
-	if (asprintf(&directory, "%s/%s_%s", s->runtime_dir, s->init->conf.node_name, s->label) <
-		0) {
-		directory = NULL;
-		return err_set(err, -ENOMEM, "listen for slurmd");
-	}
-	with_directory.directory = directory;
 	r = spool_open_slurmds(s->init->conf.spool_dir, &s->spool, err);
 	if (r == 0)
 		r = server_open(&s->server, s->loop, s->log, s->spool, false, err);
@@ -1091,7 +1309,7 @@ static int prepare_socket(struct served *s, struct err *err)
 	s->server.admin = s->init->site->slurm_user; /* as for slurmstepd */
 	s->server.local = served_on_request;
 	s->server.userdata = s;
-	r = listener_open(&s->server, &with_directory, &s->listener, err);
+	r = listener_open(&s->server, &step, &s->listener, err);
 	if (r == 0)
 		s->listener->step.leaders = !s->init->site->signals_all;
 	return r;
@@ -1131,6 +1349,7 @@ static int prepare_streams(struct served *s, struct err *err)
 		.userdata = s};
 
 	step_spec_uses(s->launch, options.uses);
+	options.notes_later = task_script_has_epilog(s->launch, s->init->site);
 	options.address.sin_port = htons(slurm_launch_port(&s->launch->io_ports, s->node_id));
 	raise_descriptors(s);
 	return srun_io_open(&options, &s->io, err);
@@ -1220,6 +1439,8 @@ struct served *served_free(struct served *s)
 	for (i = 0; i < s->early_count; i++)
 		s->early[i].call = call_cancel(s->early[i].call);
 	s->supervisor = supervisor_free(s->supervisor);
+	s->accounting = accounting_close(s->accounting);
+	s->epilogs = epilogs_close(s->epilogs);
 	s->io = srun_io_close(s->io);
 	s->batch = batch_free(s->batch);
 	s->tree = tree_free(s->tree);
@@ -1240,7 +1461,9 @@ struct served *served_free(struct served *s)
 	json_decref(s->doc);
 	strv_clear(&s->args);
 	free(s->program);
+	free(s->task_program);
 	free(s->runtime_dir);
+	free(s->directory);
 	free(s->tasks);
 	free(s->ranks);
 	free(s->groups);

@@ -45,8 +45,15 @@ LIST_HEAD(conn_list, conn);
 LIST_HEAD(listener_list, listener);
 TAILQ_HEAD(conn_queue, conn);
 
-/* Answers a request in place of the agent, and sees those that go to it. False: it goes on. */
-typedef bool (*server_local_fn)(const struct wire_request *request, uint16_t version,
+/* What the process of a step does with a request. */
+enum server_local {
+	SERVER_PASSED, /* it goes to the agent */
+	SERVER_ANSWERED,
+	SERVER_LATER, /* the answer has to wait: for server_resume() */
+};
+
+/* Answers a request in place of the agent, and sees those that go to it. */
+typedef enum server_local (*server_local_fn)(const struct wire_request *request, uint16_t version,
 	struct wire_answer *answer, void *userdata);
 
 struct server {
@@ -68,6 +75,9 @@ struct server {
 /* loop, log and spool stay the caller's. */
 int server_open(struct server *s, struct ev_loop *loop, const struct log *log,
 	const struct spool *spool, bool private, struct err *err) _must_check_;
+
+/* Has the requests that wait answered: their function is called again, with their kind alone. */
+void server_resume(struct server *s);
 
 /* Closes all listeners and disconnects all clients. */
 void server_close(struct server *s);

@@ -16,6 +16,8 @@
 #define PORT_DEFAULT  6817u
 #define SELECT_LINEAR 102u /* the default */
 #define PLUGSTACK_MAX (1u << 20)
+#define SAMPLE_S      30u
+#define SAMPLE_S_MAX  86400u
 
 static const struct {
 	const char *name, *field;
@@ -50,6 +52,8 @@ void site_conf_clear(struct site_conf *conf)
 	free(conf->mpi_default);
 	free(conf->cluster);
 	free(conf->controller_name);
+	free(conf->task_prolog);
+	free(conf->task_epilog);
 	free(conf->not_served);
 	*conf = (struct site_conf){0};
 }
@@ -176,6 +180,46 @@ static int take_proctrack(struct reading *r, _unused_ const char *key, const cha
 	return 0;
 }
 
+static int take_accounting(struct reading *r, const char *key, const char *value)
+{
+	static const char *const names[] = {
+		[SITE_ACCOUNTING_NONE] = "jobacct_gather/none",
+		[SITE_ACCOUNTING_LINUX] = "jobacct_gather/linux",
+		[SITE_ACCOUNTING_CGROUP] = "jobacct_gather/cgroup",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcasecmp(value, names[i]) == 0) {
+			r->conf->accounting = (enum site_accounting)i;
+			return 0;
+		}
+	}
+	return refuse(r, key, value);
+}
+
+uint32_t site_sample_interval(const char *text, const struct site_conf *conf)
+{
+	static const char name[] = "task=";
+	_cleanup_free_ char *number = NULL;
+	const char *at = text ? text : "";
+	uint32_t s;
+
+	if (!strchr(at, '=')) /* a number alone is the tasks' */
+		number = strdup(at);
+	for (; !number && *at; at += strcspn(at, ","), at += *at == ',') {
+		if (strncasecmp(at, name, strlen(name)) == 0)
+			number = strndup(at + strlen(name), strcspn(at + strlen(name), ","));
+	}
+	return number && parse_u32(number, 0, SAMPLE_S_MAX, &s) == 0 ? s : conf->sample_s;
+}
+
+static int take_frequency(struct reading *r, _unused_ const char *key, const char *value)
+{
+	r->conf->sample_s = site_sample_interval(value, r->conf);
+	return 0;
+}
+
 static int take_mpi(struct reading *r, _unused_ const char *key, const char *value)
 {
 	return set_text(&r->conf->mpi_default, value, strlen(value));
@@ -215,6 +259,40 @@ static int take_select_parameters(struct reading *r, _unused_ const char *key, c
 	return 0;
 }
 
+static int take_task_plugin(struct reading *r, const char *key, const char *value)
+{
+	r->conf->binds = strcasecmp(value, "task/affinity") == 0;
+	return r->conf->binds || strcasecmp(value, "task/none") == 0 ? 0 : refuse(r, key, value);
+}
+
+static int take_task_prolog(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->conf->task_prolog, value, strlen(value));
+}
+
+static int take_task_epilog(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->conf->task_epilog, value, strlen(value));
+}
+
+static int take_priority(struct reading *r, const char *key, const char *value)
+{
+	return parse_u32(value, 0, SITE_PRIORITY_MAX - 1, &r->conf->priority) < 0
+		? refuse(r, key, value)
+		: 0;
+}
+
+static int take_virtual_percent(struct reading *r, const char *key, const char *value)
+{
+	_cleanup_free_ char *number = strndup(value, strcspn(value, "%"));
+
+	if (!number)
+		return -ENOMEM;
+	return parse_u32(number, 0, UINT16_MAX, &r->conf->virtual_percent) < 0
+		? refuse(r, key, value)
+		: 0;
+}
+
 static int take_plugstack(struct reading *r, _unused_ const char *key, const char *value)
 {
 	return set_text(&r->plugstack, value, strlen(value));
@@ -249,16 +327,18 @@ static const struct key_row {
 	{"AcctGatherProfileType", NULL, "acct_gather_profile/none"},
 	{"AuthType", NULL, "auth/munge"},
 	{"CredType", NULL, "cred/munge"},
-	{"JobAcctGatherType", NULL, "jobacct_gather/none"},
+	{"JobAcctGatherFrequency", take_frequency, NULL},
+	{"JobAcctGatherParams", NULL, "NoOverMemoryKill,DisableGPUAcct"},
+	{"JobAcctGatherType", take_accounting, NULL},
 	{"JobContainerType", NULL, "job_container/none"},
 	{"LaunchParameters", NULL, "send_gids,use_interactive_step"},
-	{"PropagatePrioProcess", NULL, "0"},
+	{"PropagatePrioProcess", take_priority, NULL},
 	{"SwitchType", NULL, "switch/none"},
-	{"TaskEpilog", NULL, ""},
-	{"TaskPlugin", NULL, "task/none"},
-	{"TaskProlog", NULL, ""},
+	{"TaskEpilog", take_task_epilog, NULL},
+	{"TaskPlugin", take_task_plugin, NULL},
+	{"TaskProlog", take_task_prolog, NULL},
 	{"UsePAM", NULL, "0,no"},
-	{"VSizeFactor", NULL, "0"},
+	{"VSizeFactor", take_virtual_percent, NULL},
 };
 
 static bool is_served(const char *served, const char *value)
@@ -365,7 +445,8 @@ int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 		path = SITE_CONF_DEFAULT;
 	if (path[0] != '/')
 		return err_set_text(err, -EINVAL, "SLURM_CONF '%s' is not an absolute path", path);
-	*conf = (struct site_conf){.propagated = ALL_LIMITS, .select_plugin = SELECT_LINEAR};
+	*conf = (struct site_conf){
+		.propagated = ALL_LIMITS, .sample_s = SAMPLE_S, .select_plugin = SELECT_LINEAR};
 	r = conf_lines_read_trusted(path, on_line, &reading, err);
 	if (r == 0)
 		r = check_plugstack(&reading, path, err);

@@ -35,6 +35,20 @@ enum site_limit {
 const char *site_limit_name(enum site_limit limit);
 const char *site_limit_field(enum site_limit limit);
 
+enum site_accounting {
+	SITE_ACCOUNTING_NONE,
+	SITE_ACCOUNTING_LINUX,
+	SITE_ACCOUNTING_CGROUP,
+};
+
+/* The tasks' nice values. */
+enum site_priority {
+	SITE_PRIORITY_DEFAULT, /* slurmd's */
+	SITE_PRIORITY_PROPAGATED,
+	SITE_PRIORITY_NICER, /* srun's, and above slurmd's */
+	SITE_PRIORITY_MAX,
+};
+
 struct site_conf {
 	struct sockaddr_in controller;
 	char *munge_socket; /* NULL: munged's usual one */
@@ -42,7 +56,13 @@ struct site_conf {
 	unsigned propagated; /* limits, by bits */
 	bool appends;        /* JobFileAppend */
 	bool signals_all;    /* ProctrackType is another than cgroup, which signals tasks alone */
-	char *mpi_default;   /* NULL: none */
+	enum site_accounting accounting; /* JobAcctGatherType */
+	uint32_t sample_s;               /* JobAcctGatherFrequency, the tasks'; 0: no samples */
+	bool binds;                      /* TaskPlugin is task/affinity */
+	uint32_t priority;               /* PropagatePrioProcess: enum site_priority */
+	uint32_t virtual_percent;        /* VSizeFactor; 0: none */
+	char *task_prolog, *task_epilog; /* NULL: none */
+	char *mpi_default;               /* NULL: none */
 	/* Of batch scripts' environments. */
 	char *cluster;          /* in small letters; NULL: none */
 	char *controller_name;  /* as it is written there */
@@ -54,6 +74,10 @@ struct site_conf {
 
 void site_conf_clear(struct site_conf *conf);
 #define _cleanup_site_conf_ _cleanup_(site_conf_clear)
+
+/* Seconds between two samples of the tasks' usage: "30", "task=30,energy=60"; NULL, or a text that
+ * has no number for tasks: as the site has it. */
+uint32_t site_sample_interval(const char *text, const struct site_conf *conf);
 
 /* path NULL: SLURM_CONF of the environment, else SITE_CONF_DEFAULT. */
 int site_conf_read(const char *path, struct site_conf *conf, struct err *err) _must_check_;

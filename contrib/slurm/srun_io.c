@@ -24,6 +24,7 @@ struct output {
 	enum io_message_type type;
 	uint32_t rank, local_id;
 	struct buffer held; /* the beginning of a line, or what srun does not take yet */
+	bool silent;        /* no task writes any more, but notes may come */
 	ev_io watcher;
 };
 
@@ -122,7 +123,8 @@ static bool takes_output(const struct srun_io *io)
 static void output_watch(struct output *o)
 {
 	struct ev_loop *loop = o->io->options.loop;
-	bool reads = o->fd >= 0 && takes_output(o->io) && buffer_size(&o->held) < HELD_MAX;
+	bool reads =
+		o->fd >= 0 && !o->silent && takes_output(o->io) && buffer_size(&o->held) < HELD_MAX;
 
 	if (reads && !ev_is_active(&o->watcher))
 		ev_io_start(loop, &o->watcher);
@@ -191,7 +193,9 @@ static void output_read(struct output *o)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n <= 0 || buffer_add(&o->held, piece, (size_t)n) < 0) {
+	o->silent = n == 0 && o->io->options.notes_later && o->type == IO_STDERR &&
+		o->local_id == 0;
+	if (!o->silent && (n <= 0 || buffer_add(&o->held, piece, (size_t)n) < 0)) {
 		output_end(o);
 		return;
 	}

@@ -44,6 +44,7 @@ struct srun_io_options {
 	 * this node; borrowed. -1: it has none. */
 	int terminal_fd;
 	double patience_s; /* with an sattach */
+	bool notes_later;  /* notes come until srun_io_finish() */
 
 	/* Once: 0, or -errno and there is no connection. */
 	void (*connected)(int r, void *userdata);

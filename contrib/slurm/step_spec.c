@@ -6,11 +6,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "contrib/slurm/bind.h"
 #include "contrib/slurm/site_conf.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/strv.h"
 
 #define LIMIT_PREFIX "SLURM_RLIMIT_"
 #define UMASK_NAME   "SLURM_UMASK"
+#define PRIO_NAME    "SLURM_PRIO_PROCESS"
+#define NICE_LEAST   (-20)
+#define NICE_MOST    19
 
 /* More is a flag of Slurm: none, or for each processor. */
 #define MEMORY_MB_MAX (UINT64_C(1) << 40)
@@ -38,31 +43,40 @@ const char *step_spec_getenv(const struct slurm_launch *launch, const char *name
 
 /* ---- arguments and environment ------------------------------------------------------------- */
 
-static int set_argv(json_t *doc, const struct slurm_launch *launch)
+static int set_argv(json_t *doc, const struct slurm_launch *launch, const struct strv *before)
 {
 	struct slurm_strs rest = launch->argv;
 	json_t *argv = json_array();
 	const char *text;
 	int r = argv ? set(doc, "argv", argv) : -ENOMEM;
+	size_t i;
 
+	for (i = 0; r == 0 && before && i < before->n; i++)
+		r = json_array_append_new(argv, json_string(before->v[i])) < 0 ? -EILSEQ : 0;
 	while (r == 0 && (text = slurm_strs_next(&rest)))
 		r = json_array_append_new(argv, json_string(text)) < 0 ? -EILSEQ : 0;
 	return r;
 }
 
 /* As slurmstepd: those that are meant for it are not the tasks'. */
-static bool is_consumed(const char *entry, bool interactive)
+/* What the step has in another form. */
+static bool is_consumed(const char *entry, const struct step_spec_input *in)
 {
-	return strncmp(entry, LIMIT_PREFIX, strlen(LIMIT_PREFIX)) == 0 ||
-		(interactive && strncmp(entry, UMASK_NAME "=", sizeof(UMASK_NAME)) == 0);
+	if (in->site->priority != SITE_PRIORITY_DEFAULT &&
+		strncmp(entry, PRIO_NAME "=", strlen(PRIO_NAME) + 1) == 0)
+		return true;
+	if (in->launch->kind == SLURM_KIND_INTERACTIVE &&
+		strncmp(entry, UMASK_NAME "=", sizeof(UMASK_NAME)) == 0)
+		return true;
+	return strncmp(entry, LIMIT_PREFIX, strlen(LIMIT_PREFIX)) == 0;
 }
 
-static int set_variable(json_t *env, const char *entry, bool interactive)
+static int set_variable(json_t *env, const char *entry, const struct step_spec_input *in)
 {
 	_cleanup_free_ char *name = NULL;
 	const char *equals = strchr(entry, '=');
 
-	if (!equals || equals == entry || is_consumed(entry, interactive))
+	if (!equals || equals == entry || is_consumed(entry, in))
 		return 0;
 	name = strndup(entry, (size_t)(equals - entry));
 	return name ? set(env, name, json_string(equals + 1)) : -ENOMEM;
@@ -104,7 +118,7 @@ static int set_env(json_t *doc, const struct step_spec_input *in)
 	int r = env ? set(doc, "env", env) : -ENOMEM;
 
 	while (r == 0 && (entry = slurm_strs_next(&rest)))
-		r = set_variable(env, entry, in->launch->kind == SLURM_KIND_INTERACTIVE);
+		r = set_variable(env, entry, in);
 	return r == 0 ? set_own_variables(env, in) : r;
 }
 
@@ -171,11 +185,33 @@ static int set_rlimits(json_t *doc, const struct step_spec_input *in)
 	if (r == 0 && memory_mb && memory_mb < MEMORY_MB_MAX) {
 		limited.rlim_cur = limited.rlim_max = memory_mb << 20;
 		r = put_limit(rlimits, site_limit_field(SITE_LIMIT_RSS), limited);
+		limited.rlim_cur = limited.rlim_max =
+			limited.rlim_cur / 100 * in->site->virtual_percent;
+		if (r == 0 && in->site->virtual_percent)
+			r = put_limit(rlimits, site_limit_field(SITE_LIMIT_AS), limited);
 	}
 	/* This process raises its own, which the agent inherits. */
 	if (r == 0 && !json_object_get(rlimits, "nofile") && getrlimit(RLIMIT_NOFILE, &nofile) == 0)
 		r = put_limit(rlimits, "nofile", nofile);
 	return r;
+}
+
+static int get_niceness(const struct step_spec_input *in, const char *text)
+{
+	int nice = atoi(text), own = getpriority(PRIO_PROCESS, 0);
+
+	if (in->site->priority == SITE_PRIORITY_NICER && nice <= own)
+		nice = own + 1;
+	return nice > NICE_MOST ? NICE_MOST : nice < NICE_LEAST ? NICE_LEAST : nice;
+}
+
+static int set_priority(json_t *doc, const struct step_spec_input *in)
+{
+	const char *text = step_spec_getenv(in->launch, PRIO_NAME);
+
+	if (!text || in->site->priority == SITE_PRIORITY_DEFAULT)
+		return 0;
+	return set(doc, "nice", json_integer(get_niceness(in, text)));
 }
 
 static int set_umask(json_t *doc, const struct slurm_launch *launch)
@@ -316,10 +352,23 @@ static int set_step(json_t *doc, const struct step_spec_input *in)
 	return r == 0 ? set(doc, "cwd", json_string(in->cwd)) : r;
 }
 
-/* What would differ by the site's stepd.conf. */
-static int set_fixed(json_t *doc)
+/* "pmix_v4", and any other of its versions: the tasks' library speaks to all servers. */
+const char *step_spec_find_mpi(const char *type)
 {
-	int r = set(doc, "mpi", json_string("none"));
+	if (!type || !*type || strcmp(type, "none") == 0)
+		return "none";
+	if (strcmp(type, "pmi2") == 0)
+		return "pmi2";
+	return strncmp(type, "pmix", 4) == 0 ? "pmix" : NULL;
+}
+
+/* What would differ by the site's stepd.conf. */
+static int set_fixed(json_t *doc, const struct step_spec_input *in)
+{
+	const char *type = step_spec_getenv(in->launch, "SLURM_MPI_TYPE");
+	const char *mpi = step_spec_find_mpi(type ? type : in->site->mpi_default);
+	bool batch = in->launch->kind == SLURM_KIND_BATCH; /* its steps may have it */
+	int r = set(doc, "mpi", json_string(mpi && !batch ? mpi : "none"));
 
 	return r == 0 ? set(doc, "kill_on_bad_exit", json_false()) : r;
 }
@@ -333,8 +382,12 @@ int step_spec_set_shared(json_t *doc, const struct step_spec_input *input)
 	if (r == 0)
 		r = set_rlimits(doc, input);
 	if (r == 0)
+		r = set_priority(doc, input);
+	if (r == 0 && input->site->binds)
+		r = bind_set(doc, input->launch);
+	if (r == 0)
 		r = set_umask(doc, input->launch);
-	return r == 0 ? set_fixed(doc) : r;
+	return r == 0 ? set_fixed(doc, input) : r;
 }
 
 int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct err *err)
@@ -346,7 +399,7 @@ int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct
 		r = step_spec_set_shared(doc, input);
 	if (r == 0)
 		r = input->tasks ? set(doc, "tasks", json_deep_copy(input->tasks))
-				 : set_argv(doc, input->launch);
+				 : set_argv(doc, input->launch, input->before);
 	if (r == 0)
 		r = set_streams(doc, input);
 	if (r < 0)

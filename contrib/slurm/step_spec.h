@@ -11,6 +11,7 @@
 
 struct json_t;
 struct site_conf;
+struct strv;
 
 struct step_spec_input {
 	const struct slurm_node_conf *node;
@@ -22,7 +23,8 @@ struct step_spec_input {
 	const struct fifos *fifos;
 	const struct json_t *tasks; /* of "--multi-prog"; NULL: all run the same */
 	bool has_terminal;
-	const char *cwd; /* the one that the user can enter */
+	const char *cwd;           /* the one that the user can enter */
+	const struct strv *before; /* arguments before those of the program; NULL: none */
 };
 
 /* Which of the streams are srun's, by a FIFO of each task: none with --pty. */
@@ -41,6 +43,10 @@ int step_spec_make(
 /* What all kinds of steps have: whom they run as, the environment, limits, the mask. 0 or -errno.
  */
 int step_spec_set_shared(struct json_t *doc, const struct step_spec_input *input) _must_check_;
+
+/* The plugin of stepd that serves an MPI of Slurm's by that name, NULL for the default of Slurm;
+ * NULL: none does. */
+const char *step_spec_find_mpi(const char *type);
 
 /* The value of a variable of the message's environment, borrowed; NULL: it has none. */
 const char *step_spec_getenv(const struct slurm_launch *launch, const char *name);

@@ -72,6 +72,7 @@ struct tree {
 	struct tree_ranks ranks;
 	ev_timer wait;
 	bool ended;           /* on this node */
+	struct tree_end end;  /* once it has */
 	bool reports;         /* nothing that comes now is among what is reported */
 	bool has_parent;      /* as far as is known */
 	uint32_t first, last; /* of the report that is under way */
@@ -121,7 +122,13 @@ static void put_report(const struct tree *t, struct pack *body)
 	pack_u32(body, t->first);
 	pack_u32(body, t->last);
 	pack_u32(body, (uint32_t)t->ranks.status);
-	pack_u8(body, 0); /* no accounting */
+	/* This node is in the first one. */
+	if (t->first == t->ranks.first && buffer_size(&t->end.record.bytes) > 0)
+		pack_raw(body, buffer_bytes(&t->end.record.bytes),
+			buffer_size(&t->end.record.bytes));
+	else
+		pack_u8(body, 0); /* no accounting */
+	body->failed |= t->end.record.failed;
 }
 
 static void report_range(struct tree *t)
@@ -130,7 +137,7 @@ static void report_range(struct tree *t)
 	const struct delivery_options to = {.loop = t->options.loop,
 		.munge = t->options.munge,
 		.retry = t->has_parent ? &to_parent : &delivery_to_controller,
-		.address = t->has_parent ? init->frame.parent : init->site->controller,
+		.address = t->has_parent ? init->frame.parent : t->end.controller,
 		.version = init->frame.release,
 		.type = SLURM_REQUEST_STEP_COMPLETE,
 		/* slurmd has the same user on all nodes; slurmctld's may be unknown here */
@@ -179,13 +186,15 @@ int tree_take_report(struct tree *t, uint32_t first, uint32_t last, int32_t stat
 	return 0;
 }
 
-void tree_end(struct tree *t, int32_t status)
+void tree_end_take(struct tree *t, struct tree_end *end)
 {
-	int r = tree_ranks_add(&t->ranks, t->ranks.first, t->ranks.first, status);
+	int r = tree_ranks_add(&t->ranks, t->ranks.first, t->ranks.first, end->status);
 
 	assert(r == 0 && !t->ended);
 	(void)r;
 	t->ended = true;
+	t->end = *end;
+	end->record = (struct pack){0};
 	if (t->ranks.missing == 0)
 		begin_reports(t);
 	else
@@ -236,6 +245,7 @@ struct tree *tree_free(struct tree *t)
 		ev_timer_stop(t->options.loop, &t->wait);
 	t->delivery = delivery_cancel(t->delivery);
 	tree_ranks_clear(&t->ranks);
+	pack_clear(&t->end.record);
 	free(t);
 	return NULL;
 }

@@ -11,12 +11,14 @@
  * Agents that have not reported within 60 s from the end on this node, and 3 s for each level below
  * it, are left out: what comes from them later is refused, and they report to slurmctld themselves.
  * So does an agent whose parent is gone or refuses, after five tries, a second apart. What is
- * reported twice counts once.
+ * reported twice counts once. The first range has this node's record of accounting; those of the
+ * agents below are passed over.
  */
 #ifndef SLURM_TREE_H
 #define SLURM_TREE_H
 
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/pack.h"
 #include "stepd/base/bitset.h"
 
 struct ev_loop;
@@ -56,7 +58,7 @@ struct tree_options {
 	const char *label; /* the step's, for messages */
 	const struct munge_client *munge;
 	const struct slurm_init *init;
-	/* From the loop, once, after tree_end(): all is reported. */
+	/* From the loop, once, after tree_end_take(): all is reported. */
 	void (*done)(void *userdata);
 	void *userdata;
 };
@@ -68,8 +70,15 @@ int tree_new(
 /* A report of agents below: 0; ETIMEDOUT: this one waits no longer; ERANGE: they are not below. */
 int tree_take_report(struct tree *tree, uint32_t first, uint32_t last, int32_t status);
 
-/* The step is over on this node. */
-void tree_end(struct tree *tree, int32_t status);
+/* What is reported of this node, and to which slurmctld. */
+struct tree_end {
+	int32_t status;
+	struct sockaddr_in controller;
+	struct pack record; /* of accounting; empty: none */
+};
+
+/* The step is over on this node. What end has is taken over. */
+void tree_end_take(struct tree *tree, struct tree_end *end);
 
 /* NULL is fine. Returns NULL. */
 struct tree *tree_free(struct tree *tree);

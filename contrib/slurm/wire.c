@@ -26,6 +26,7 @@ static const char *const kind_names[WIRE_KIND_MAX] = {
 	[WIRE_MEM_LIMITS] = "mem_limits",
 	[WIRE_UID] = "uid",
 	[WIRE_NODEID] = "nodeid",
+	[WIRE_NOTIFY] = "notify",
 };
 
 const char *wire_kind_name(int kind)
@@ -102,6 +103,19 @@ static int parse_completion(struct cursor *c, uint16_t version, struct wire_requ
 	return pass_bytes(c, WIRE_ACCOUNTING_MAX);
 }
 
+/* A text for the step's user, which has an end or not. */
+static int parse_notify(struct cursor *c, struct wire_request *r)
+{
+	int32_t length;
+
+	if (!take(c, &length, sizeof(length)))
+		return 0;
+	if (length < 0 || length > WIRE_DETAILS_MAX)
+		return -EMSGSIZE;
+	r->text[length] = '\0';
+	return take(c, r->text, (size_t)length) ? (int)c->at : 0;
+}
+
 static int parse_core_spec(struct cursor *c, uint16_t version)
 {
 	uint16_t core_spec; /* CPUs that Slurm sets aside for the system */
@@ -151,7 +165,9 @@ int wire_parse_request(
 
 	if (!take(&c, &kind, sizeof(kind)))
 		return 0;
-	if (!wire_kind_name(kind))
+	if (kind == WIRE_NUMBER_NOTIFY)
+		kind = WIRE_NOTIFY;
+	else if (kind == WIRE_NOTIFY || !wire_kind_name(kind))
 		return -EOPNOTSUPP;
 	r.kind = (enum wire_kind)kind;
 	used = (int)c.at;
@@ -159,6 +175,8 @@ int wire_parse_request(
 		used = parse_signal(&c, &r);
 	else if (r.kind == WIRE_COMPLETION)
 		used = parse_completion(&c, version, &r);
+	else if (r.kind == WIRE_NOTIFY)
+		used = parse_notify(&c, &r);
 	else if (r.kind == WIRE_SUSPEND || r.kind == WIRE_RESUME)
 		used = parse_core_spec(&c, version);
 	else if (r.kind == WIRE_PID_IN_CONTAINER)
@@ -210,6 +228,11 @@ void wire_put_text(struct wire_answer *a, const char *text)
 
 	wire_put_i32(a, (int32_t)size);
 	answer_put(a, text, size);
+}
+
+void wire_put_bytes(struct wire_answer *a, const void *data, size_t size)
+{
+	answer_put(a, data, size);
 }
 
 void wire_put_result(struct wire_answer *a, int error)

@@ -56,8 +56,12 @@ enum wire_kind {
 	WIRE_MEM_LIMITS = 19,
 	WIRE_UID = 20,
 	WIRE_NODEID = 21,
+	WIRE_NOTIFY = 32, /* on the wire WIRE_NUMBER_NOTIFY */
 	WIRE_KIND_MAX,
 };
+
+/* Far from the others, which are indices. */
+#define WIRE_NUMBER_NOTIFY 4022
 
 /* For messages: "list_pids"; NULL for a request that is not supported. */
 const char *wire_kind_name(int kind);
@@ -78,6 +82,7 @@ struct wire_request {
 	int32_t pid;                 /* of WIRE_PID_IN_CONTAINER */
 	int32_t first, last, status; /* of WIRE_COMPLETION */
 	struct wire_attach attach;
+	char text[WIRE_DETAILS_MAX + 1]; /* of WIRE_NOTIFY */
 };
 
 /* Parses the beginning of a connection: returns its number of bytes, with the version that both
@@ -104,6 +109,7 @@ void wire_put_u8(struct wire_answer *a, uint8_t n);
 void wire_put_i32(struct wire_answer *a, int32_t n);
 void wire_put_u32(struct wire_answer *a, uint32_t n);
 void wire_put_u64(struct wire_answer *a, uint64_t n);
+void wire_put_bytes(struct wire_answer *a, const void *data, size_t size);
 
 /* i32 length with the NUL, and the bytes. */
 void wire_put_text(struct wire_answer *a, const char *text);

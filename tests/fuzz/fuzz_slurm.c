@@ -49,8 +49,8 @@ static size_t accounting_at(uint16_t version)
 	return 4 * sizeof(int32_t) + (version < WIRE_24_05 ? 0 : sizeof(int32_t) + 1);
 }
 
-/* How long the request is that begins here, by its number alone and, of a signal and a completion,
- * by the length of what comes with it. */
+/* How long the request is that begins here, by its number alone and, of a signal, a completion and
+ * a notice, by the length of what comes with it. */
 static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t version)
 {
 	switch (number_at(data, size, 0)) {
@@ -63,6 +63,8 @@ static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t vers
 		return 2 * sizeof(int32_t) + ADDRESSES_SIZE +
 			(size_t)number_at(data, size, sizeof(int32_t) + ADDRESSES_SIZE) +
 			sizeof(uint32_t) + sizeof(uint16_t);
+	case WIRE_NUMBER_NOTIFY:
+		return 2 * sizeof(int32_t) + (size_t)number_at(data, size, sizeof(int32_t));
 	case WIRE_PID_IN_CONTAINER:
 		return 2 * sizeof(int32_t);
 	case WIRE_SUSPEND:

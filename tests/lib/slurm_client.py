@@ -7,6 +7,7 @@ V22_05, V23_02, V23_11, V25_11, V26_05, V26_11 = (n << 8 for n in (38, 39, 40, 4
 
 SIGNAL, STATE, PID_IN_CONTAINER, DAEMON_PID, SUSPEND, RESUME, TERMINATE = 4, 5, 8, 9, 10, 11, 12
 TASK_INFO, LIST_PIDS, COMPLETION, MEM_LIMITS, UID, NODEID = 14, 15, 18, 19, 20, 21
+RECONFIGURE, USAGE, NOTIFY = 16, 17, 4022
 
 
 class Closed(Exception):
@@ -86,6 +87,18 @@ class Client:
     def list_pids(self):
         (n,) = self.call(LIST_PIDS, "I")
         return list(struct.unpack(f"={n}I", self.take_bytes(4 * n)))
+
+    def usage(self):
+        """(the packed record, the number of tasks)"""
+        (size,) = self.call(USAGE, "i")
+        return self.take_bytes(size), self.take("I")[0]
+
+    def notify(self, text):
+        text = text.encode() + b"\0"
+        return self.call(NOTIFY, "i", struct.pack("=i", len(text)) + text)[0]
+
+    def reconfigure(self):
+        return self.call(RECONFIGURE, "ii")
 
     def at_end(self):
         """Whether the other end has closed, with nothing before it."""

@@ -15,7 +15,8 @@ esac
 
 # Libtool's wrappers of programs are scripts.
 programs=$(for program in stepd/cli/stepd stepd/cli/stepctl stepd/cli/steprun contrib/slurm/stepd-slurm-socket \
-	contrib/slurm/stepd-slurmstepd contrib/slurm/stepd-slurm-doctor stepd/cli/selftest/mpi-selftest; do
+	contrib/slurm/stepd-slurmstepd contrib/slurm/stepd-slurm-doctor contrib/slurm/stepd-slurm-task \
+	stepd/cli/selftest/mpi-selftest; do
 	[ ! -e "$program" ] || real_program "$program"
 done)
 shared=$(find . -path '*/.libs/*.so' -type f | sort; find . -path '*/.libs/libstepd.so.*' -type f)

@@ -149,6 +149,11 @@ static void test_document(void **state)
 	init.chosen = true;
 	init.site = &site;
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NONE);
+	site.mpi_default = (char *)"pmi2"; /* its steps' */
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_NONE);
+	site.task_epilog = (char *)"/epilog";
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_TASK_PROLOG);
+	site.task_epilog = NULL;
 	assert_int_equal(batch_expand_files(&init.launch, &init.conf, &files, &err), 0);
 
 	site.controller.sin_port = htons(6817);

@@ -4,6 +4,7 @@
  * tests/fuzz/corpus/slurm_init, and what is made of them.
  */
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/site_conf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -364,6 +365,26 @@ static void test_field_is_named(void **state)
 
 /* ---- the reasons --------------------------------------------------------------------------- */
 
+static void test_mpi_nodes(void **state)
+{
+	struct site_conf site = {0};
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "srun-9");
+	decode(&r);
+	r.init.chosen = true;
+	r.init.site = &site;
+	r.init.launch.env = (struct slurm_strs){0}; /* srun's --mpi=none */
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	site.mpi_default = (char *)"pmi2";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
+	r.init.launch.nnodes = 1;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	site.mpi_default = (char *)"cray_shasta";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI);
+}
+
 static void test_reasons(void **state)
 {
 	struct slurm_init init = {.launch.id.job = 7};
@@ -447,6 +468,7 @@ int main(void)
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_large_numbers),
 		cmocka_unit_test(test_field_is_named),
+		cmocka_unit_test(test_mpi_nodes),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_served),
 		cmocka_unit_test(test_releases),

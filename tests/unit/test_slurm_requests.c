@@ -104,6 +104,10 @@ static void test_plans(void **state)
 			"{\"signal\":\"2\",\"leader\":false}", 0},
 		{{.kind = WIRE_SIGNAL, .signal = 9}, &led, REQUESTS_OWNER, "Signal",
 			"{\"signal\":\"9\",\"leader\":false}", 0},
+		{{.kind = WIRE_NOTIFY, .text = "a \"text\""}, &normal, REQUESTS_ADMIN, "Notify",
+			"{\"message\":\"a \\\"text\\\"\"}", 0},
+		{{.kind = WIRE_NOTIFY, .text = "\344"}, &normal, REQUESTS_ADMIN, NULL, NULL,
+			EILSEQ},
 	};
 	size_t i;
 
@@ -270,15 +274,16 @@ static void test_failure(void **state)
 		_cleanup_wire_answer_ struct wire_answer a = {0};
 		const struct wire_request request = {.kind = (enum wire_kind)kind};
 		bool acts = kind == WIRE_SIGNAL || kind == WIRE_SUSPEND || kind == WIRE_RESUME ||
-			kind == WIRE_TERMINATE || kind == WIRE_COMPLETION;
+			kind == WIRE_TERMINATE || kind == WIRE_NOTIFY || kind == WIRE_COMPLETION;
+		size_t size = kind == WIRE_NOTIFY ? 4 : 8;
 
 		if (!wire_kind_name(kind))
 			continue;
 		assert_int_equal(requests_make_plan(&request, &normal, &plan), 0);
 		assert_int_equal(requests_fail(&plan, EPERM, &a), acts);
-		assert_int_equal(buffer_size(&a.bytes), acts ? 8 : 0);
+		assert_int_equal(buffer_size(&a.bytes), acts ? size : 0);
 		if (acts)
-			assert_memory_equal(a.bytes.data, wanted, 8);
+			assert_memory_equal(a.bytes.data, wanted, size);
 	}
 	assert_int_equal(requests_errno(-EBUSY), 4027);
 	assert_int_equal(requests_errno(-ECONNRESET), ESRCH);

@@ -219,7 +219,7 @@ static void test_reports(void **state)
 	assert_int_equal(tree_take_report(f.tree, 16, 16, 0), ERANGE);
 	assert_int_equal(tree_take_report(f.tree, 14, 13, 0), ERANGE);
 	assert_int_equal(tree_take_report(f.tree, UINT32_MAX, UINT32_MAX, 0), ERANGE);
-	tree_end(f.tree, 0);
+	tree_end_take(f.tree, &(struct tree_end){0});
 	assert_int_equal(tree_take_report(f.tree, 13, 14, 0), 0);
 	assert_int_equal(tree_take_report(f.tree, 15, 15, 0), 0);
 	/* All have reported: what comes now comes again. */
@@ -235,7 +235,7 @@ static void test_reports_of_none(void **state)
 	(void)state;
 	fixture_init(&f, 0, 0);
 	assert_int_equal(tree_take_report(f.tree, 1, 1, 0), ERANGE);
-	tree_end(f.tree, 9);
+	tree_end_take(f.tree, &(struct tree_end){.status = 9});
 	assert_int_equal(tree_take_report(f.tree, 0, 0, 0), ERANGE);
 }
 

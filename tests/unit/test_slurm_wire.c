@@ -225,10 +225,43 @@ static void test_completion(void **state)
 	assert_int_equal(request.last, 0); /* set on success only */
 }
 
+static void test_notify(void **state)
+{
+	static const int32_t bad[] = {-1, INT32_MIN, WIRE_DETAILS_MAX + 1, INT32_MAX};
+	struct wire_request request = {0};
+	struct message m = {0};
+	size_t i, cut;
+
+	(void)state;
+	add_i32(&m, WIRE_NUMBER_NOTIFY);
+	add_i32(&m, 6);
+	add(&m, "later", 6);
+	for (cut = 0; cut < m.size; cut++)
+		assert_int_equal(wire_parse_request(m.data, cut, WIRE_22_05, &request), 0);
+	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_22_05, &request), (int)m.size);
+	assert_int_equal(request.kind, WIRE_NOTIFY);
+	assert_string_equal(request.text, "later");
+	/* As long as it may be, and without an end of its own. */
+	m.size = 0;
+	add_i32(&m, WIRE_NUMBER_NOTIFY);
+	add_i32(&m, WIRE_DETAILS_MAX);
+	memset(m.data + m.size, 'x', WIRE_DETAILS_MAX);
+	m.size += WIRE_DETAILS_MAX;
+	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_22_05, &request), (int)m.size);
+	assert_int_equal(strlen(request.text), WIRE_DETAILS_MAX);
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		m.size = 0;
+		add_i32(&m, WIRE_NUMBER_NOTIFY);
+		add_i32(&m, bad[i]);
+		assert_int_equal(
+			wire_parse_request(m.data, m.size, WIRE_22_05, &request), -EMSGSIZE);
+	}
+}
+
 static void test_refused(void **state)
 {
-	static const int32_t unknown[] = {
-		-1, 0, 1, 2, 3, 6, 7, 13, 22, 23, 24, 31, 4004, INT32_MIN, INT32_MAX};
+	static const int32_t unknown[] = {-1, 0, 1, 2, 3, 6, 7, 13, 22, 23, 24, 31, WIRE_NOTIFY,
+		4004, 4023, INT32_MIN, INT32_MAX};
 	static const int32_t lengths[] = {-1, INT32_MIN, WIRE_DETAILS_MAX + 1, INT32_MAX};
 	struct wire_request request = {.pid = 77};
 	struct message m;
@@ -337,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_signal),
 		cmocka_unit_test(test_completion),
+		cmocka_unit_test(test_notify),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_answers),

@@ -1,0 +1,305 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What stepd-slurmstepd does for the tasks of the steps that it serves: accounting, binding, prologs and
+# epilogs, MPI, priority. Two Slurms at the same time, one of them with Slurm's own slurmstepd, and the same
+# command lines in both; what users, slurmd and slurmctld see must be the same.
+# shellcheck source=tests/lib/step.sh
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+[ "$(id -u)" = 0 ] || skip_all "needs root"
+for program in munged python3 slurmctld slurmd salloc scontrol setpriv srun sstat; do
+	command -v $program >/dev/null || skip_all "needs Slurm: there is no $program"
+done
+[ "$(nproc)" -ge 2 ] || skip_all "needs two processors to bind tasks to"
+PROGRAM=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurmstepd
+TASK=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurm-task
+STEPD_CONFIG=$tmpdir/stepd.conf
+PYTHONPATH=$top_srcdir/tests/lib
+PYTHONDONTWRITEBYTECODE=1
+export STEPD_CONFIG PYTHONPATH PYTHONDONTWRITEBYTECODE
+echo 'slurm_serve = srun' >"$STEPD_CONFIG"
+chmod 755 "$tmpdir" # another user's prolog is below it
+
+cat >"$tmpdir/functions" <<'S'
+until_true() {
+	tries=0
+	until "$@" || [ $tries -gt 3000 ]; do sleep 0.02; tries=$((tries + 1)); done
+}
+has_lines() { # FILE COUNT
+	[ "$(wc -l <"$1")" -ge "$2" ]
+}
+no_step() {
+	! ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1
+}
+line() { # NAME COMMAND...
+	name=$1
+	shift
+	{ "$@" >"$name.out" 2>"$name.err" </dev/null; echo $? >"$name.rc"; } &
+}
+S
+
+# A task that has used something of each kind, and then waits: its step's number, once it has.
+cat >"$tmpdir/user" <<'S'
+import os, signal, time
+memory = bytearray(64 << 20)
+for i in range(0, len(memory), 4096):
+    memory[i] = 1
+with open("/proc/self/exe", "rb") as f:
+    data = f.read(1 << 20) * 3
+with open(f"written.{os.environ['SLURM_PROCID']}", "wb") as f:
+    f.write(data)
+while time.process_time() < 0.3:
+    pass
+print(os.environ["SLURM_STEP_ID"], flush=True)
+signal.pause()
+S
+
+# ---- accounting ------------------------------------------------------------------------------
+cat >"$tmpdir/accounting" <<'S'
+. "$1/functions"
+dir=$1
+step=0
+srun -Q --overlap -n 2 --mem=300M python3 "$dir/user" >used.out 2>used.err </dev/null &
+step=$!
+until_true has_lines used.out 2
+id=$SLURM_JOB_ID.$(head -n 1 used.out)
+fields=NTasks,AveCPU,MinCPUTask,MaxRSS,MaxRSSNode,AveRSS,MaxVMSize,AveVMSize,MaxPages,MaxDiskRead,MaxDiskWrite,MaxDiskReadTask
+sstat -n -P -o $fields "$id" >sstat.fields 2>sstat.err
+setpriv --reuid=65534 --regid=65534 --clear-groups sstat -n -P -o NTasks "$id" >stranger.fields 2>&1
+python3 "$PYTHONPATH/slurm_usage.py" "$(dirname "$SLURM_CONF")"/spool/*/*_"$id" >socket.out 2>socket.err
+scancel "$id"
+wait $step
+for n in 1 2 3; do
+	line "short$n" srun -Q --overlap -n 2 sh -c 'exit $SLURM_PROCID'
+done
+line frequency srun -Q --overlap -n 1 --acctg-freq=task=1 sleep 1.5
+wait
+S
+
+cat >"$tmpdir/inside" <<'S'
+. "$1/functions"
+mkdir "$1/$2"
+cd "$1/$2"
+if [ "$3" = tasks ] && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$5"; then
+	mkdir -m 777 user
+	EPILOG=$PWD/user/list setpriv --reuid=65534 --regid=65534 --clear-groups srun -Q -n 2 -D "$PWD/user" \
+		--task-prolog="$1/programs/prolog" --task-epilog="$1/programs/epilog" sh -c 'echo "$ADDED"' \
+		>user.out 2>user.err </dev/null
+	echo $? >user.rc
+	sort user/list >>user.out
+fi
+salloc -Q -n "$4" --mem=600M sh "$1/$3" "$1" >salloc 2>&1
+until_true no_step
+cp "$(dirname "$SLURM_CONF")/slurmctld.log" slurmctld.log
+echo >over
+S
+
+port=$((20000 + $$ % 2500 * 4))
+slurm() { # NAME SCRIPT PORT TASKS
+	BENCH_SLURM_ALLOCATION=no BENCH_SLURM_PORT=$3 timeout -k 10 200 sh "$top_srcdir/tests/bench/with-slurm" \
+		sh "$tmpdir/inside" "$tmpdir" "$1" "$2" "$4" "$TASK" >"$tmpdir/$1.slurm" 2>&1
+}
+both() { # SCRIPT TASKS: in "SCRIPT-served" and "SCRIPT-real"
+	BENCH_SLURM_STEPD=$PROGRAM slurm "$1-served" "$1" $port "$2" &
+	slurm "$1-real" "$1" $((port + 2)) "$2"
+	wait
+	for name in served real; do
+		[ -s "$tmpdir/$1-$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$1-$name.slurm")"
+	done
+}
+seen() { # FILE
+	sed -E 's/bench[0-9]+/NODE/g; s,/[a-z]+-(real|served)\>,/DIR,g; s/(task +[0-9]+ +[0-9]+ \[)[0-9]+/\1PID/
+		s/^(.*): tasks 0-1: (.*)$/\1: task 0: \2\n\1: task 1: \2/; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/; s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/' "$1" |
+		sort
+}
+same() { # SCRIPT: each command line of it
+	for rc in "$tmpdir/$1-real"/*.rc; do
+		name=$(basename "$rc" .rc)
+		for part in out err rc; do
+			seen "$tmpdir/$1-served/$name.$part"
+		done >"$tmpdir/served.seen"
+		for part in out err rc; do
+			seen "$tmpdir/$1-real/$name.$part"
+		done >"$tmpdir/real.seen"
+		is "$(cat "$tmpdir/served.seen")" "$(cat "$tmpdir/real.seen")" "$1: $name: users see the same of a served step"
+	done
+}
+
+BENCH_SLURM_LINES="JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=30
+SelectTypeParameters=CR_CPU_Memory
+CommunicationParameters=block_null_hash,block_zero_hash
+SlurmdLogFile=$tmpdir/%n.log"
+BENCH_SLURM_NODE_WORDS=RealMemory=4000
+export BENCH_SLURM_LINES BENCH_SLURM_NODE_WORDS
+both accounting 16
+same accounting
+is "$(cat "$tmpdir/accounting-served/socket.out")" "$(cat "$tmpdir/accounting-real/socket.out")" \
+	"the socket of a served step has a record of usage of the same form, and the same limits of memory"
+isnt "$(cat "$tmpdir/accounting-real/socket.out")" "" "the socket of a step answers"
+is "$(seen "$tmpdir/accounting-served/used.err")" "$(seen "$tmpdir/accounting-real/used.err")" \
+	"users read a notice of the administrator's in the same form"
+is "$(seen "$tmpdir/accounting-served/stranger.fields")" "$(seen "$tmpdir/accounting-real/stranger.fields")" \
+	"another user's sstat has the same answer"
+# Sizes of the same program are much the same, and that is all that can be known of them.
+cat >"$tmpdir/compare" <<'S'
+import sys
+names = "NTasks,AveCPU,MinCPUTask,MaxRSS,MaxRSSNode,AveRSS,MaxVMSize,AveVMSize,MaxPages,MaxDiskRead,MaxDiskWrite,MaxDiskReadTask".split(",")
+def read(path):
+    return dict(zip(names, open(path).read().strip().split("|")))
+def number(text):
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    return float(text[:-1]) * units[text[-1]] if text[-1] in units else float(text)
+served, real = read(sys.argv[1]), read(sys.argv[2])
+for name in ("MaxRSS", "AveRSS", "AveVMSize", "MaxDiskRead", "MaxDiskWrite"):
+    if not 0.7 < number(served[name]) / number(real[name]) < 1.4:
+        print(name, served[name], real[name])
+if served["NTasks"] != real["NTasks"]:
+    print("NTasks", served["NTasks"], real["NTasks"])
+if not served["AveCPU"].startswith("00:00:") or not real["AveCPU"].startswith("00:00:"):
+    print("AveCPU", served["AveCPU"], real["AveCPU"])
+if number(served["MaxVMSize"]) < number(served["AveVMSize"]):
+    print("MaxVMSize", served["MaxVMSize"])
+if number(served["MaxRSS"]) < 64 << 20:
+    print("MaxRSS", served["MaxRSS"])
+if not served["MaxRSSNode"].startswith("bench") or served["MaxDiskReadTask"] not in "01":
+    print("where", served["MaxRSSNode"], served["MaxDiskReadTask"])
+S
+is "$(python3 "$tmpdir/compare" "$tmpdir/accounting-served/sstat.fields" "$tmpdir/accounting-real/sstat.fields" 2>&1)" "" \
+	"sstat has numbers of a served step like those of slurmstepd"
+is "$(grep -c 'error:' "$tmpdir/accounting-served/slurmctld.log")" "$(grep -c 'error:' "$tmpdir/accounting-real/slurmctld.log")" \
+	"slurmctld takes the record that comes with a step's end"
+
+# ---- what is done in a task's place, its binding, MPI, priority ----------------------------------
+mkdir "$tmpdir/programs"
+cat >"$tmpdir/programs/prolog" <<'S'
+#!/bin/sh
+echo "export ADDED=a value  of $SLURM_PROCID, $SLURM_SCRIPT_CONTEXT"
+echo "unset REMOVED"
+echo "print the prolog prints $(id -u) $(pwd)"
+echo "neither of these"
+echo "export"
+echo "export =x"
+echo "exporting NOTHING=1"
+echo "print nothing of standard error" >&2
+echo "no word of it" >&2
+S
+printf '#!/bin/sh\necho unset ADDED\nexit 3\n' >"$tmpdir/programs/prolog-fails"
+printf '#!/bin/sh\nkill -TERM $$\n' >"$tmpdir/programs/prolog-killed"
+printf '#!/bin/sh\necho "export PATH=%s:$PATH"\n' "$tmpdir/programs" >"$tmpdir/programs/prolog-path"
+printf '#!/bin/sh\necho found by the path\n' >"$tmpdir/programs/only-here"
+cat >"$tmpdir/programs/site-prolog" <<'S'
+#!/bin/sh
+echo "export SITE_PROLOG=$SLURM_PROCID"
+[ -z "$SITE_PROLOG_FAILS" ] || exit 4
+[ -z "$SITE_PROLOG_DIES" ] || kill -KILL $$
+S
+cat >"$tmpdir/programs/site-epilog" <<'S'
+#!/bin/sh
+[ -z "$SITE_EPILOG_FAILS" ] || exit 5
+[ -z "$EPILOG" ] || echo "site $SLURM_SCRIPT_CONTEXT $SLURM_PROCID $SLURM_LOCALID $(id -u) $(pwd)" >>"$EPILOG"
+S
+cat >"$tmpdir/programs/epilog" <<'S'
+#!/bin/sh
+[ -z "$EPILOG" ] || echo "user $SLURM_SCRIPT_CONTEXT $SLURM_PROCID $SLURM_LOCALID $(id -u) $(pwd)" >>"$EPILOG"
+S
+printf '#!/bin/sh\nexit 6\n' >"$tmpdir/programs/epilog-fails"
+printf '#!/bin/sh\nexec sleep 100\n' >"$tmpdir/programs/epilog-hangs"
+chmod 755 "$tmpdir"/programs/*
+mpi_lines=
+for library in mpich openmpi; do
+	mpicc.$library -O1 -o "$tmpdir/programs/$library" "$top_srcdir/tests/lib/mpi_sum.c" 2>/dev/null || continue
+	mpi_lines="$mpi_lines $library"
+done
+
+cat >"$tmpdir/tasks" <<'S'
+. "$1/functions"
+dir=$1
+programs=$1/programs
+allowed='grep Cpus_allowed_list /proc/self/status'
+step="srun -Q --overlap"
+line bind $step -n 2 -l $allowed
+line bind-one $step -n 1 $allowed
+line bind-none $step -n 2 --cpu-bind=none -l $allowed
+line bind-map $step -n 2 --cpu-bind=map_cpu:1,0 -l $allowed
+line bind-mask $step -n 2 --cpu-bind=mask_cpu:0x3,0x1 -l $allowed
+line bind-rank $step -n 2 --cpu-bind=rank -l $allowed
+line bind-sockets $step -n 2 --cpu-bind=sockets -l $allowed
+line bind-outside $step -n 1 --cpu-bind=map_cpu:1000 $allowed
+line bind-many $step -n 4 -O -l $allowed
+line bind-verbose $step -n 2 --cpu-bind=verbose,cores true
+line bind-verbose-none $step -n 1 --cpu-bind=verbose,none true
+line bind-verbose-map $step -n 1 --cpu-bind=verbose,map_cpu:1 true
+line bind-verbose-rank $step -n 2 --cpu-bind=verbose,rank true
+line mem $step -n 1 --mem-bind=local sh -c 'grep Mems_allowed_list /proc/self/status'
+line mem-verbose $step -n 2 --mem-bind=verbose,local true
+line mem-map $step -n 1 --mem-bind=verbose,map_mem:0 true
+line bind-variables $step -n 2 sh -c 'env | grep _BIND'
+line bind-variables-verbose $step -n 1 --cpu-bind=verbose,cores --mem-bind=local sh -c 'env | grep _BIND'
+line bind-variables-map $step -n 1 --cpu-bind=map_cpu:1 sh -c 'env | grep _BIND'
+line site $step -n 2 -l printenv SITE_PROLOG
+line prolog env REMOVED=x $step -n 2 -l --task-prolog="$programs/prolog" sh -c 'echo "$ADDED|$REMOVED|$NOTHING|$SLURM_SCRIPT_CONTEXT"'
+line prolog-fails env ADDED=x $step -n 2 --task-prolog="$programs/prolog-fails" echo not reached
+line prolog-killed $step -n 1 --task-prolog="$programs/prolog-killed" echo not reached
+line prolog-missing $step -n 1 --task-prolog=/nowhere/prolog echo not reached
+line prolog-path $step -n 1 --task-prolog="$programs/prolog-path" only-here
+line prolog-no-program $step -n 2 --task-prolog="$programs/prolog" nonexistent
+line prolog-verbose $step -n 1 --cpu-bind=verbose,map_cpu:1 --task-prolog="$programs/prolog" printenv ADDED
+line epilog sh -c 'EPILOG=$PWD/epilog.list; export EPILOG; '"$step"' -n 2 --task-epilog='"$programs"'/epilog sh -c "exit \$SLURM_PROCID"; sort epilog.list'
+line epilog-site sh -c 'EPILOG=$PWD/epilog-site.list; export EPILOG; '"$step"' -n 1 sh -c "cd /"; cat epilog-site.list'
+line epilog-hangs $step -n 1 --task-epilog="$programs/epilog-hangs" echo done
+line epilog-fails $step -n 2 --task-epilog="$programs/epilog-fails" echo done
+line epilog-site-fails env SITE_EPILOG_FAILS=yes $step -n 1 echo done
+line prolog-site-fails env SITE_PROLOG_FAILS=yes $step -n 1 echo not reached
+line prolog-site-dies env SITE_PROLOG_DIES=yes $step -n 1 echo not reached
+line epilog-of-missing $step -n 1 --task-epilog="$programs/epilog-fails" nonexistent
+line epilog-missing $step -n 1 --task-epilog=/nowhere/epilog echo done
+{ # its epilog runs after a task that is killed
+	EPILOG=$PWD/killed.list $step -n 1 --task-epilog="$programs/epilog" sh -c 'echo $SLURM_STEP_ID; exec sleep 300' \
+		>killed.step 2>/dev/null </dev/null &
+	pid=$!
+	until_true has_lines killed.step 1
+	scancel -s KILL "$SLURM_JOB_ID.$(cat killed.step)"
+	wait $pid
+	echo $? >killed.rc
+	cp killed.list killed.out
+	: >killed.err
+} &
+line nice nice -n 5 $step -n 1 nice
+line nice-variable sh -c 'nice -n 3 '"$step"' -n 1 printenv SLURM_PRIO_PROCESS'
+line virtual $step -n 1 --mem=200M sh -c 'ulimit -v; ulimit -Hv; ulimit -m'
+shell() { # NAME TEXT
+	line "$1" sh -c "$2"
+}
+shell variables "$step"' -n 2 sh -c "env >variables.\$SLURM_PROCID"; cat variables.0 variables.1 | sed "/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_WORKING_CLUSTER=/d; /^SLURM_JOB_*ID=/d; /^TMPDIR=/d; /^SLURM_CONF=/d; /^SLURM_STEP.*ID=/d" | sort'
+for library in $(cat "$dir/libraries"); do
+	case $library in
+	mpich) line mpich $step --mpi=pmi2 -n 2 "$programs/mpich" ;;
+	openmpi) line openmpi $step --mpi=pmix -n 2 "$programs/openmpi" ;;
+	esac
+done
+wait
+S
+echo "$mpi_lines" >"$tmpdir/libraries"
+BENCH_SLURM_LINES="TaskPlugin=task/affinity
+TaskProlog=$tmpdir/programs/site-prolog
+TaskEpilog=$tmpdir/programs/site-epilog
+PropagatePrioProcess=1
+VSizeFactor=150
+SelectTypeParameters=CR_CPU_Memory
+CommunicationParameters=block_null_hash,block_zero_hash
+SlurmdLogFile=$tmpdir/%n.log"
+BENCH_SLURM_CPUS=2
+OMPI_ALLOW_RUN_AS_ROOT=1
+OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export BENCH_SLURM_CPUS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+both tasks 2
+same tasks
+for library in $mpi_lines; do
+	like "$(cat "$tmpdir/tasks-served/$library.out")" "rank 1 of 2, 2 here: right" "an MPI program of $library runs"
+done
+cat "$tmpdir"/bench*.log | grep ' stepd-slurmstepd: ' >"$tmpdir/lines"
+is "$(grep 'handed over' "$tmpdir/lines")" "" "no step of these was handed over"
+is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
+done_testing

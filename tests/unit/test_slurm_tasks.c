@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a launch message asks for its tasks: binding, programs in their place, MPI.
+ */
+#include "contrib/slurm/bind.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/step_spec.h"
+#include "contrib/slurm/task_script.h"
+#include "stepd/base/strv.h"
+#include "tests/lib/scratch.h"
+
+static void test_bind(void **state)
+{
+	static const struct {
+		uint16_t cpu_type;
+		const char *cpu;
+		uint16_t mem_type;
+		const char *mem, *cpu_field, *mem_field;
+	} rows[] = {
+		{0, NULL, 0, NULL, NULL, NULL},
+		{SLURM_CPU_VERBOSE, "", SLURM_MEM_PREFER, "", NULL, NULL},
+		{SLURM_CPU_OFF, NULL, SLURM_MEM_OFF, NULL, "none", "none"},
+		{SLURM_CPU_BY_MASK | 4, "0x1,0x2", SLURM_MEM_TO_LOCAL, NULL, "mask_cpu:0x1,0x2",
+			"local"},
+		{SLURM_CPU_BY_MAP | SLURM_CPU_VERBOSE, "1,0", SLURM_MEM_BY_MAP, "0", "map_cpu:1,0",
+			"map_mem:0"},
+		{SLURM_CPU_BY_RANK, "left over", SLURM_MEM_BY_RANK, NULL, "rank", "rank"},
+		{SLURM_CPU_BY_LDOM_RANK, NULL, SLURM_MEM_BY_MASK | SLURM_MEM_PREFER, "0x1",
+			"rank_ldom", "prefer,mask_mem:0x1"},
+		{SLURM_CPU_BY_LDOM_MAP, "0", 0, NULL, "map_ldom:0", NULL},
+		{SLURM_CPU_BY_LDOM_MASK, "0x3", 0, NULL, "mask_ldom:0x3", NULL},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct slurm_launch launch = {.cpu_bind_type = rows[i].cpu_type,
+			.cpu_bind = rows[i].cpu,
+			.mem_bind_type = rows[i].mem_type,
+			.mem_bind = rows[i].mem};
+		json_t *doc = json_object();
+		const char *cpu, *mem;
+
+		assert_true(bind_is_served(&launch));
+		assert_int_equal(bind_set(doc, &launch), 0);
+		cpu = json_string_value(json_object_get(doc, "cpu_bind"));
+		mem = json_string_value(json_object_get(doc, "mem_bind"));
+		assert_string_equal(cpu ? cpu : "", rows[i].cpu_field ? rows[i].cpu_field : "");
+		assert_string_equal(mem ? mem : "", rows[i].mem_field ? rows[i].mem_field : "");
+		json_decref(doc);
+	}
+}
+
+static void test_bind_not_served(void **state)
+{
+	const struct slurm_launch sort = {.mem_bind_type = SLURM_MEM_SORT | SLURM_MEM_TO_LOCAL},
+				  no_list = {.cpu_bind_type = SLURM_CPU_BY_MASK},
+				  empty = {.mem_bind_type = SLURM_MEM_BY_MAP, .mem_bind = ""};
+
+	(void)state;
+	assert_false(bind_is_served(&sort));
+	assert_false(bind_is_served(&no_list));
+	assert_false(bind_is_served(&empty));
+}
+
+static void assert_script(
+	const struct slurm_launch *launch, const struct site_conf *site, const char *expected)
+{
+	_cleanup_strv_ struct strv args = {0};
+	_cleanup_free_ char *text = NULL;
+
+	assert_int_equal(task_script_add(launch, site, "n1", "/x/task", &args), 0);
+	text = strv_join(args.v, ' ');
+	assert_non_null(text);
+	assert_string_equal(text, expected);
+}
+
+static void test_script(void **state)
+{
+	struct slurm_launch launch = {.cpu_bind_type = SLURM_CPU_VERBOSE | SLURM_CPU_BY_MASK,
+		.mem_bind_type = SLURM_MEM_VERBOSE | SLURM_MEM_TO_LOCAL};
+	struct site_conf site = {0};
+	char site_prolog[] = "/site", site_epilog[] = "/after";
+
+	(void)state;
+	assert_script(&launch, &site, ""); /* without task/affinity nothing is bound */
+	site.binds = true;
+	assert_script(&launch, &site, "/x/task node=n1 cpu_bind=MASK mem_bind=LOC --");
+	launch.cpu_bind_type = SLURM_CPU_BY_MASK;
+	launch.mem_bind_type = SLURM_MEM_VERBOSE;
+	assert_script(&launch, &site, "");
+	launch.task_prolog = "user prolog";
+	assert_true(task_script_has_prolog(&launch, &site));
+	site.task_prolog = site_prolog;
+	assert_script(
+		&launch, &site, "/x/task node=n1 site_prolog=/site user_prolog=user prolog --");
+	launch.task_prolog = "";
+	assert_script(&launch, &site, "/x/task node=n1 site_prolog=/site --");
+	assert_false(task_script_has_epilog(&launch, &site));
+	site.task_epilog = site_epilog;
+	assert_true(task_script_has_epilog(&launch, &site));
+}
+
+static void test_mpi(void **state)
+{
+	(void)state;
+	assert_string_equal(step_spec_find_mpi(NULL), "none");
+	assert_string_equal(step_spec_find_mpi(""), "none");
+	assert_string_equal(step_spec_find_mpi("none"), "none");
+	assert_string_equal(step_spec_find_mpi("pmi2"), "pmi2");
+	assert_string_equal(step_spec_find_mpi("pmix"), "pmix");
+	assert_string_equal(step_spec_find_mpi("pmix_v4"), "pmix");
+	assert_null(step_spec_find_mpi("cray_shasta"));
+	assert_null(step_spec_find_mpi("pmi"));
+}
+
+static void test_interval(void **state)
+{
+	const struct site_conf site = {.sample_s = 17};
+
+	(void)state;
+	assert_int_equal(site_sample_interval(NULL, &site), 17);
+	assert_int_equal(site_sample_interval("", &site), 17);
+	assert_int_equal(site_sample_interval("5", &site), 5);
+	assert_int_equal(site_sample_interval("0", &site), 0);
+	assert_int_equal(site_sample_interval("task=6", &site), 6);
+	assert_int_equal(site_sample_interval("energy=3,Task=8,network=1", &site), 8);
+	assert_int_equal(site_sample_interval("energy=3", &site), 17);
+	assert_int_equal(site_sample_interval("task=", &site), 17);
+	assert_int_equal(site_sample_interval("x", &site), 17);
+}
+
+/* ---- slurm.conf ----------------------------------------------------------------------------- */
+
+static void read_site(const char *lines, struct site_conf *site)
+{
+	_cleanup_free_ char *dir = scratch_make(), *path = scratch_path(dir, "slurm.conf"),
+			    *text = NULL;
+	struct err err = ERR_INIT;
+
+	assert_true(asprintf(&text, "SlurmctldHost=localhost(127.0.0.1)\n%s\n", lines) > 0);
+	scratch_write(dir, "slurm.conf", text, strlen(text), 0644);
+	if (site_conf_read(path, site, &err) < 0)
+		fail_msg("%s", err.text);
+	scratch_remove(dir);
+}
+
+static void test_site_defaults(void **state)
+{
+	_cleanup_site_conf_ struct site_conf site = {0};
+
+	(void)state;
+	read_site("", &site);
+	assert_null(site.not_served);
+	assert_int_equal(site.accounting, SITE_ACCOUNTING_NONE);
+	assert_int_equal(site.sample_s, 30);
+	assert_false(site.binds);
+	assert_int_equal(site.priority, SITE_PRIORITY_DEFAULT);
+	assert_int_equal(site.virtual_percent, 0);
+	assert_null(site.task_prolog);
+	assert_null(site.task_epilog);
+}
+
+static void test_site(void **state)
+{
+	_cleanup_site_conf_ struct site_conf site = {0};
+
+	(void)state;
+	read_site(
+		"JobAcctGatherType=jobacct_gather/cgroup\nJobAcctGatherFrequency=task=5,energy=1\n"
+		"JobAcctGatherParams=NoOverMemoryKill\nTaskPlugin=task/affinity\n"
+		"TaskProlog=/x/prolog\nTaskEpilog=/x/epilog\nPropagatePrioProcess=2\n"
+		"VSizeFactor=110%\nMpiDefault=pmix",
+		&site);
+	assert_null(site.not_served);
+	assert_int_equal(site.accounting, SITE_ACCOUNTING_CGROUP);
+	assert_int_equal(site.sample_s, 5);
+	assert_true(site.binds);
+	assert_int_equal(site.priority, SITE_PRIORITY_NICER);
+	assert_int_equal(site.virtual_percent, 110);
+	assert_string_equal(site.task_prolog, "/x/prolog");
+	assert_string_equal(site.task_epilog, "/x/epilog");
+	assert_string_equal(site.mpi_default, "pmix");
+}
+
+static void test_site_not_served(void **state)
+{
+	static const char *const lines[] = {"TaskPlugin=task/cgroup,task/affinity",
+		"JobAcctGatherType=jobacct_gather/other", "JobAcctGatherParams=UsePss",
+		"PropagatePrioProcess=3", "VSizeFactor=-1", "UsePAM=1"};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(lines); i++) {
+		_cleanup_site_conf_ struct site_conf site = {0};
+
+		read_site(lines[i], &site);
+		assert_non_null(site.not_served);
+		assert_string_equal(site.not_served, lines[i]);
+	}
+}
+
+static int check_root(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip(); /* who could change the file is checked */
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bind),
+		cmocka_unit_test(test_bind_not_served),
+		cmocka_unit_test(test_script),
+		cmocka_unit_test(test_mpi),
+		cmocka_unit_test(test_interval),
+		cmocka_unit_test_setup(test_site_defaults, check_root),
+		cmocka_unit_test_setup(test_site, check_root),
+		cmocka_unit_test_setup(test_site_not_served, check_root),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
