@@ -93,7 +93,7 @@ talk jobs 'see \x24 ' 'type sh -c "echo u""p; exec sleep 300"\n' 'see up' 'type 
 line u $S -n 2 -u -l sh -c 'test -t 1 && echo "out tty"; test -t 2 || echo "err none" >&2; test -t 0 || echo "in none"'
 line u-half $S -n 1 -u printf half
 line u-lines $S -n 1 -u sh -c 'printf "a\nb\n\tc\r\n"; head -c 5000 /dev/zero | tr "\0" x'
-shell u-much 'srun -Q --overlap -n 1 -u seq 40000 | md5sum'
+shell u-much 'srun -Q --overlap -n 1 -u seq 40000 | md5sum; seq 40000 | md5sum'
 shell u-binary 'head -c 300000 "$(command -v slurmd)" | srun -Q --overlap -n 1 -u cat | md5sum; head -c 300000 "$(command -v slurmd)" | md5sum'
 shell u-input 'echo line | srun -Q --overlap -n 3 -u -l cat'
 line u-file $S -n 1 -u -o u.file sh -c 'test -t 1 || echo "a file"'
@@ -296,7 +296,13 @@ seen() { # NAME: what users see of it
 }
 for rc in "$tmpdir"/real/*.rc; do
 	name=$(basename "$rc" .rc)
-	is "$(seen "$tmpdir/served/$name")" "$(seen "$tmpdir/real/$name")" "$name: users see the same of a served step"
+	case $name in
+	u-much | u-binary) # slurmstepd loses the end of it at times, and srun then reports an error
+		is "$(sort -u "$tmpdir/served/$name.out" | wc -l) $(cat "$tmpdir/served/$name.err")" "1 " \
+			"$name: all bytes of a served step arrive"
+		;;
+	*) is "$(seen "$tmpdir/served/$name")" "$(seen "$tmpdir/real/$name")" "$name: users see the same of a served step" ;;
+	esac
 done
 for file in sattach.srun sattach-label.srun sattach-filter.srun sattach-killed.srun; do
 	is "$(sort "$tmpdir/served/$file" 2>&1)" "$(sort "$tmpdir/real/$file" 2>&1)" "what srun shows is the same: $file"
