@@ -724,10 +724,11 @@ SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh \
 	tests/system/0701-slurm-scontrol.sh tests/system/0702-slurm-spool.sh \
 	tests/system/0703-slurm-actions.sh tests/system/0704-slurmstepd-handover.sh \
 	tests/system/0705-slurmstepd-doctor.sh tests/system/0706-slurmstepd-alone.sh \
-	tests/system/0708-slurm-served.sh tests/system/0713-slurm-task.sh
+	tests/system/0713-slurm-task.sh
 TESTS += $(SLURM_SYSTEM_TESTS)
-TESTS_LONG += tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh
-EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh \
+# Two Slurms each.
+TESTS_LONG += tests/system/0708-slurm-served.sh tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh
+EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0708-slurm-served.sh tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh \
 	tests/lib/slurm.sh tests/lib/slurm_agent.py \
 	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_init.py tests/lib/slurm_step.py
 # Two Slurms of nine nodes each, and agents that wait a minute for those below them.

@@ -4,13 +4,16 @@
 #include <assert.h>
 #include <ev.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "contrib/slurm/pack.h"
 #include "contrib/slurm/unpack.h"
+#include "stepd/base/clock.h"
 
 #define CONNECT_TIMEOUT_S 10.0
+#define DRAIN_MAX_MS      10000
 
 struct io_client {
 	struct io_client_options options;
@@ -280,6 +283,24 @@ int io_client_new(
 		c = io_client_free(c);
 	*ret_client = c;
 	return r;
+}
+
+void io_client_drain(struct io_client *c)
+{
+	const int64_t end_ms = clock_now_ms() + DRAIN_MAX_MS;
+	struct pollfd ready = {.events = POLLIN};
+	int64_t now_ms;
+	char piece[4096];
+	ssize_t n;
+
+	if (!c || c->fd < 0 || !c->is_connected || shutdown(c->fd, SHUT_WR) < 0)
+		return;
+	ready.fd = c->fd;
+	while ((now_ms = clock_now_ms()) < end_ms && poll(&ready, 1, (int)(end_ms - now_ms)) >= 0) {
+		n = recv(c->fd, piece, sizeof(piece), MSG_DONTWAIT);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			return;
+	}
 }
 
 struct io_client *io_client_free(struct io_client *c)

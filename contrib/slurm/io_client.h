@@ -91,6 +91,11 @@ void io_client_watch(struct io_client *client, bool reads);
 /* No message follows. */
 void io_client_finish(struct io_client *client);
 
+/* Waits until the client has closed the connection, at most 10 s: it may be behind with what the
+ * kernel holds for it, and loses that if bytes of its own are unread when this end is closed, since
+ * the kernel resets the connection then. NULL is fine. */
+void io_client_drain(struct io_client *client);
+
 /* NULL is fine. Returns NULL. */
 struct io_client *io_client_free(struct io_client *client);
 

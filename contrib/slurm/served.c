@@ -733,7 +733,8 @@ static void agent_on_ready(const json_t *line, void *userdata)
 	s->runs = true;
 	accounting_start(s->accounting);
 	report_launch(s);
-	srun_io_start(s->io);
+	if (s->io) /* a script has files */
+		srun_io_start(s->io);
 	if (s->window)
 		window_follow(s->window);
 	for (i = 0; i < s->early_count; i++)

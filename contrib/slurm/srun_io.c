@@ -750,6 +750,7 @@ struct srun_io *srun_io_close(struct srun_io *io)
 
 	if (!io)
 		return NULL;
+	io_client_drain(io->srun);
 	io->srun = io_client_free(io->srun);
 	for (i = 0; i < SRUN_IO_ATTACHED_MAX; i++)
 		io->attached[i] = io_client_free(io->attached[i]);

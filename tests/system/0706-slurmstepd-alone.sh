@@ -183,6 +183,6 @@ handed_over "a kind that is not in the list is handed over"
 like "$(cat "$log")" "extern step handed over to .*: steps of this kind are not served here" "the log says that its kind is not chosen"
 configured "slurm_stepd_path = $tmpdir/real" "slurm_serve = srun, extern"
 launch
-like "$(cat "$log")" "slurm_serve: 'srun, extern' is not 'no', or a list of 'srun' and 'batch', ignoring" \
+like "$(cat "$log")" "slurm_serve: 'srun, extern' is not 'no', or a list of 'srun', 'batch' and 'interactive', ignoring" \
 	"a kind that can't be served is a fault of the configuration"
 done_testing
