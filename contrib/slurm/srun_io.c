@@ -193,8 +193,8 @@ static void output_read(struct output *o)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	o->silent = n == 0 && o->io->options.notes_later && o->type == IO_STDERR &&
-		o->local_id == 0;
+	o->silent =
+		n == 0 && o->io->options.notes_later && o->type == IO_STDERR && o->local_id == 0;
 	if (!o->silent && (n <= 0 || buffer_add(&o->held, piece, (size_t)n) < 0)) {
 		output_end(o);
 		return;
