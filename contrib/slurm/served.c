@@ -549,7 +549,7 @@ static bool attach_peer(
 	uint32_t i;
 	int r = SLURM_STEP_NOT_RUNNING;
 
-	if (s->runs && !s->over) {
+	if (s->io && s->runs && !s->over) { /* a script has no streams to attach to */
 		r = -attach_add(&s->attach, s->io, request, &peer, &err);
 		if (r)
 			log_warning(s->log, "step %s: can't attach: %s", s->label, err.text);
