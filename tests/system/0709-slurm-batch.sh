@@ -125,6 +125,7 @@ act pids "echo \$SLURMD_NODENAME >node; $waiting" 'scontrol listpids $(job pids)
 # The next run's credential has to be of another second than the end of this one.
 act requeue 'echo "run ${SLURM_RESTART_COUNT:-none}" >>runs; touch up; [ -n "$SLURM_RESTART_COUNT" ] && exit 0; exec sleep 300' \
 	'scontrol requeue $(job requeue)' 'until_true is_pending requeue' 'sleep 2' 'scontrol update JobId=$(job requeue) StartTime=now'
+act attach "$waiting" 'sattach $(job attach).batch; echo "sattach $?"' 'scancel --batch -s TERM $(job attach)'
 act suspend "$waiting" 'scontrol suspend $(job suspend)' 'sleep 4' 'scontrol resume $(job suspend)' 'sleep 2' 'scancel --batch -s TERM $(job suspend)'
 S
 
@@ -233,6 +234,11 @@ for id in *.id; do
 	state "$name" >"$name.state"
 done
 ls "$(dirname "$SLURM_CONF")"/spool/* >spool
+# slurmctld has been killed: a node is unknown to the new one until it has registered.
+known() {
+	! sinfo -h -o %T | grep -q unknown
+}
+until_true known
 sinfo -h -o '%T %E' >nodes
 [ "$2" = real ] || . "$1/agents"
 kill "$slurmd" "$ctld"

@@ -272,7 +272,9 @@ slurm() { # NAME
 		sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
 }
 port=$((20000 + $$ % 2500 * 4))
+# A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
+FirstJobId=$((6000000 + $$ % 1000000 * 4))
 LaunchParameters=use_interactive_step
 SelectTypeParameters=CR_CPU
 SlurmdLogFile=$tmpdir/%n.log"

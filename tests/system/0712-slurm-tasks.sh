@@ -126,10 +126,13 @@ same() { # SCRIPT: each command line of it
 	done
 }
 
+# A served step's container has the name of its job and step: another test's Slurm has other jobs.
+jobs=FirstJobId=$((2000000 + $$ % 1000000 * 4))
 BENCH_SLURM_LINES="JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=30
 SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash
+$jobs
 SlurmdLogFile=$tmpdir/%n.log"
 BENCH_SLURM_NODE_WORDS=RealMemory=4000
 export BENCH_SLURM_LINES BENCH_SLURM_NODE_WORDS
@@ -168,7 +171,8 @@ if not served["MaxRSSNode"].startswith("bench") or served["MaxDiskReadTask"] not
 S
 is "$(python3 "$tmpdir/compare" "$tmpdir/accounting-served/sstat.fields" "$tmpdir/accounting-real/sstat.fields" 2>&1)" "" \
 	"sstat has numbers of a served step like those of slurmstepd"
-is "$(grep -c 'error:' "$tmpdir/accounting-served/slurmctld.log")" "$(grep -c 'error:' "$tmpdir/accounting-real/slurmctld.log")" \
+# Of a record that it can't read it has an error, and of a busy machine others.
+is "$(grep -iE 'error:.*(malformed|unpack|STEP_COMPLETE|jobacctinfo|protocol)' "$tmpdir/accounting-served/slurmctld.log")" "" \
 	"slurmctld takes the record that comes with a step's end"
 
 # ---- what is done in a task's place, its binding, MPI, priority ----------------------------------
@@ -289,6 +293,7 @@ PropagatePrioProcess=1
 VSizeFactor=150
 SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash
+$jobs
 SlurmdLogFile=$tmpdir/%n.log"
 BENCH_SLURM_CPUS=2
 OMPI_ALLOW_RUN_AS_ROOT=1
