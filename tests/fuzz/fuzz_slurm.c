@@ -75,6 +75,17 @@ static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t vers
 	}
 }
 
+/* A notice has a message's number on the wire, and another one here. */
+static bool is_known(int32_t number)
+{
+	return number == WIRE_NUMBER_NOTIFY || (number != WIRE_NOTIFY && wire_kind_name(number));
+}
+
+static int32_t number_of(enum wire_kind kind)
+{
+	return kind == WIRE_NOTIFY ? WIRE_NUMBER_NOTIFY : (int32_t)kind;
+}
+
 /* Parsed in memory of its own; a result that isn't a request leaves the caller's as it was. */
 static int parse(const uint8_t *data, size_t size, uint16_t version, struct wire_request *ret)
 {
@@ -98,7 +109,7 @@ static void check_request(
 	size_t cut;
 
 	require(used == length_by_protocol(data, used, version) && used <= WIRE_REQUEST_MAX);
-	require(wire_kind_name(r->kind) != NULL && (int32_t)r->kind == number_at(data, used, 0));
+	require(wire_kind_name(r->kind) != NULL && number_of(r->kind) == number_at(data, used, 0));
 	if (r->kind == WIRE_SIGNAL)
 		require(r->signal == number_at(data, used, 4) &&
 			(int32_t)r->flags == number_at(data, used, 8));
@@ -121,8 +132,11 @@ static bool is_too_long(const uint8_t *data, size_t size, uint16_t version)
 	int32_t kind = number_at(data, size, 0),
 		details = number_at(data, size, 3 * sizeof(int32_t)),
 		key = number_at(data, size, sizeof(int32_t) + ADDRESSES_SIZE),
-		accounting = number_at(data, size, accounting_at(version));
+		accounting = number_at(data, size, accounting_at(version)),
+		notice = number_at(data, size, sizeof(int32_t));
 
+	if (kind == WIRE_NUMBER_NOTIFY)
+		return notice < 0 || notice > WIRE_DETAILS_MAX;
 	if (kind == WIRE_ATTACH)
 		return key < 0 || key > WIRE_KEY_MAX;
 	if (kind == WIRE_COMPLETION)
@@ -139,7 +153,7 @@ static void check_refusal(const uint8_t *data, size_t size, uint16_t version, in
 		require(is_too_long(data, size, version));
 	else
 		require(error == -EOPNOTSUPP &&
-			(!wire_kind_name(kind) || (kind == WIRE_ATTACH && version >= WIRE_25_05)));
+			(!is_known(kind) || (kind == WIRE_ATTACH && version >= WIRE_25_05)));
 }
 
 static void check_requests(const uint8_t *data, size_t size, uint16_t version)

@@ -85,7 +85,10 @@ class Proc:
         return f"pid {self.pid} (rank {self.rank}{', leader' if self.leader else ''})"
 
     def post(self, command):
-        self.connection.send(command.encode())
+        try:
+            self.connection.send(command.encode())
+        except BrokenPipeError:
+            raise Mismatch(f"{self} has ended before '{command}'") from None
 
     def answer(self):
         check(select.select([self.connection], [], [], PATIENCE_S)[0], f"{self} does not answer")
@@ -132,7 +135,10 @@ class Client:
         if more:
             message["more"] = True
         self.method = method
-        self.sock.sendall(json.dumps(message).encode() + b"\0")
+        try:
+            self.sock.sendall(json.dumps(message).encode() + b"\0")
+        except BrokenPipeError:
+            raise Mismatch(f"the agent has closed the connection before {method}") from None
 
     def receive(self):
         while b"\0" not in self.data:
