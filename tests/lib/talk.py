@@ -6,6 +6,7 @@
 #	type TEXT        both with escapes of Python, such as \x03
 #	size ROWS COLS   of the terminal from now on
 #	raw, cooked      waits until the terminal is so
+#	is-raw           it is already, for whoever types now
 #	run COMMAND      of sh, which must succeed; $job_pid is the job's
 #	still FILE       waits until it does not grow any more
 #	fg               of a job that was stopped, behind "see shell: stopped"
@@ -135,6 +136,9 @@ for step in steps:
         set_size(*rest.split())
     elif verb == "raw":
         wait_for(verb, is_raw)
+    elif verb == "is-raw":
+        if not is_raw():
+            fail("the terminal is not raw yet")
     elif verb == "cooked":
         wait_for(verb, lambda: not is_raw())
     elif verb == "run":

@@ -22,7 +22,7 @@ is "$(talk 'see /dev/pts/' 'see all three' 'see 24 80' 'see leads' 'see foregrou
 	"a rank with a pseudo-terminal leads its session, and has the size of the agent's terminal"
 
 # ---- what is typed -------------------------------------------------------------------------------
-is "$(talk 'see up' raw 'type hello\n' 'see got hello' 'type \x04' 'see shell: modes kept' \
+is "$(talk 'see up' is-raw 'type hello\n' 'see got hello' 'type \x04' 'see shell: modes kept' \
 	'see shell: status 0' -- $in_step -- sh -c 'echo up; read x; echo "got $x"; cat')" ok \
 	"typed input reaches the program, and ^D ends it"
 is "$(talk 'see up' 'type \x03' 'see interrupted' 'see shell: modes kept' 'see shell: status 3' -- \

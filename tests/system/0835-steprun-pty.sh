@@ -25,13 +25,13 @@ for where in '-n 1 --pty' '-N 2 -n 2 --pty=1'; do
 		[ "$(ps -o sid= -p $$ | tr -d " ")" = $$ ] && echo leads
 		[ "$(ps -o tpgid= -p $$ | tr -d " ")" = $$ ] && echo foreground')" ok \
 		"$where: the rank leads a session with a terminal of the size of steprun's"
-	is "$(talk 'see up' raw 'type hello\n' 'see got hello' 'type \x04' 'see shell: modes kept' 'see shell: status 0' -- \
+	is "$(talk 'see up' is-raw 'type hello\n' 'see got hello' 'type \x04' 'see shell: modes kept' 'see shell: status 0' -- \
 		$in_step $where -- sh -c "$here"'echo up; read x; echo "got $x"; cat')" ok \
 		"$where: typed input reaches the program, and ^D ends it"
-	is "$(talk 'see up' raw 'type \x03' 'see interrupted' 'see shell: modes kept' 'see shell: status 3' -- \
+	is "$(talk 'see up' is-raw 'type \x03' 'see interrupted' 'see shell: modes kept' 'see shell: status 3' -- \
 		$in_step $where -- sh -c "$here"'trap "echo interrupted; exit 3" INT; sh -c "echo up; exec sleep 300"')" ok \
 		"$where: ^C interrupts the program, and not the step"
-	is "$(talk 'see up' raw 'type \x1a' 'see ^Z' 'type \x1c' 'see shell: status 131' -- \
+	is "$(talk 'see up' is-raw 'type \x1a' 'see ^Z' 'type \x1c' 'see shell: status 131' -- \
 		$in_step $where -- sh -c "$here"'trap "" TSTP; echo up; exec sleep 300')" ok \
 		"$where: ^Z and ^\\ are for the program"
 done

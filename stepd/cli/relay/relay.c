@@ -238,6 +238,8 @@ static void relay_on_ready(_unused_ const struct json_t *line, void *userdata)
 
 	if (y->terminal_fd >= 0)
 		relay_send(y, "terminal", "on");
+	outlet_release(&y->out);
+	outlet_release(&y->err);
 }
 
 static void relay_on_suspended(bool on, void *userdata)
@@ -356,8 +358,12 @@ static int relay_open_terminal(struct relay *y, int stdio[3])
 		r = relay_copy_fd(stdio[0], &stdio[2]);
 	if (r == 0 && (like->is_out || like->is_err))
 		r = relay_copy_fd(y->terminal_fd, &out);
-	if (out >= 0)
+	if (out >= 0) {
 		outlet_init_take(one, &y->carrier, like->is_out ? "out" : "err", out);
+		/* Whoever sees what a program writes may type: steprun's terminal is raw by then.
+		 */
+		outlet_hold(one);
+	}
 	return r;
 }
 
@@ -590,8 +596,8 @@ static void on_steprun_gone(void *userdata)
 	if (channel_fault(y->carrier.channel))
 		log_error(&y->log, "steprun is lost: %s; ending the step",
 			channel_fault(y->carrier.channel));
-	outlet_resume(&y->out);
-	outlet_resume(&y->err);
+	outlet_release(&y->out);
+	outlet_release(&y->err);
 	if (y->supervisor)
 		supervisor_terminate(y->supervisor, false);
 	else

@@ -85,8 +85,21 @@ void outlet_drain(struct outlet *o)
 
 void outlet_resume(struct outlet *o)
 {
-	if (o->fd >= 0)
+	if (o->fd >= 0 && !o->held)
 		ev_io_start(o->to->loop, &o->io);
+}
+
+void outlet_hold(struct outlet *o)
+{
+	o->held = true;
+	if (o->fd >= 0)
+		ev_io_stop(o->to->loop, &o->io);
+}
+
+void outlet_release(struct outlet *o)
+{
+	o->held = false;
+	outlet_resume(o);
 }
 
 void outlet_init_take(struct outlet *o, const struct carrier *to, const char *verb, int fd)

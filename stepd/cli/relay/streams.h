@@ -32,6 +32,7 @@ struct outlet {
 	const char *verb; /* "out" or "err" */
 	int fd;           /* -1: it is closed, or was never open */
 	bool large;       /* the pipe, because much is written */
+	bool held;        /* nothing is read yet */
 	ev_io io;
 	void (*ended)(void *userdata); /* of itself, and closed. NULL: not reported */
 	void *userdata;
@@ -48,6 +49,10 @@ int outlet_open(
 
 /* fd does not block: the reading end of a pipe, a socket, or the master of a terminal. */
 void outlet_init_take(struct outlet *o, const struct carrier *to, const char *verb, int fd);
+
+/* What is written waits, until it is released or drained. */
+void outlet_hold(struct outlet *o);
+void outlet_release(struct outlet *o);
 
 /* The channel has capacity again, or steprun is gone. */
 void outlet_resume(struct outlet *o);
