@@ -15,7 +15,7 @@ if [ $# -eq 0 ]; then
 fi
 here=$(cd "$(dirname "$0")" && pwd -P)
 : "${top_srcdir:=$(cd "$here/../.." && pwd -P)}" "${top_builddir:=$PWD}"
-limit=${STEPD_TESTBED_LIMIT:-3600} # seconds
+limit=${STEPD_TESTBED_LIMIT:-3000} # seconds
 image=$("$here/image") || exit 125
 
 # One tree may lie within the other: then the outer one is enough.
