@@ -63,6 +63,10 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/listener.c \
 	contrib/slurm/programs.c contrib/slurm/programs.h \
 	contrib/slurm/served.c contrib/slurm/served.h \
+	contrib/slurm/served_impl.h \
+	contrib/slurm/served_prepare.c \
+	contrib/slurm/served_report.c \
+	contrib/slurm/served_request.c \
 	contrib/slurm/server.h \
 	contrib/slurm/settings.c contrib/slurm/settings.h \
 	contrib/slurm/slurmstepd.c \
