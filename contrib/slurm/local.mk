@@ -71,6 +71,7 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/settings.c contrib/slurm/settings.h \
 	contrib/slurm/slurmstepd.c \
 	contrib/slurm/spool.c contrib/slurm/spool.h \
+	contrib/slurm/suspension.c contrib/slurm/suspension.h \
 	contrib/slurm/user_probe.c contrib/slurm/user_probe.h \
 	stepd/cli/options.c stepd/cli/options.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \

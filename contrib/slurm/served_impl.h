@@ -33,6 +33,7 @@ struct epilogs;
 struct json_t;
 struct munge_client;
 struct supervisor;
+struct suspension;
 struct tree;
 struct window;
 
@@ -105,8 +106,11 @@ struct served_requests {
 	struct attach attach;
 	struct served_early early[SERVED_EARLY_MAX];
 	unsigned early_count;
-	int early_kill;    /* one that ends the tasks, and came before they ran */
+	int early_kill; /* one that ends the tasks, and came before they ran */
+	struct suspension *suspension;
 	bool polled;       /* the usage has just been read */
+	bool suspends;     /* it is time to */
+	bool resumed;      /* before that */
 	bool cancelled;    /* the user has the line */
 	bool aborted;      /* slurmctld does not want to know of the end */
 	bool reconfigured; /* slurm.conf may name another slurmctld */

@@ -13,6 +13,7 @@
 #include "contrib/slurm/epilogs.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/step_spec.h"
+#include "contrib/slurm/suspension.h"
 #include "contrib/slurm/tree.h"
 #include "stepd/cli/relay/supervisor.h"
 
@@ -173,6 +174,71 @@ static bool take_signal(struct served *s, const struct wire_request *request, in
 	return true;
 }
 
+/* ---- suspensions --------------------------------------------------------------------------- */
+
+/* Nobody is there to know of processes; to change them is an error. */
+static bool answer_without_agent(
+	const struct served_agent *agent, enum wire_kind kind, struct wire_answer *answer)
+{
+	if (agent->runs && !agent->over)
+		return false;
+	if (kind == WIRE_TASK_INFO || kind == WIRE_LIST_PIDS)
+		wire_begin_list(answer);
+	else if (kind == WIRE_PID_IN_CONTAINER)
+		wire_put_u8(answer, 0);
+	else
+		wire_put_result(answer, SLURM_STEP_NOT_RUNNING);
+	return true;
+}
+
+static bool is_leader(uint32_t pid, const void *userdata)
+{
+	const struct served *s = userdata;
+	uint32_t i;
+
+	assert(s);
+	for (i = 0; i < s->tasks.n && s->tasks.v[i].pid != pid; i++)
+		;
+	return i < s->tasks.n;
+}
+
+static void on_suspension_ready(void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	s->requests.suspends = true;
+	server_resume(&s->requests.server, WIRE_SUSPEND);
+	s->requests.suspends = false;
+}
+
+static enum server_local take_suspend(struct served *s, struct wire_answer *answer)
+{
+	if (answer_without_agent(&s->agent, WIRE_SUSPEND, answer))
+		return SERVER_ANSWERED;
+	if (s->requests.resumed) {
+		wire_put_result(answer, 0);
+		return SERVER_ANSWERED;
+	}
+	if (!s->requests.suspends && suspension_begin(s->requests.suspension))
+		return SERVER_LATER;
+	return SERVER_PASSED;
+}
+
+/* A step that is resumed so soon has not been suspended, and the agent knows nothing of it. */
+static enum server_local take_resume(struct served *s, struct wire_answer *answer)
+{
+	if (answer_without_agent(&s->agent, WIRE_RESUME, answer))
+		return SERVER_ANSWERED;
+	if (!suspension_end(s->requests.suspension))
+		return SERVER_PASSED;
+	s->requests.resumed = true;
+	server_resume(&s->requests.server, WIRE_SUSPEND);
+	s->requests.resumed = false;
+	wire_put_result(answer, 0);
+	return SERVER_ANSWERED;
+}
+
 /* ---- sattach ------------------------------------------------------------------------------- */
 
 /* It learns of the ends that were before it. */
@@ -242,21 +308,6 @@ static enum wire_state get_state(const struct served_agent *agent)
 	if (agent->over)
 		return WIRE_ENDING;
 	return agent->runs ? WIRE_RUNNING : WIRE_STARTING;
-}
-
-/* Nobody is there to know of processes; to change them is an error. */
-static bool answer_without_agent(
-	const struct served_agent *agent, enum wire_kind kind, struct wire_answer *answer)
-{
-	if (agent->runs && !agent->over)
-		return false;
-	if (kind == WIRE_TASK_INFO || kind == WIRE_LIST_PIDS)
-		wire_begin_list(answer);
-	else if (kind == WIRE_PID_IN_CONTAINER)
-		wire_put_u8(answer, 0);
-	else
-		wire_put_result(answer, SLURM_STEP_NOT_RUNNING);
-	return true;
 }
 
 /* slurmd's log may have another file, and slurm.conf another slurmctld, for which it is read when
@@ -341,6 +392,10 @@ static enum server_local served_on_request(const struct wire_request *request, u
 	case WIRE_ATTACH:
 		answered = attach_peer(s, &request->attach, answer);
 		break;
+	case WIRE_SUSPEND:
+		return take_suspend(s, answer);
+	case WIRE_RESUME:
+		return take_resume(s, answer);
 	case WIRE_SIGNAL:
 		answered = take_signal(s, request, request->signal, answer);
 		break;
@@ -360,7 +415,7 @@ void served_on_polled(void *userdata)
 
 	assert(s);
 	s->requests.polled = true;
-	server_resume(&s->requests.server);
+	server_resume(&s->requests.server, WIRE_USAGE);
 	s->requests.polled = false;
 }
 
@@ -372,9 +427,18 @@ int served_requests_open(struct served *s, struct err *err)
 		.node = s->init->conf.node_name,
 		.directory = s->agent.directory,
 		.owner = s->launch->uid};
+	const struct suspension_options suspension = {.loop = s->loop,
+		.log = s->log,
+		.label = s->label,
+		.directory = s->agent.directory,
+		.is_leader = s->init->site->signals_all ? NULL : is_leader,
+		.ready = on_suspension_ready,
+		.userdata = s};
 	int r;
 
 	r = spool_open_slurmds(s->init->conf.spool_dir, &s->requests.spool, err);
+	if (r == 0)
+		r = suspension_new(&suspension, &s->requests.suspension, err);
 	if (r == 0)
 		r = server_open(
 			&s->requests.server, s->loop, s->log, s->requests.spool, false, err);
@@ -395,6 +459,7 @@ void served_requests_close(struct served_requests *requests)
 
 	for (i = 0; i < requests->early_count; i++)
 		requests->early[i].call = call_cancel(requests->early[i].call);
+	requests->suspension = suspension_free(requests->suspension);
 	if (requests->server.loop)
 		server_close(&requests->server);
 	requests->spool = spool_close(requests->spool);
