@@ -729,13 +729,16 @@ TESTS += $(SLURM_SYSTEM_TESTS)
 # Two Slurms each.
 TESTS_LONG += tests/system/0708-slurm-served.sh tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh
 EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0708-slurm-served.sh tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh \
-	tests/lib/slurm.sh tests/lib/slurm_agent.py \
+	tests/lib/in_slurm.sh tests/lib/local_slurm.sh tests/lib/slurm.sh tests/lib/slurm_agent.py \
 	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_init.py tests/lib/slurm_step.py
 # Two Slurms of nine nodes each, and agents that wait a minute for those below them.
 TESTS_LONG += tests/system/0710-slurm-nodes.sh
 EXTRA_DIST += tests/system/0710-slurm-nodes.sh
 TESTS_LONG += tests/system/0712-slurm-tasks.sh
 EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
+SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh
+TESTS_LONG += $(SLURM_UPHEAVALS)
+EXTRA_DIST += $(SLURM_UPHEAVALS)
 if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_names tests/unit/test_slurm_requests \

@@ -275,6 +275,28 @@ static enum conn_next take_hello(struct conn *c)
 	return conn_write_answer(c);
 }
 
+/* To the agent, if there is something for it in it. */
+static enum conn_next pass_request(struct conn *c)
+{
+	int r;
+
+	if (c->plan.local)
+		return NEXT_END;
+	if (c->plan.error)
+		return conn_fail(c, c->plan.error);
+	if (!c->plan.method)
+		return c->plan.answer(NULL, c->version, &c->out) < 0 ? NEXT_END
+								     : conn_write_answer(c);
+	c->state = CONN_PENDING;
+	if (c->plan.acts) {
+		r = conn_request(c);
+		return r < 0 ? conn_fail(c, requests_errno(r)) : NEXT_EVENT;
+	}
+	c->queued = true;
+	TAILQ_INSERT_TAIL(&c->listener->queue, c, queue_link);
+	return NEXT_EVENT;
+}
+
 static enum conn_next begin_request(struct conn *c, const struct wire_request *request)
 {
 	const struct listener *listener = c->listener;
@@ -303,21 +325,7 @@ static enum conn_next begin_request(struct conn *c, const struct wire_request *r
 			return NEXT_EVENT;
 		}
 	}
-	if (c->plan.local)
-		return NEXT_END;
-	if (c->plan.error)
-		return conn_fail(c, c->plan.error);
-	if (!c->plan.method)
-		return c->plan.answer(NULL, c->version, &c->out) < 0 ? NEXT_END
-								     : conn_write_answer(c);
-	c->state = CONN_PENDING;
-	if (c->plan.acts) {
-		r = conn_request(c);
-		return r < 0 ? conn_fail(c, requests_errno(r)) : NEXT_EVENT;
-	}
-	c->queued = true;
-	TAILQ_INSERT_TAIL(&c->listener->queue, c, queue_link);
-	return NEXT_EVENT;
+	return pass_request(c);
 }
 
 static enum conn_next take_request(struct conn *c)
@@ -426,24 +434,30 @@ static void conn_resume(struct conn *c)
 {
 	const struct server *s = c->listener->server;
 	struct wire_request request = {.kind = c->later_kind};
+	enum server_local local;
+	enum conn_next next = NEXT_END;
 
 	c->later = false;
-	if (s->local(&request, c->version, &c->out, s->userdata) != SERVER_ANSWERED ||
-		conn_write_answer(c) == NEXT_END)
+	local = s->local(&request, c->version, &c->out, s->userdata);
+	if (local == SERVER_ANSWERED)
+		next = conn_write_answer(c);
+	else if (local == SERVER_PASSED)
+		next = pass_request(c);
+	if (next == NEXT_END)
 		end(c);
 	else
 		conn_advance(c);
 }
 
 /* From the first one each time: others may have ended by it. */
-void server_resume(struct server *s)
+void server_resume(struct server *s, enum wire_kind kind)
 {
 	struct conn *c;
 
 	do {
 		LIST_FOREACH(c, &s->conns, link)
 		{
-			if (c->later)
+			if (c->later && c->later_kind == kind)
 				break;
 		}
 		if (c)

@@ -63,10 +63,15 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/listener.c \
 	contrib/slurm/programs.c contrib/slurm/programs.h \
 	contrib/slurm/served.c contrib/slurm/served.h \
+	contrib/slurm/served_impl.h \
+	contrib/slurm/served_prepare.c \
+	contrib/slurm/served_report.c \
+	contrib/slurm/served_request.c \
 	contrib/slurm/server.h \
 	contrib/slurm/settings.c contrib/slurm/settings.h \
 	contrib/slurm/slurmstepd.c \
 	contrib/slurm/spool.c contrib/slurm/spool.h \
+	contrib/slurm/suspension.c contrib/slurm/suspension.h \
 	contrib/slurm/user_probe.c contrib/slurm/user_probe.h \
 	stepd/cli/options.c stepd/cli/options.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \

@@ -76,8 +76,9 @@ struct server {
 int server_open(struct server *s, struct ev_loop *loop, const struct log *log,
 	const struct spool *spool, bool private, struct err *err) _must_check_;
 
-/* Has the requests that wait answered: their function is called again, with their kind alone. */
-void server_resume(struct server *s);
+/* Goes on with the requests of a kind that wait: their function is called again, with their kind
+ * alone, and has not to wait any more. */
+void server_resume(struct server *s, enum wire_kind kind);
 
 /* Closes all listeners and disconnects all clients. */
 void server_close(struct server *s);

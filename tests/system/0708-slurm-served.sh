@@ -4,31 +4,17 @@
 # The steps that stepd-slurmstepd serves, beside those of Slurm's own slurmstepd: two Slurms at the same
 # time, the same command lines in both, all at once in an allocation; what users see must be the same, but
 # for pids, ports and times.
-# shellcheck source=tests/lib/step.sh
-. "${top_srcdir:?}/tests/lib/step.sh"
+# shellcheck source=tests/lib/local_slurm.sh
+. "${top_srcdir:?}/tests/lib/local_slurm.sh"
 
-[ "$(id -u)" = 0 ] || skip_all "needs root"
-for program in munged python3 slurmctld slurmd salloc scancel scontrol setpriv srun; do
-	command -v $program >/dev/null || skip_all "needs Slurm: there is no $program"
-done
-PROGRAM=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurmstepd
-STEPD_CONFIG=$tmpdir/stepd.conf
-export STEPD_CONFIG
-echo 'slurm_serve = srun' >"$STEPD_CONFIG"
+needs_slurm python3 scancel scontrol setpriv srun
+serve srun
 
 # ---- the command lines -----------------------------------------------------------------------
 # Each has its output, its messages and its status in files of its name.
 cat >"$tmpdir/commands" <<'S'
 . "$1/functions"
 dir=$1
-line() { # NAME COMMAND...
-	name=$1
-	shift
-	{ "$@" >"$name.out" 2>"$name.err" </dev/null; echo $? >"$name.rc"; } &
-}
-shell() { # NAME TEXT
-	line "$1" sh -c "$2"
-}
 line hello srun -Q --overlap -n 2 -l echo hello
 line many srun -Q --overlap -n 40 -l sh -c 'echo $SLURM_PROCID $SLURM_LOCALID $SLURM_NTASKS'
 line missing srun -Q --overlap -n 2 nonexistent
@@ -97,19 +83,6 @@ while True:
     signal.pause()
 S
 
-cat >"$tmpdir/functions" <<'S'
-until_true() {
-	tries=0
-	until "$@" || [ $tries -gt 3000 ]; do sleep 0.02; tries=$((tries + 1)); done
-}
-has_lines() { # FILE COUNT
-	[ "$(wc -l <"$1")" -ge "$2" ]
-}
-no_step() {
-	! ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1
-}
-S
-
 # Outside of an allocation: another user's step, a job that is cancelled, and an agent that is killed.
 cat >"$tmpdir/inside" <<'S'
 . "$1/functions"
@@ -144,31 +117,19 @@ until_true no_step
 echo >over
 S
 
-slurm() { # NAME
-	BENCH_SLURM_ALLOCATION=no timeout -k 10 300 sh "$top_srcdir/tests/bench/with-slurm" \
-		sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
-}
-port=$((20000 + $$ % 2500 * 4))
 # A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
 FirstJobId=$((1000 + $$ % 40000 * 20))
-SlurmdLogFile=$tmpdir/%n.log"
+$slurmd_log"
 export BENCH_SLURM_LINES
-BENCH_SLURM_PORT=$port BENCH_SLURM_STEPD=$PROGRAM slurm served &
-BENCH_SLURM_PORT=$((port + 2)) slurm real
-wait
-for name in served real; do
-	[ -s "$tmpdir/$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$name.slurm")"
-done
+in_both
 
 # ---- the comparison --------------------------------------------------------------------------
-# Tasks write and end in any order, and those that end within a moment are reported together. slurmstepd says
-# that it was cancelled for each signal, if srun is still there to show it.
+# Tasks write and end in any order. slurmstepd says that it was cancelled for each signal, if srun is still there
+# to show it.
 seen() { # NAME: what users see of it
 	for part in out err rc; do
-		sed -E 's/bench[0-9]+/NODE/g; s,/(real|served)\>,/DIR,g; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/; s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/
-			/\*\*\* STEP ID ON NODE CANCELLED/d
-			s/^(.*): tasks 0(-1|,2): (.*)$/\1: task 0: \3\n\1: task\2: \3/; s/: task[-,]([12]): /: task \1: /' "$1.$part" | sort
+		alike "$1.$part" | sed '/\*\*\* STEP ID ON NODE CANCELLED/d' | sort
 	done
 }
 for rc in "$tmpdir"/real/*.rc; do
@@ -191,7 +152,7 @@ done
 is "$(cat "$tmpdir/served/agent.rc")" 143 "srun ends with its tasks' signal after its agent was killed"
 like "$(cat "$tmpdir/served/agent.err")" "tasks 0-1: Terminated" "srun says that the tasks of a killed agent were ended"
 is "$(cat "$tmpdir/served/after.out")" after "the next step of the node starts after that"
-cat "$tmpdir"/bench*.log | grep ' stepd-slurmstepd: ' >"$tmpdir/lines"
+log_lines >"$tmpdir/lines"
 count() {
 	grep -Ec "$1" "$tmpdir/lines"
 }

@@ -4,60 +4,18 @@
 # The batch scripts that stepd-slurmstepd serves, beside those of Slurm's own slurmstepd: two Slurms of three
 # nodes at the same time, the same scripts in both; what users see must be the same, but for pids, ports and
 # times. Then what happens to slurmd, slurmctld and the agents while a script runs.
-# shellcheck source=tests/lib/step.sh
-. "${top_srcdir:?}/tests/lib/step.sh"
+# shellcheck source=tests/lib/local_slurm.sh
+. "${top_srcdir:?}/tests/lib/local_slurm.sh"
 
-[ "$(id -u)" = 0 ] || skip_all "needs root"
-for program in munged python3 slurmctld slurmd salloc sbatch scancel scontrol setpriv srun; do
-	command -v $program >/dev/null || skip_all "needs Slurm: there is no $program"
-done
-PROGRAM=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurmstepd
-STEPD_CONFIG=$tmpdir/stepd.conf
-export STEPD_CONFIG
-echo 'slurm_serve = srun, batch' >"$STEPD_CONFIG"
+needs_slurm python3 sbatch scancel scontrol setpriv srun
+serve "srun, batch"
 
 # ---- the scripts -----------------------------------------------------------------------------
 # Each has a directory of its own, with its files.
-cat >"$tmpdir/functions" <<'S'
-until_true() {
-	tries=0
-	until "$@" || [ $tries -gt 1000 ]; do sleep 0.2; tries=$((tries + 1)); done
-}
-submit() { # NAME TEXT OPTION... -- ARGUMENT...: its number is in NAME.id
-	name=$1
-	text=$2
-	shift 2
-	mkdir -p "$name"
-	printf '#!/bin/sh\n%s\n' "$text" >"$name.script"
-	(cd "$name" && exec sbatch --parsable "$@" "../$name.script" one 'two words' '') >"$name.id" 2>"$name.err"
-}
-script() { # as submit, beside the others
-	submit "$@" &
-}
-job() { # NAME
-	cut -d';' -f1 "$1.id"
-}
-is_up() { # NAME: its script has made a file "up"
-	[ -e "$1/up" ]
-}
-state() { # NAME
-	scontrol -o show job "$(job "$1")" | tr ' ' '\n' |
-		grep -E '^(JobState|Reason|ExitCode|Restarts|Requeue|BatchFlag|StdErr|StdIn|StdOut|WorkDir)='
-}
-is_over() { # NAME
-	scontrol -o show job "$(job "$1")" | grep -Eq 'JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)'
-}
+cat >>"$tmpdir/functions" <<'S'
+pause=0.2
 is_pending() { # NAME
 	scontrol -o show job "$(job "$1")" | grep -q 'JobState=PENDING'
-}
-is_gone() { # PID
-	! kill -0 "$1" 2>/dev/null
-}
-no_step() {
-	! ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1
-}
-idle() {
-	[ -z "$(squeue -h)" ]
 }
 S
 cat >"$tmpdir/scripts" <<'S'
@@ -146,27 +104,20 @@ S
 
 # The daemons die and come back: their jobs go on, and their ends arrive.
 cat >"$tmpdir/daemons" <<'S'
-at=$(dirname "$SLURM_CONF")
 go='touch up; until [ -e go ]; do sleep 0.1; done; echo went; exit 5'
 submit slurmd "$go" -w "$NODE"
 until_true is_up slurmd
-kill -9 "$(cat "$at/slurmd-$NODE.pid")"
-slurmd -D ${stepd:+-d "$stepd"} -f "$SLURM_CONF" -N "$NODE" >"$at/slurmd-again.log" 2>&1 &
-slurmd=$!
-until_true grep -qx $slurmd "$at/slurmd-$NODE.pid"
+end_slurmd KILL "$NODE"
+begin_slurmd "$NODE"
 touch slurmd/go
 until_true is_over slurmd
 submit ctld "$go"
 until_true is_up ctld
-# What slurmctld has on disk is of a time when the script ran: else it would start it again.
-scontrol update "JobId=$(job ctld)" Comment=it-runs
-until_true grep -q it-runs "$at/state/job_state"
-kill -9 "$(cat "$at/slurmctld.pid")"
+kill_slurmctld
 touch ctld/go
 until_true grep -q went ctld/slurm-*.out
 sleep 1 # the end is to be reported to nobody
-slurmctld -D -f "$SLURM_CONF" >"$at/slurmctld-again.log" 2>&1 &
-ctld=$!
+begin_slurmctld
 until_true is_over ctld
 submit after 'echo after' -w "$NODE"
 until_true is_over after
@@ -208,9 +159,8 @@ cat >"$tmpdir/inside" <<'S'
 mkdir "$1/$2"
 cd "$1/$2"
 umask 027
-stepd=${BENCH_SLURM_STEPD-}
 unset $(env | sed -n 's/^\(BENCH_[A-Z_]*\)=.*/\1/p')
-NODE=$(scontrol show hostnames "$(sinfo -h -o %N)" | head -n 1)
+NODE=$(first_node)
 PUBLIC=$(dirname "$SLURM_CONF")/public
 mkdir -m 1777 "$PUBLIC"
 chmod 1777 "$PUBLIC"
@@ -234,38 +184,23 @@ for id in *.id; do
 	state "$name" >"$name.state"
 done
 ls "$(dirname "$SLURM_CONF")"/spool/* >spool
-# slurmctld has been killed: a node is unknown to the new one until it has registered.
-known() {
-	! sinfo -h -o %T | grep -q unknown
-}
-until_true known
 sinfo -h -o '%T %E' >nodes
 [ "$2" = real ] || . "$1/agents"
-kill "$slurmd" "$ctld"
-wait "$slurmd" "$ctld"
+end_daemons
 echo >over
 S
 
-slurm() { # NAME
-	BENCH_SLURM_ALLOCATION=no timeout -k 10 280 sh "$top_srcdir/tests/bench/with-slurm" \
-		sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
-}
-port=$((20000 + $$ % 1200 * 8))
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
 KillWait=2
 MinJobAge=600
 FirstJobId=987001
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=1
-SlurmdLogFile=$tmpdir/%n.log"
+$slurmd_log"
 BENCH_SLURM_NODES=3
 BENCH_SLURM_CPUS=100
 export BENCH_SLURM_LINES BENCH_SLURM_NODES BENCH_SLURM_CPUS
-BENCH_SLURM_PORT=$port BENCH_SLURM_STEPD=$PROGRAM slurm served &
-BENCH_SLURM_PORT=$((port + 4)) slurm real
-wait
-for name in served real; do
-	[ -s "$tmpdir/$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$name.slurm")"
-done
+limit_s=280
+in_both
 
 # ---- the comparison --------------------------------------------------------------------------
 # With the state of the job, and the files that it has made. slurmstepd says so where the script has ended
@@ -278,9 +213,8 @@ seen() { # WHICH NAME
 			cat "$file"
 		done
 		cat "$2.id" "$2.err" "$2.state" "$2.act" "$2.out" "$2.list" 2>/dev/null
-	) | sed -E 's/bench[0-9]+-([0-9]\>)?/NODE/g; s,/(real|served)\>,/DIR,g; s,/(dev/shm|tmp)/tmp\.[A-Za-z0-9]+,/SLURM,g; s/0*987[0-9]{3}/ID/g
-		s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/; s/127\.0\.0\.1:[0-9]+/ADDRESS/
-		/^SLURM_TASK_PID=/d; /failed signal [0-9]+ pid [0-9]+ /d'
+	) | alike | sed -E 's/NODE-([0-9]\>)?/NODE/g; s,/(dev/shm|tmp)/tmp\.[A-Za-z0-9]+,/SLURM,g; s/0*987[0-9]{3}/ID/g
+		s/127\.0\.0\.1:[0-9]+/ADDRESS/; /^SLURM_TASK_PID=/d; /failed signal [0-9]+ pid [0-9]+ /d'
 }
 for id in "$tmpdir"/real/*.id; do
 	name=$(basename "$id" .id)
@@ -304,7 +238,7 @@ unlike "$(cat "$tmpdir/served/spool")" "^job" "the served scripts have left noth
 like "$(cat "$tmpdir/served/agent.state")" "^JobState=FAILED$" "a job fails whose agent is killed"
 is "$(cat "$tmpdir/served/agent.gone" 2>/dev/null)" gone "a script is ended when its agent was killed"
 is "$(cat "$tmpdir/served/stepd.gone" 2>/dev/null)" gone "a script ends with a killed stepd-slurmstepd"
-cat "$tmpdir"/bench*.log | grep ' stepd-slurmstepd: ' >"$tmpdir/lines"
+log_lines >"$tmpdir/lines"
 is "$(grep -c 'batch step handed over' "$tmpdir/lines")" 1 "one script was handed over"
 like "$(cat "$tmpdir/lines")" "batch step handed over to .*: its files have labels, or names with patterns" \
 	"the log has the script whose file has a pattern of Slurm's own, which was handed over"

@@ -5,20 +5,15 @@
 # nine nodes each at the same time, and the same command lines in both. What users see must be the same, and
 # what slurmctld hears of the steps' ends: from nine nodes on through the tree of their agents. Agents and
 # slurmds are killed in the middle of it.
-# shellcheck source=tests/lib/step.sh
-. "${top_srcdir:?}/tests/lib/step.sh"
+# shellcheck source=tests/lib/local_slurm.sh
+. "${top_srcdir:?}/tests/lib/local_slurm.sh"
 
-[ "$(id -u)" = 0 ] || skip_all "needs root"
-for program in munged python3 slurmctld slurmd salloc scancel srun; do
-	command -v $program >/dev/null || skip_all "needs Slurm: there is no $program"
-done
-PROGRAM=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurmstepd
-STEPD_CONFIG=$tmpdir/stepd.conf
+needs_slurm python3 scancel srun
+serve srun
 DIR=$tmpdir
-PYTHONPATH=$(cd "$top_srcdir" && pwd)/tests/lib
+PYTHONPATH=$top_srcdir/tests/lib
 PYTHONDONTWRITEBYTECODE=1
-export PROGRAM STEPD_CONFIG DIR PYTHONPATH PYTHONDONTWRITEBYTECODE
-printf 'slurm_serve = srun\n' >"$STEPD_CONFIG"
+export DIR PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 # In slurmstepd's place: the program, but on the nodes that $DIR/handed names.
 cat >"$tmpdir/stepd" <<'S'
@@ -36,17 +31,7 @@ chmod 755 "$tmpdir/stepd"
 # Each has its output, its messages and its status in files of its name.
 cat >"$tmpdir/commands" <<'S'
 . "$1/functions"
-line() { # NAME COMMAND...
-	name=$1
-	shift
-	{
-		timeout -k 5 150 "$@" >"$name.out" 2>"$name.err" </dev/null
-		echo $? >"$name.rc"
-	} &
-}
-shell() { # NAME TEXT
-	line "$1" sh -c "$2"
-}
+limit='timeout -k 5 150'
 place='echo $SLURM_PROCID $SLURM_NODEID $SLURM_LOCALID $SLURM_NTASKS $SLURM_NNODES $SLURM_GTIDS $SLURMD_NODENAME $SLURM_TASKS_PER_NODE $SLURM_CPUS_ON_NODE'
 srun='srun -Q --overlap'
 nodes=${SLURM_JOB_NODELIST%%[*} # "bench7-"
@@ -146,7 +131,7 @@ begin lost 9
 victim=$(of_node lost 1 5)
 [ "$which" = real ] || victim=$(parent "$victim")
 kill -9 "$victim"
-until_true ended "$victim"
+until_true is_gone "$victim"
 : >lost.go
 until_true reports_more "$which" "$(step_of lost)" 7
 kill -9 $pid
@@ -163,7 +148,7 @@ fi
 begin slurmd 9
 slurmd=$(cat "$conf"/slurmd-*-2.pid)
 kill "$slurmd"
-until_true ended "$slurmd"
+until_true is_gone "$slurmd"
 srun -Q --overlap -N4 -n4 -w "${SLURM_JOB_NODELIST%%[*}[1-4]" true >without.out 2>without.err </dev/null
 echo $? >without.rc
 if [ "$which" = served ]; then
@@ -205,19 +190,9 @@ while True:
     signal.pause()
 S
 
-cat >"$tmpdir/functions" <<'S'
-until_true() {
-	tries=0
-	until "$@" || [ $tries -gt 1600 ]; do sleep 0.05; tries=$((tries + 1)); done
-}
-has_lines() { # FILE COUNT
-	[ "$(wc -l <"$1")" -ge "$2" ]
-}
+cat >>"$tmpdir/functions" <<'S'
 has_started() { # FILE NODES
 	[ "$(grep -c ' tasks started' "$1")" -ge "$2" ]
-}
-ended() { # PID
-	! kill -0 "$1" 2>/dev/null
 }
 reports() { # CLUSTER [STEP]: what slurmctld has got
 	sed -nE 's/.*REQUEST_STEP_COMPLETE for StepId=[0-9]+\.([0-9]+) nodes ([0-9]+-[0-9]+) rc=([0-9]+).*/\1 \2 \3/p' "$DIR/$1.ctld" |
@@ -239,45 +214,25 @@ echo >over
 S
 
 . "$tmpdir/functions"
-slurm() { # NAME
-	BENCH_SLURM_LINES="SlurmdLogFile=$tmpdir/$1.%n.log
-SlurmctldLogFile=$tmpdir/$1.ctld
+BENCH_SLURM_LINES="$slurmd_log
+SlurmctldLogFile=$tmpdir/@NAME@.ctld
 SlurmctldDebug=verbose
 DebugFlags=Steps
 FirstJobId=$((1000000 + $$ % 1000000 * 4))
-KillWait=2" BENCH_SLURM_NODES=9 BENCH_SLURM_CPUS=16 BENCH_SLURM_ALLOCATION=no timeout -k 10 600 \
-		sh "$top_srcdir/tests/bench/with-slurm" sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
-}
-port=$((12000 + $$ % 350 * 20))
-BENCH_SLURM_PORT=$port BENCH_SLURM_STEPD=$tmpdir/stepd slurm served &
-BENCH_SLURM_PORT=$((port + 10)) slurm real
-wait
-for name in served real; do
-	[ -s "$tmpdir/$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$name.slurm")"
-done
+KillWait=2"
+BENCH_SLURM_NODES=9
+BENCH_SLURM_CPUS=16
+export BENCH_SLURM_LINES BENCH_SLURM_NODES BENCH_SLURM_CPUS
+limit_s=600
+slurm_program=$tmpdir/stepd
+in_both
 
 # ---- the comparison --------------------------------------------------------------------------
-# Tasks write and end in any order, and those that end within a moment are reported together. Each node's
-# message of a cancelled step is shown if srun is still there.
+# Tasks write and end in any order. Each node's message of a cancelled step is shown if srun is still there.
 seen() { # CLUSTER NAME: what users see of it
 	for part in out err rc; do
-		sed -E 's/bench[0-9]+/NODE/g; s,/(real|served)\>,/DIR,g; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/; s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/; s/^step [0-9]+$/step/
-			/\*\*\* STEP ID ON NODE-[0-9] CANCELLED/d' "$tmpdir/$1/$2.$part" | tasks_apart | sort
+		alike "$tmpdir/$1/$2.$part" | sed -E 's/^step [0-9]+$/step/; /\*\*\* STEP ID ON NODE-[0-9] CANCELLED/d' | sort
 	done
-}
-# A line for each task: "srun: error: NODE-1: tasks 0-1,3: Killed"
-tasks_apart() {
-	awk '!match($0, /: tasks? [0-9,-]+: /) { print; next }
-		{
-			before = substr($0, 1, RSTART - 1); after = substr($0, RSTART + RLENGTH)
-			list = substr($0, RSTART, RLENGTH); gsub(/[^0-9,-]/, "", list)
-			n = split(list, ranges, ",")
-			for (i = 1; i <= n; i++) {
-				split(ranges[i], ends, "-")
-				for (t = ends[1]; t <= (ends[2] == "" ? ends[1] : ends[2]); t++)
-					print before ": task " t ": " after
-			}
-		}'
 }
 for rc in "$tmpdir"/real/*.rc; do
 	name=$(basename "$rc" .rc)
@@ -337,7 +292,7 @@ is "$(cat "$tmpdir/served/reports.0")" "(-1, 34) (-1, 34) (-1, 34)" "reports of 
 is "$(cat "$tmpdir/served/reports.65534")" "(-1, 1) (-1, 1) (-1, 1)" "reports by a user are refused"
 
 # ---- the logs --------------------------------------------------------------------------------
-cat "$tmpdir"/served.bench*.log | grep ' stepd-slurmstepd: ' >"$tmpdir/lines"
+log_lines >"$tmpdir/lines"
 of_step() { # NAME REGEX: how many lines of its step
 	grep -E "\[[0-9]+\.$(step_of served "$1")\]" "$tmpdir/lines" | grep -Ec "$2"
 }

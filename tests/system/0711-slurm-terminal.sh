@@ -4,17 +4,11 @@
 # Steps with terminals, unbuffered output and several programs that stepd-slurmstepd serves, beside those of
 # Slurm's own slurmstepd: two Slurms at the same time, the same command lines in both; what users see must be the
 # same, but for pids, ports and times.
-# shellcheck source=tests/lib/step.sh
-. "${top_srcdir:?}/tests/lib/step.sh"
+# shellcheck source=tests/lib/local_slurm.sh
+. "${top_srcdir:?}/tests/lib/local_slurm.sh"
 
-[ "$(id -u)" = 0 ] || skip_all "needs root"
-for program in munged python3 sattach slurmctld slurmd salloc scancel squeue srun stty tmux; do
-	command -v $program >/dev/null || skip_all "needs Slurm, stty and tmux: there is no $program"
-done
-PROGRAM=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurmstepd
-STEPD_CONFIG=$tmpdir/stepd.conf
-export STEPD_CONFIG
-echo 'slurm_serve = srun, interactive' >"$STEPD_CONFIG"
+needs_slurm python3 sattach scancel squeue srun stty tmux
+serve "srun, interactive"
 
 # Runs a command at a terminal of 30 lines and 90 columns; what it shows there goes to standard output.
 cat >"$tmpdir/at-terminal" <<'P'
@@ -34,26 +28,7 @@ while True:
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 P
 
-cat >"$tmpdir/functions" <<'S'
-until_true() {
-	tries=0
-	until "$@" || [ $tries -gt 3000 ]; do sleep 0.02; tries=$((tries + 1)); done
-}
-has_lines() { # FILE COUNT
-	[ "$(wc -l <"$1")" -ge "$2" ]
-}
-no_step() {
-	! ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1
-}
-# Each has its output, its messages and its status in files of its name.
-line() { # NAME COMMAND...
-	name=$1
-	shift
-	{ "$@" >"$name.out" 2>"$name.err" </dev/null; echo $? >"$name.rc"; } &
-}
-shell() { # NAME TEXT
-	line "$1" sh -c "$2"
-}
+cat >>"$tmpdir/functions" <<'S'
 pty() { # NAME COMMAND...
 	name=$1
 	shift
@@ -267,33 +242,21 @@ until_true no_step
 echo >over
 S
 
-slurm() { # NAME
-	BENCH_SLURM_ALLOCATION=no timeout -k 10 300 sh "$top_srcdir/tests/bench/with-slurm" \
-		sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
-}
-port=$((20000 + $$ % 2500 * 4))
 # A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
 FirstJobId=$((6000000 + $$ % 1000000 * 4))
 LaunchParameters=use_interactive_step
 SelectTypeParameters=CR_CPU
-SlurmdLogFile=$tmpdir/%n.log"
+$slurmd_log"
 export BENCH_SLURM_LINES
-BENCH_SLURM_PORT=$port BENCH_SLURM_STEPD=$PROGRAM slurm served &
-BENCH_SLURM_PORT=$((port + 2)) slurm real
-wait
-for name in served real; do
-	[ -s "$tmpdir/$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$name.slurm")"
-done
+in_both
 
 # ---- the comparison --------------------------------------------------------------------------
 # An sattach shows the end of a task for as many times as slurmstepd tries to report it to it.
 # How many carriage returns there are is srun's concern, who sets its terminal back at some moment.
 seen() { # NAME: what users see of it
 	for part in out err rc; do
-		sed -E 's/\r//g; s/bench[0-9]+/NODE/g; s,/(real|served)\>,/DIR,g; s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/
-			/^sattach: error: task [0-9]+ exited/d; /: error: Failed to send MESSAGE_TASK_EXIT/d
-			s/^(.*): tasks 0-1: (.*)$/\1: task 0: \2\n\1: task 1: \2/' "$1.$part" | sort
+		sed -E 's/\r//g; /^sattach: error: task [0-9]+ exited/d; /: error: Failed to send MESSAGE_TASK_EXIT/d' "$1.$part" | alike | sort
 	done
 }
 for rc in "$tmpdir"/real/*.rc; do
@@ -314,8 +277,8 @@ for file in streams.0 streams.1 streams.2 u.file mp.0 mp.1 mp.5 hangup.file; do
 		"$(cat "$tmpdir/real/$file" 2>&1 | sed 's,/real/,/DIR/,')" "the step's file $file is the same"
 done
 variables() {
-	sed -E '/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_CONF=/d; /^SLURM_WORKING_CLUSTER=/d; /^OLDPWD=/d; /^TMPDIR=/d; /^SLURM_JOB_*ID=/d; s/bench[0-9]+/NODE/g; s,/(real|served)\>,/DIR,g' \
-		"$tmpdir/$1/interactive.env"
+	sed -E '/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_CONF=/d; /^SLURM_WORKING_CLUSTER=/d; /^OLDPWD=/d; /^TMPDIR=/d; /^SLURM_JOB_*ID=/d' \
+		"$tmpdir/$1/interactive.env" | alike
 }
 is "$(variables served)" "$(variables real)" "the shell of an salloc has the same environment"
 for name in cat interrupt size jobs u-prompt interactive; do
@@ -323,7 +286,7 @@ for name in cat interrupt size jobs u-prompt interactive; do
 done
 
 # ---- what only a served step has -------------------------------------------------------------
-cat "$tmpdir"/bench*.log | grep ' stepd-slurmstepd: ' >"$tmpdir/lines"
+log_lines >"$tmpdir/lines"
 count() {
 	grep -Ec "$1" "$tmpdir/lines"
 }

@@ -4,40 +4,17 @@
 # What stepd-slurmstepd does for the tasks of the steps that it serves: accounting, binding, prologs and
 # epilogs, MPI, priority. Two Slurms at the same time, one of them with Slurm's own slurmstepd, and the same
 # command lines in both; what users, slurmd and slurmctld see must be the same.
-# shellcheck source=tests/lib/step.sh
-. "${top_srcdir:?}/tests/lib/step.sh"
+# shellcheck source=tests/lib/local_slurm.sh
+. "${top_srcdir:?}/tests/lib/local_slurm.sh"
 
-[ "$(id -u)" = 0 ] || skip_all "needs root"
-for program in munged python3 slurmctld slurmd salloc scontrol setpriv srun sstat; do
-	command -v $program >/dev/null || skip_all "needs Slurm: there is no $program"
-done
+needs_slurm python3 scontrol setpriv srun sstat
 [ "$(nproc)" -ge 2 ] || skip_all "needs two processors to bind tasks to"
-PROGRAM=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurmstepd
+serve srun
 TASK=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurm-task
-STEPD_CONFIG=$tmpdir/stepd.conf
 PYTHONPATH=$top_srcdir/tests/lib
 PYTHONDONTWRITEBYTECODE=1
-export STEPD_CONFIG PYTHONPATH PYTHONDONTWRITEBYTECODE
-echo 'slurm_serve = srun' >"$STEPD_CONFIG"
+export PYTHONPATH PYTHONDONTWRITEBYTECODE
 chmod 755 "$tmpdir" # another user's prolog is below it
-
-cat >"$tmpdir/functions" <<'S'
-until_true() {
-	tries=0
-	until "$@" || [ $tries -gt 3000 ]; do sleep 0.02; tries=$((tries + 1)); done
-}
-has_lines() { # FILE COUNT
-	[ "$(wc -l <"$1")" -ge "$2" ]
-}
-no_step() {
-	! ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1
-}
-line() { # NAME COMMAND...
-	name=$1
-	shift
-	{ "$@" >"$name.out" 2>"$name.err" </dev/null; echo $? >"$name.rc"; } &
-}
-S
 
 # A task that has used something of each kind, and then waits: its step's number, once it has.
 cat >"$tmpdir/user" <<'S'
@@ -95,23 +72,12 @@ cp "$(dirname "$SLURM_CONF")/slurmctld.log" slurmctld.log
 echo >over
 S
 
-port=$((20000 + $$ % 2500 * 4))
-slurm() { # NAME SCRIPT PORT TASKS
-	BENCH_SLURM_ALLOCATION=no BENCH_SLURM_PORT=$3 timeout -k 10 200 sh "$top_srcdir/tests/bench/with-slurm" \
-		sh "$tmpdir/inside" "$tmpdir" "$1" "$2" "$4" "$TASK" >"$tmpdir/$1.slurm" 2>&1
-}
 both() { # SCRIPT TASKS: in "SCRIPT-served" and "SCRIPT-real"
-	BENCH_SLURM_STEPD=$PROGRAM slurm "$1-served" "$1" $port "$2" &
-	slurm "$1-real" "$1" $((port + 2)) "$2"
-	wait
-	for name in served real; do
-		[ -s "$tmpdir/$1-$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$1-$name.slurm")"
-	done
+	in_both -p "$1-" "$1" "$2" "$TASK"
 }
+limit_s=200
 seen() { # FILE
-	sed -E 's/bench[0-9]+/NODE/g; s,/[a-z]+-(real|served)\>,/DIR,g; s/(task +[0-9]+ +[0-9]+ \[)[0-9]+/\1PID/
-		s/^(.*): tasks 0-1: (.*)$/\1: task 0: \2\n\1: task 1: \2/; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/; s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/' "$1" |
-		sort
+	sed -E 's/(task +[0-9]+ +[0-9]+ \[)[0-9]+/\1PID/' "$1" | alike | sort
 }
 same() { # SCRIPT: each command line of it
 	for rc in "$tmpdir/$1-real"/*.rc; do
@@ -133,7 +99,7 @@ JobAcctGatherFrequency=task=30
 SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash
 $jobs
-SlurmdLogFile=$tmpdir/%n.log"
+$slurmd_log"
 BENCH_SLURM_NODE_WORDS=RealMemory=4000
 export BENCH_SLURM_LINES BENCH_SLURM_NODE_WORDS
 both accounting 16
@@ -273,9 +239,6 @@ line epilog-missing $step -n 1 --task-epilog=/nowhere/epilog echo done
 line nice nice -n 5 $step -n 1 nice
 line nice-variable sh -c 'nice -n 3 '"$step"' -n 1 printenv SLURM_PRIO_PROCESS'
 line virtual $step -n 1 --mem=200M sh -c 'ulimit -v; ulimit -Hv; ulimit -m'
-shell() { # NAME TEXT
-	line "$1" sh -c "$2"
-}
 shell variables "$step"' -n 2 sh -c "env >variables.\$SLURM_PROCID"; cat variables.0 variables.1 | sed "/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_WORKING_CLUSTER=/d; /^SLURM_JOB_*ID=/d; /^TMPDIR=/d; /^SLURM_CONF=/d; /^SLURM_STEP.*ID=/d" | sort'
 for library in $(cat "$dir/libraries"); do
 	case $library in
@@ -294,7 +257,7 @@ VSizeFactor=150
 SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash
 $jobs
-SlurmdLogFile=$tmpdir/%n.log"
+$slurmd_log"
 BENCH_SLURM_CPUS=2
 OMPI_ALLOW_RUN_AS_ROOT=1
 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -304,7 +267,7 @@ same tasks
 for library in $mpi_lines; do
 	like "$(cat "$tmpdir/tasks-served/$library.out")" "rank 1 of 2, 2 here: right" "an MPI program of $library runs"
 done
-cat "$tmpdir"/bench*.log | grep ' stepd-slurmstepd: ' >"$tmpdir/lines"
+log_lines >"$tmpdir/lines"
 is "$(grep 'handed over' "$tmpdir/lines")" "" "no step of these was handed over"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
 done_testing

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm/served_impl.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "contrib/slurm/accounting.h"
+#include "contrib/slurm/batch.h"
+#include "contrib/slurm/epilogs.h"
+#include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/srun_io.h"
+#include "contrib/slurm/task_script.h"
+#include "contrib/slurm/tree.h"
+
+/* Ends of tasks within this time are reported together. */
+#define GATHER_S 0.1
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+static void served_on_delivered(const struct err *err, void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	if (err->code)
+		log_warning(s->log, "srun or slurmctld has not taken a message: %s, ignoring",
+			err->text);
+	s->reports.deliveries--;
+	served_check_over(s);
+}
+
+static void send_message(struct served *s, const struct delivery_options *to, struct pack *body)
+{
+	struct delivery *delivery;
+	struct err err = ERR_INIT;
+
+	s->reports.deliveries++;
+	if (delivery_begin_take(to, body, &delivery, &err) < 0)
+		served_on_delivered(&err, s);
+}
+
+static void put_step_id(struct pack *p, const struct slurm_launch *l)
+{
+	pack_u32(p, l->id.job);
+	pack_u32(p, l->id.step);
+	pack_u32(p, l->id.het_component);
+}
+
+static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack *body)
+{
+	struct delivery_options to = {.loop = s->loop,
+		.munge = s->munge,
+		.retry = &s->reports.to_srun,
+		.address = s->launch->srun,
+		.version = s->init->frame.client_release,
+		.type = (uint16_t)type,
+		.reader = s->launch->uid,
+		.done = served_on_delivered,
+		.userdata = s};
+
+	to.address.sin_port = htons(slurm_launch_port(&s->launch->resp_ports, s->setup.node_id));
+	send_message(s, &to, body);
+}
+
+void served_report_launch(struct served *s)
+{
+	struct pack body = {0};
+	uint32_t i;
+
+	if (s->batch)
+		return; /* nobody waits */
+	put_step_id(&body, s->launch);
+	pack_u32(&body, (uint32_t)s->agent.launch_error);
+	pack_text(&body, s->init->conf.node_name);
+	pack_u32(&body, s->tasks.n);
+	pack_u32(&body, s->tasks.n);
+	for (i = 0; i < s->tasks.n; i++)
+		pack_u32(&body, s->tasks.v[i].pid);
+	pack_u32_array(&body, s->tasks.ranks, s->tasks.n);
+	send_to_srun(s, SLURM_RESPONSE_LAUNCH_TASKS, &body);
+}
+
+static void put_exits(struct pack *body, const struct slurm_launch *launch, int status,
+	const uint32_t *ranks, uint32_t n)
+{
+	pack_u32(body, (uint32_t)status);
+	pack_u32(body, n);
+	pack_u32_array(body, ranks, n);
+	put_step_id(body, launch);
+}
+
+void served_send_exits(struct served *s, const struct attach_peer *peer, int status,
+	const uint32_t *ranks, uint32_t n)
+{
+	const struct delivery_options to = {.loop = s->loop,
+		.munge = s->munge,
+		.retry = &attach_retry,
+		.address = peer->response,
+		.version = peer->version,
+		.type = SLURM_MESSAGE_TASK_EXIT,
+		.reader = peer->uid,
+		.done = served_on_delivered,
+		.userdata = s};
+	struct pack body = {0};
+
+	put_exits(&body, s->launch, status, ranks, n);
+	send_message(s, &to, &body);
+}
+
+/* All tasks with that status that have not been reported. */
+static void report_exits(struct served *s, int status)
+{
+	_cleanup_free_ uint32_t *ranks = calloc(s->tasks.n, sizeof(*ranks));
+	struct pack body = {.failed = !ranks};
+	uint32_t i, n = 0;
+
+	for (i = 0; ranks && i < s->tasks.n; i++) {
+		struct served_task *t = &s->tasks.v[i];
+
+		if (!t->ended || t->reported || t->status != status)
+			continue;
+		t->reported = true;
+		ranks[n++] = s->tasks.ranks[i];
+	}
+	put_exits(&body, s->launch, status, ranks, n);
+	send_to_srun(s, SLURM_MESSAGE_TASK_EXIT, &body);
+	for (i = 0; ranks && i < s->requests.attach.count; i++)
+		served_send_exits(s, &s->requests.attach.peers[i], status, ranks, n);
+}
+
+static void report_all_exits(struct served *s)
+{
+	uint32_t i;
+
+	ev_timer_stop(s->loop, &s->reports.gather);
+	for (i = 0; i < s->tasks.n && !s->batch; i++) {
+		if (s->tasks.v[i].ended && !s->tasks.v[i].reported)
+			report_exits(s, s->tasks.v[i].status);
+	}
+}
+
+/* ---- epilogs ------------------------------------------------------------------------------- */
+
+bool served_epilogs_run(struct served *s)
+{
+	_cleanup_free_ uint32_t *ids = s->epilogs ? calloc(s->tasks.n, sizeof(*ids)) : NULL;
+	uint32_t i, n = 0;
+
+	for (i = 0; ids && i < s->tasks.n; i++) {
+		if (!s->tasks.v[i].ended || s->tasks.v[i].has_epilog)
+			continue;
+		s->tasks.v[i].has_epilog = true;
+		ids[n++] = i;
+	}
+	epilogs_run(s->epilogs, ids, n);
+	return epilogs_are_running(s->epilogs);
+}
+
+void served_report_ends(struct served *s)
+{
+	ev_timer_stop(s->loop, &s->reports.gather);
+	if (!served_epilogs_run(s))
+		report_all_exits(s);
+}
+
+static void epilogs_on_note(const char *text, void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	served_put_note(s, text);
+}
+
+static void epilogs_on_done(void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	served_report_ends(s);
+	served_end_step(s);
+}
+
+int served_epilogs_open(struct served *s, struct err *err)
+{
+	const char *user = s->launch->task_epilog, *site = s->init->site->task_epilog;
+	const struct epilogs_options options = {.loop = s->loop,
+		.log = s->log,
+		.user = user && *user ? user : NULL,
+		.site = site && *site ? site : NULL,
+		.program = s->agent.program,
+		.runtime_dir = s->agent.runtime_dir,
+		.args = &s->agent.args,
+		.doc = s->agent.doc,
+		.task_program = s->setup.task_program,
+		.step = s->launch->id.step,
+		.ranks = s->tasks.ranks,
+		.ntasks = s->tasks.n,
+		.note = epilogs_on_note,
+		.done = epilogs_on_done,
+		.userdata = s};
+
+	return task_script_has_epilog(s->launch, s->init->site)
+		? epilogs_open(&options, &s->epilogs, err)
+		: 0;
+}
+
+/* ---- tasks' ends --------------------------------------------------------------------------- */
+
+struct served_task *served_find_task(const struct served_tasks *tasks, uint32_t rank)
+{
+	uint32_t i;
+
+	for (i = 0; i < tasks->n; i++) {
+		if (tasks->ranks[i] == rank)
+			return &tasks->v[i];
+	}
+	return NULL;
+}
+
+void served_end_task(struct served *s, struct served_task *task, int status)
+{
+	if (task->ended)
+		return;
+	task->ended = true;
+	task->status = status;
+	if (!ev_is_active(&s->reports.gather)) {
+		ev_timer_set(&s->reports.gather, GATHER_S, 0.);
+		ev_timer_start(s->loop, &s->reports.gather);
+	}
+}
+
+static void on_gathered(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+{
+	struct served *s = timer->data;
+
+	assert(s);
+	served_report_ends(s);
+	served_check_over(s);
+}
+
+/* ---- the step's end ------------------------------------------------------------------------ */
+
+/* As slurmstepd has it: a signal that nobody has requested, else the largest status; if all have
+ * been killed by requests, the first one's. */
+static int make_step_status(const struct served_tasks *tasks, int launch_error)
+{
+	int status = launch_error;
+	bool counts = false;
+	uint32_t i;
+
+	for (i = 0; i < tasks->n; i++) {
+		const struct served_task *t = &tasks->v[i];
+
+		if (!t->ended || t->killed)
+			continue;
+		counts = true;
+		if (WIFSIGNALED(t->status))
+			status = t->status;
+		else if (!WIFSIGNALED(status) && t->status > status)
+			status = t->status;
+	}
+	return counts || !tasks->v[0].ended ? status : tasks->v[0].status;
+}
+
+/* As slurm.conf has it now, where slurmd has said that it has changed. */
+static struct sockaddr_in find_controller(const struct served *s)
+{
+	_cleanup_site_conf_ struct site_conf site = {0};
+	struct err err = ERR_INIT;
+
+	if (!s->requests.reconfigured)
+		return s->init->site->controller;
+	if (site_conf_read(NULL, &site, &err) == 0)
+		return site.controller;
+	log_warning(s->log, "step %s: %s, ignoring", s->label, err.text);
+	return s->init->site->controller;
+}
+
+void served_report_step(struct served *s)
+{
+	struct tree_end end = {.status = make_step_status(&s->tasks, s->agent.launch_error),
+		.controller = find_controller(s)};
+
+	accounting_pack(s->accounting, false, &end.record);
+	tree_end_take(s->reports.tree, &end);
+}
+
+void served_report_script(struct served *s)
+{
+	const struct batch_end end = {.loop = s->loop,
+		.munge = s->munge,
+		.controller = find_controller(s),
+		.job_status = s->tasks.v[0].ended ? s->tasks.v[0].status : s->agent.launch_error,
+		.error = s->agent.node_error,
+		.accounting = s->accounting,
+		.done = served_on_delivered,
+		.userdata = s};
+	struct err err = ERR_INIT;
+
+	s->reports.deliveries++;
+	if (batch_report(s->batch, &end, &err) < 0)
+		served_on_delivered(&err, s);
+}
+
+/* ---- what users read ----------------------------------------------------------------------- */
+
+void served_put_note(struct served *s, const char *text)
+{
+	_cleanup_free_ char *line = NULL;
+
+	if (asprintf(&line, "slurmstepd-%s: error: %s\n", s->init->conf.node_name, text) < 0)
+		line = NULL;
+	if (!line ||
+		(s->batch ? !batch_put_note(s->batch, line)
+			  : !s->streams.io || !srun_io_note(s->streams.io, line)))
+		log_info(s->log, "%s", text);
+}
+
+/* ---- the part ------------------------------------------------------------------------------ */
+
+void served_reports_init(struct served *s)
+{
+	ev_timer_init(&s->reports.gather, on_gathered, GATHER_S, 0.);
+	s->reports.gather.data = s;
+}
+
+/* A step without a credential, srun --no-alloc, has the rank -1. */
+int served_reports_open(struct served *s, struct err *err)
+{
+	const struct tree_options options = {.loop = s->loop,
+		.log = s->log,
+		.label = s->label,
+		.munge = s->munge,
+		.init = s->init,
+		.done = served_on_reported,
+		.userdata = s};
+
+	s->reports.to_srun = delivery_to_srun;
+	s->reports.to_srun.tries += s->launch->nnodes / 1024; /* srun is busier */
+	return s->init->frame.rank < 0 ? 0 : tree_new(&options, &s->reports.tree, err);
+}
+
+bool served_reports_are_pending(const struct served_reports *reports)
+{
+	return ev_is_active(&reports->gather) || reports->deliveries > 0;
+}
+
+void served_reports_close(struct served_reports *reports, struct ev_loop *loop)
+{
+	reports->tree = tree_free(reports->tree);
+	if (loop)
+		ev_timer_stop(loop, &reports->gather);
+}

@@ -1,0 +1,94 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# For tests of stepd-slurmstepd under a real slurmd, on top of step.sh. A Slurm of the test's own
+# (tests/bench/with-slurm) runs the script "$tmpdir/inside", which leaves what it has seen in files:
+#	needs_slurm PROGRAM...  skips the test without root, a Slurm, or one of these
+#	serve KINDS         what of steps is served, "srun, batch"; $PROGRAM is the program. Makes
+#	                    $tmpdir/functions, in_slurm.sh, for inside
+#	in_slurm NAME PORT ARG...  runs sh "$tmpdir/inside" "$tmpdir" NAME ARG... in a Slurm, at most
+#	                    $limit_s seconds. $BENCH_SLURM_... are with-slurm's; @NAME@ in their lines is NAME
+#	in_both [-p PREFIX] ARG...  the same in two at a time, whose names are PREFIX and "served", with
+#	                    $slurm_program in slurmstepd's place ($PROGRAM), and "real". An inside that
+#	                    comes to its end writes $tmpdir/NAME/over; else the test is skipped
+#	slurm_port COUNT    the first of so many ports of the test's own
+#	alike [FILE...]     prints it without what is another in each Slurm: names of nodes, times, numbers of
+#	                    steps, the directory; a line for each task
+#	log_lines           what the program has logged, where BENCH_SLURM_LINES has $slurmd_log
+
+# shellcheck source=tests/lib/step.sh
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+# shellcheck disable=SC2034,SC2154 # for tests; of tap.sh
+slurmd_log=SlurmdLogFile=$tmpdir/@NAME@.%n.log
+limit_s=300
+
+needs_slurm() {
+	[ "$(id -u)" = 0 ] || skip_all "needs root"
+	for program in munged slurmctld slurmd salloc "$@"; do
+		command -v "$program" >/dev/null || skip_all "needs Slurm and more: there is no $program"
+	done
+}
+
+serve() {
+	PROGRAM=$(cd "${top_builddir:?}" && pwd)/contrib/slurm/stepd-slurmstepd
+	slurm_program=$PROGRAM
+	STEPD_CONFIG=$tmpdir/stepd.conf
+	export PROGRAM STEPD_CONFIG
+	echo "slurm_serve = $1" >"$STEPD_CONFIG"
+	cp "$top_srcdir/tests/lib/in_slurm.sh" "$tmpdir/functions"
+}
+
+slurm_port() {
+	echo $((12000 + $$ % (18000 / $1) * $1))
+}
+
+in_slurm() {
+	slurm_name=$1
+	slurm_port=$2
+	shift 2
+	BENCH_SLURM_LINES=$(echo "$BENCH_SLURM_LINES" | sed "s/@NAME@/$slurm_name/g") \
+	BENCH_SLURM_ALLOCATION=no BENCH_SLURM_PORT=$slurm_port timeout -k 10 "$limit_s" \
+		sh "$top_srcdir/tests/bench/with-slurm" sh "$tmpdir/inside" "$tmpdir" "$slurm_name" "$@" \
+		>"$tmpdir/$slurm_name.slurm" 2>&1
+}
+
+in_both() {
+	both_prefix=
+	[ "${1-}" != -p ] || {
+		both_prefix=$2
+		shift 2
+	}
+	both_ports=$((${BENCH_SLURM_NODES:-1} + 1))
+	both_port=$(slurm_port $((both_ports * 2)))
+	BENCH_SLURM_STEPD=$slurm_program in_slurm "${both_prefix}served" "$both_port" "$@" &
+	in_slurm "${both_prefix}real" $((both_port + both_ports)) "$@"
+	wait
+	for name in "${both_prefix}served" "${both_prefix}real"; do
+		[ -s "$tmpdir/$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$name.slurm")"
+	done
+}
+
+alike() {
+	sed -E 's/bench[0-9]+/NODE/g; s,/([a-z]+-)?(real|served)\>,/DIR,g; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/
+		s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/' "$@" | tasks_apart
+}
+
+# "srun: error: NODE-1: tasks 0-1,3: Killed": those that end within a moment are reported together.
+tasks_apart() {
+	awk '!match($0, /: tasks? [0-9,-]+: /) { print; next }
+		{
+			before = substr($0, 1, RSTART - 1); after = substr($0, RSTART + RLENGTH)
+			list = substr($0, RSTART, RLENGTH); gsub(/[^0-9,-]/, "", list)
+			n = split(list, ranges, ",")
+			for (i = 1; i <= n; i++) {
+				split(ranges[i], ends, "-")
+				for (t = ends[1]; t <= (ends[2] == "" ? ends[1] : ends[2]); t++)
+					print before ": task " t ": " after
+			}
+		}'
+}
+
+log_lines() {
+	cat "$tmpdir"/*served.*.log | grep ' stepd-slurmstepd: '
+}
