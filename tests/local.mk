@@ -734,14 +734,20 @@ EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0708-slurm-served.sh tests/syst
 # Two Slurms of nine nodes each, and agents that wait a minute for those below them.
 TESTS_LONG += tests/system/0710-slurm-nodes.sh
 EXTRA_DIST += tests/system/0710-slurm-nodes.sh
+TESTS_LONG += tests/system/0717-slurm-limits.sh
+TESTS_LONG += tests/system/0718-slurm-limits-vm.sh
+EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0718-slurm-limits-vm.sh tests/lib/slurm_pair.sh \
+	tests/testbed/guest-slurm.sh tests/testbed/guest-slurm-limits.sh
 TESTS_LONG += tests/system/0712-slurm-tasks.sh
 EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
 SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh
 TESTS_LONG += $(SLURM_UPHEAVALS)
 EXTRA_DIST += $(SLURM_UPHEAVALS)
 if CMOCKA
-SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_init tests/unit/test_slurm_io \
-	tests/unit/test_slurm_k12 tests/unit/test_slurm_names tests/unit/test_slurm_requests \
+SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_gres \
+	tests/unit/test_slurm_init tests/unit/test_slurm_io \
+	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
+	tests/unit/test_slurm_requests \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
@@ -749,6 +755,9 @@ TESTS += $(SLURM_UNIT_TESTS)
 tests_unit_test_slurm_batch_SOURCES = tests/unit/test_slurm_batch.c
 tests_unit_test_slurm_batch_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_batch_LDADD = libslurminit.la $(UNIT_LDADD)
+tests_unit_test_slurm_gres_SOURCES = tests/unit/test_slurm_gres.c
+tests_unit_test_slurm_gres_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_gres_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_init_SOURCES = tests/unit/test_slurm_init.c
 tests_unit_test_slurm_init_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_init_LDADD = libslurminit.la $(CMOCKA_LIBS)
@@ -758,6 +767,9 @@ tests_unit_test_slurm_io_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_k12_SOURCES = tests/unit/test_slurm_k12.c
 tests_unit_test_slurm_k12_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_k12_LDADD = libslurmserve.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_limits_SOURCES = tests/unit/test_slurm_limits.c tests/lib/scratch.h
+tests_unit_test_slurm_limits_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_limits_LDADD = libslurminit.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_names_SOURCES = tests/unit/test_slurm_names.c
 tests_unit_test_slurm_names_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_names_LDADD = libslurmwire.la $(CMOCKA_LIBS)

@@ -22,6 +22,13 @@ void slurm_init_decode(
 		return;
 	init->error = slurm_launch_decode(data, frame, &init->conf, &init->launch, &init->err);
 	init->has_launch = init->error == 0 || init->launch.id.job;
+	if (init->error || frame->release != SLURM_22_05)
+		return;
+	init->error = slurm_init_decode_cgroup(data, frame, &init->cgroup, &init->err);
+	/* A plugin of the site's own may have written into it what it likes. */
+	if (gres_read_kinds((const uint8_t *)data + frame->gres.at, frame->gres.size, &init->kinds,
+		    &init->gres_err) < 0)
+		init->kinds = (struct gres_kinds){0};
 }
 
 /* ---- the reasons --------------------------------------------------------------------------- */
@@ -117,7 +124,12 @@ static bool has_nodes(const struct slurm_init *i)
 
 static bool has_gres(const struct slurm_init *i)
 {
-	return i->launch.has_gres;
+	return i->gres_err.code;
+}
+
+static bool has_other_limits(const struct slurm_init *i)
+{
+	return i->limits_err.code;
 }
 
 static bool is_debugged(const struct slurm_init *i)
@@ -236,7 +248,9 @@ static const struct reason_row {
 	[SLURM_REASON_HET] = {"het", is_het, "it is a part of a heterogeneous job"},
 	[SLURM_REASON_NODES] = {"nodes", has_nodes,
 		"it has several nodes, and a pseudo-terminal or several programs"},
-	[SLURM_REASON_GRES] = {"gres", has_gres, "it has generic resources (GRES)"},
+	[SLURM_REASON_GRES] = {"gres", has_gres, "its generic resources (GRES) are not served"},
+	[SLURM_REASON_LIMITS] = {"limits", has_other_limits,
+		"its limits (task/cgroup) can't be had here"},
 	[SLURM_REASON_DEBUGGER] = {"debugger", is_debugged, "a debugger attaches to it"},
 	[SLURM_REASON_TASK_PROLOG] = {"task-prolog", has_task_prolog,
 		"it is a script, or has several programs, and there are task prologs or epilogs"},
@@ -310,6 +324,12 @@ static void print_detail(const struct slurm_init *init, enum slurm_reason reason
 	case SLURM_REASON_SITE:
 		(void)fprintf(
 			out, ": %s", init->site ? init->site->not_served : init->site_err.text);
+		break;
+	case SLURM_REASON_GRES:
+		(void)fprintf(out, ": %s", init->gres_err.text);
+		break;
+	case SLURM_REASON_LIMITS:
+		(void)fprintf(out, ": %s", init->limits_err.text);
 		break;
 	default:
 		break;

@@ -7,6 +7,7 @@
 #define SLURM_DECISION_H
 
 #include "contrib/slurm/launch.h"
+#include "contrib/slurm/step_limits.h"
 
 struct site_conf;
 
@@ -26,6 +27,7 @@ enum slurm_reason {
 	SLURM_REASON_HET,
 	SLURM_REASON_NODES, /* with --pty or --multi-prog */
 	SLURM_REASON_GRES,
+	SLURM_REASON_LIMITS, /* of task/cgroup */
 	SLURM_REASON_DEBUGGER,
 	SLURM_REASON_TASK_PROLOG, /* of a script */
 	SLURM_REASON_BINDING,
@@ -45,12 +47,16 @@ struct slurm_init {
 	struct slurm_frame frame;
 	struct slurm_node_conf conf;
 	struct slurm_launch launch;
+	struct slurm_cgroup_conf cgroup;
+	struct gres_kinds kinds;
 	bool has_launch; /* launch says at least which step it is */
 	struct err err;  /* where decoding failed */
 	/* Of steps whose kind the site has chosen; set by the caller. */
 	bool chosen;
 	const struct site_conf *site; /* NULL: site_err has why */
 	struct err site_err;
+	struct step_limits limits;
+	struct err limits_err, gres_err; /* their codes are 0: nothing is against them */
 };
 
 /* Decodes what slurm_init_missing() has accepted, or refused with this error. */

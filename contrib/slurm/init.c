@@ -121,8 +121,9 @@ static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 	if (!stream_take_release(s, f))
 		return false;
 	/* 22.05: cgroup.conf and acct_gather.conf; from 23.02 on the table of the node lines. */
-	if (!stream_pass_item(s, most, NULL) ||
-		(f->release == SLURM_22_05 && !stream_pass_item(s, most, NULL)))
+	if (f->release == SLURM_22_05 && !stream_pass_item(s, most, &f->cgroup))
+		return false;
+	if (!stream_pass_item(s, most, NULL))
 		return false;
 	if (!stream_take_tree(s, f))
 		return false;
@@ -135,7 +136,8 @@ static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 	return stream_take(s, &frequencies, sizeof(frequencies)) &&
 		stream_pass(s, (uint64_t)frequencies * CPU_FREQUENCY_SIZE, NULL) &&
 		stream_take(s, &f->client_release, sizeof(f->client_release)) &&
-		stream_pass_item(s, most, &f->launch);
+		stream_pass_item(s, most, &f->launch) &&
+		(f->release != SLURM_22_05 || stream_pass_item(s, most, &f->gres));
 }
 
 ssize_t slurm_init_missing(const void *data, size_t size, struct slurm_frame *ret_frame)
@@ -171,16 +173,16 @@ static const struct unpack_row node_rows[] = {
 	FIELD("hostname", TEXT, .keep = CONF(hostname)),
 	FIELD("cpus", U16),
 	FIELD("boards", U16),
-	FIELD("sockets", U16),
-	FIELD("cores", U16),
-	FIELD("threads", U16),
+	FIELD("sockets", U16, .keep = CONF(sockets)),
+	FIELD("cores", U16, .keep = CONF(cores)),
+	FIELD("threads", U16, .keep = CONF(threads)),
 	FIELD("actual_threads", U16, .since = SLURM_23_11),
 	FIELD("cpu_spec_list", TEXT),
 	FIELD("core_spec_cnt", U16),
 	FIELD("mem_spec_limit", U64),
-	FIELD("memory_size", U64),
+	FIELD("memory_size", U64, .keep = CONF(memory_mb)),
 	FIELD("block_map_size", U16),
-	FIELD("block_map", A16),
+	FIELD("block_map", A16, .keep = CONF(block_map)),
 	FIELD("block_map_inv", A16),
 	FIELD("conffile", TEXT, .since = SLURM_24_05),
 	FIELD("spooldir", TEXT, .keep = CONF(spool_dir)),
@@ -397,5 +399,89 @@ int slurm_init_decode_conf(const void *data, const struct slurm_frame *frame,
 		return err_set_text(err, -EBADMSG,
 			"the node's configuration is not that of release %s: %s at %s",
 			slurm_release_name(u.release), u.bad, u.field ? u.field : "its end");
+	return 0;
+}
+
+/* ---- cgroup.conf --------------------------------------------------------------------------- */
+
+#define CGROUP_MOUNT     "/sys/fs/cgroup"
+#define MIN_MEMORY_MB    30u
+#define FLOAT_MILLIONTHS 1e6
+
+/* As it is packed. */
+struct packed_cgroup {
+	uint8_t cores, memory, swap, devices;
+	uint32_t allowed_memory, max_memory, allowed_swap, max_swap; /* the bits of a float */
+	uint64_t min_memory_mb;
+	const char *mount;
+};
+
+#define CGROUP(member_) UNPACK_KEEP(struct packed_cgroup, member_)
+
+/* clang-format off */
+static const struct unpack_row cgroup_rows[] = {
+	FIELD("cgroup automount", U8),
+	FIELD("cgroup mountpoint", TEXT, .keep = CGROUP(mount)),
+	FIELD("cgroup prepend", TEXT),
+	FIELD("cgroup constrain_cores", U8, .keep = CGROUP(cores)),
+	FIELD("cgroup constrain_ram_space", U8, .keep = CGROUP(memory)),
+	FIELD("cgroup allowed_ram_space", U32, .keep = CGROUP(allowed_memory)),
+	FIELD("cgroup max_ram_percent", U32, .keep = CGROUP(max_memory)),
+	FIELD("cgroup min_ram_space", U64, .keep = CGROUP(min_memory_mb)),
+	FIELD("cgroup constrain_kmem_space", U8),
+	FIELD("cgroup allowed_kmem_space", U32),
+	FIELD("cgroup max_kmem_percent", U32),
+	FIELD("cgroup min_kmem_space", U64),
+	FIELD("cgroup constrain_swap_space", U8, .keep = CGROUP(swap)),
+	FIELD("cgroup allowed_swap_space", U32, .keep = CGROUP(allowed_swap)),
+	FIELD("cgroup max_swap_percent", U32, .keep = CGROUP(max_swap)),
+	FIELD("cgroup memory_swappiness", U64),
+	FIELD("cgroup constrain_devices", U8, .keep = CGROUP(devices)),
+	FIELD("cgroup plugin", TEXT),
+	FIELD("cgroup ignore_systemd", U8),
+	FIELD("cgroup ignore_systemd_on_failure", U8),
+};
+/* clang-format on */
+
+/* Millionths in a float. */
+static double unpack_percent(uint32_t bits)
+{
+	float millionths;
+
+	memcpy(&millionths, &bits, sizeof(millionths));
+	return (double)millionths / FLOAT_MILLIONTHS;
+}
+
+int slurm_init_decode_cgroup(const void *data, const struct slurm_frame *frame,
+	struct slurm_cgroup_conf *conf, struct err *err)
+{
+	struct unpack u = {.data = (const uint8_t *)data + frame->cgroup.at,
+		.size = frame->cgroup.size,
+		.release = frame->release};
+	struct packed_cgroup packed = {0};
+
+	*conf = (struct slurm_cgroup_conf){.allowed_memory = 100,
+		.max_memory = 100,
+		.max_swap = 100,
+		.min_memory_mb = MIN_MEMORY_MB,
+		.mount = CGROUP_MOUNT};
+	if (!unpack_u8(&u) && !u.bad)
+		return 0; /* there is no such file */
+	unpack_rows(&u, cgroup_rows, ARRAY_SIZE(cgroup_rows), &packed);
+	if (u.bad || u.at != u.size)
+		return err_set_text(err, -EBADMSG,
+			"cgroup.conf is not that of release %s: %s at %s",
+			slurm_release_name(frame->release), u.bad ? u.bad : "more data than fields",
+			u.field ? u.field : "its end");
+	*conf = (struct slurm_cgroup_conf){.constrains_cores = packed.cores,
+		.constrains_memory = packed.memory,
+		.constrains_swap = packed.swap,
+		.constrains_devices = packed.devices,
+		.allowed_memory = unpack_percent(packed.allowed_memory),
+		.max_memory = unpack_percent(packed.max_memory),
+		.allowed_swap = unpack_percent(packed.allowed_swap),
+		.max_swap = unpack_percent(packed.max_swap),
+		.min_memory_mb = packed.min_memory_mb,
+		.mount = packed.mount ? packed.mount : CGROUP_MOUNT};
 	return 0;
 }

@@ -4,7 +4,7 @@
  * 26.11. The stream is a sequence of items in the machine's byte order, most of them a length and
  * so many bytes, which are packed data (unpack.h): the node's configuration, whose first number is
  * slurmd's release, the node's place in the tree of the step's nodes, addresses, and the message.
- * What follows it (cgroup.conf, GRES, the MPI plugin's configuration) is not read here.
+ * In 22.05 the node's GRES follow it; the MPI plugin's configuration and the like are not read.
  *
  * Lengths are not trusted. Nothing is copied: texts are those of the stream's bytes.
  */
@@ -36,6 +36,8 @@ struct slurm_frame {
 	struct sockaddr_in parent; /* of its slurmd; family 0: it has no such address, or a name */
 	uint16_t client_release;   /* of srun, which may be another one */
 	struct slurm_span conf, launch;
+	/* cgroup.conf, and the node's GRES: of 22.05 alone. */
+	struct slurm_span cgroup, gres;
 	size_t end; /* of what is read here */
 };
 
@@ -71,9 +73,26 @@ struct slurm_node_conf {
 	uint32_t debug_level, syslog_level;
 	bool daemon;                 /* slurmd runs in the background */
 	struct slurm_tres_list tres; /* which slurmctld accounts for, in the order of its arrays */
+	/* The node's cores, "abstract" ones: block by block; and the machine's CPU of each CPU of
+	 * those, u16. */
+	uint16_t sockets, cores, threads;
+	struct slurm_array block_map;
+	uint64_t memory_mb;
 	/* From slurm.conf, which slurmd sends from 23.02 on; NULL before. */
 	const char *cred_type, *namespace_plugin, *profile_type, *switch_type, *tls_type;
 };
+
+/* cgroup.conf, with the defaults for what it has not. */
+struct slurm_cgroup_conf {
+	bool constrains_cores, constrains_memory, constrains_swap, constrains_devices;
+	double allowed_memory, max_memory, allowed_swap, max_swap; /* percent */
+	uint64_t min_memory_mb;
+	const char *mount;
+};
+
+/* Of release 22.05. 0 or -EBADMSG. */
+int slurm_init_decode_cgroup(const void *data, const struct slurm_frame *frame,
+	struct slurm_cgroup_conf *conf, struct err *err) _must_check_;
 
 /* 0 or -EBADMSG. What was read before the failure is valid. */
 int slurm_init_decode_conf(const void *data, const struct slurm_frame *frame,

@@ -8,7 +8,6 @@
 
 #include "stepd/base/hostlist.h"
 
-#define GRES_STATE       0x438a34d4u
 #define SWITCH_NONE      100u
 #define SELECT_CONS_RES  101u
 #define SELECT_LINEAR    102u
@@ -50,7 +49,7 @@ void slurm_step_label(const struct slurm_step_id *id, char label[static SLURM_LA
 
 /* ---- parts that both messages have --------------------------------------------------------- */
 
-/* Two or three arrays behind a count, if that is not 0. */
+/* Two arrays behind a count, if that is not 0. */
 static void skip_arrays(struct unpack *u, uint32_t n, const enum unpack_type *types, size_t count)
 {
 	size_t i;
@@ -59,11 +58,17 @@ static void skip_arrays(struct unpack *u, uint32_t n, const enum unpack_type *ty
 		unpack_skip(u, types[i]);
 }
 
-static void skip_sockets(struct unpack *u, _unused_ void *result)
+static void take_sockets(struct unpack *u, void *result)
 {
-	static const enum unpack_type types[] = {UNPACK_A16, UNPACK_A16, UNPACK_A32};
+	struct slurm_cores *cores = &((struct slurm_launch *)result)->cores;
 
-	skip_arrays(u, unpack_u16(u), types, ARRAY_SIZE(types));
+	if (unpack_u16(u) == 0)
+		return;
+	cores->per_socket = unpack_array(u, unpack_u32(u), sizeof(uint16_t));
+	cores->sockets = unpack_array(u, unpack_u32(u), sizeof(uint16_t));
+	cores->reps = unpack_array(u, unpack_u32(u), sizeof(uint32_t));
+	if (cores->sockets.n != cores->per_socket.n || cores->reps.n != cores->per_socket.n)
+		unpack_fail(u, "lists of sockets of different lengths");
 }
 
 static void skip_cpus(struct unpack *u, _unused_ void *result)
@@ -126,92 +131,20 @@ static void skip_select(struct unpack *u, _unused_ void *result)
 
 /* ---- GRES ---------------------------------------------------------------------------------- */
 
-/* clang-format off */
-static const struct unpack_row gres_rows[] = {
-	FIELD("gres plugin_id", U32),
-	FIELD("gres cpus_per_gres", U16),
-	FIELD("gres flags", U16),
-	FIELD("gres per_job", U64),
-	FIELD("gres per_node", U64),
-	FIELD("gres per_socket", U64),
-	FIELD("gres per_task", U64),
-	FIELD("gres mem_per_gres", U64),
-};
+static void take_job_gres(struct unpack *u, void *result)
+{
+	((struct slurm_launch *)result)->job_gres = gres_unpack_records(u, false);
+}
 
-static const struct unpack_row gres_job_rows[] = {
-	FIELD("gres ntasks_per_gres", U16),
-	FIELD("gres total", U64),
-	FIELD("gres type", TEXT),
-};
-
-static const struct unpack_row gres_step_rows[] = {
-	FIELD("gres total", U64),
-	FIELD("gres type", TEXT, .since = SLURM_24_05),
-};
-/* clang-format on */
+static void take_step_gres(struct unpack *u, void *result)
+{
+	((struct slurm_launch *)result)->step_gres = gres_unpack_records(u, true);
+}
 
 static void skip_nodes(struct unpack *u, uint32_t nodes, enum unpack_type type)
 {
 	for (; nodes > 0 && !u->bad; nodes--)
 		unpack_skip(u, type);
-}
-
-/* From 23.11 on: for each node a flag, and the shares of each device behind it. */
-static void skip_shares(struct unpack *u, uint32_t nodes)
-{
-	if (u->release < SLURM_23_11)
-		return;
-	for (; nodes > 0 && !u->bad; nodes--) {
-		if (unpack_u8(u))
-			unpack_skip(u, UNPACK_A64);
-	}
-}
-
-static void skip_gres_record(struct unpack *u, bool of_step)
-{
-	uint32_t nodes;
-
-	if (unpack_u32(u) != GRES_STATE)
-		unpack_fail(u, "not a GRES record");
-	unpack_rows(u, gres_rows, ARRAY_SIZE(gres_rows), NULL);
-	if (of_step)
-		unpack_rows(u, gres_step_rows, ARRAY_SIZE(gres_step_rows), NULL);
-	else
-		unpack_rows(u, gres_job_rows, ARRAY_SIZE(gres_job_rows), NULL);
-	nodes = unpack_u32(u);
-	if (of_step)
-		unpack_skip(u, UNPACK_BITS);
-	if (unpack_u8(u))
-		unpack_skip(u, UNPACK_A64);
-	if (unpack_u8(u))
-		skip_nodes(u, nodes, UNPACK_BITS);
-	skip_shares(u, nodes);
-	if (of_step)
-		return;
-	if (unpack_u8(u))
-		skip_nodes(u, nodes, UNPACK_BITS);
-	if (unpack_u8(u))
-		unpack_skip(u, UNPACK_A64);
-	skip_shares(u, nodes);
-}
-
-static void skip_gres(struct unpack *u, struct slurm_launch *launch, bool of_step)
-{
-	uint16_t n = unpack_u16(u);
-
-	launch->has_gres |= n > 0;
-	for (; n > 0 && !u->bad; n--)
-		skip_gres_record(u, of_step);
-}
-
-static void skip_job_gres(struct unpack *u, void *result)
-{
-	skip_gres(u, result, false);
-}
-
-static void skip_step_gres(struct unpack *u, void *result)
-{
-	skip_gres(u, result, true);
 }
 
 /* ---- the credential ------------------------------------------------------------------------ */
@@ -241,8 +174,8 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred pw_shell", TEXT),
 	FIELD("cred gids", A32, .keep = LAUNCH(cred_gids)),
 	FIELD("cred gr_names", TEXTS),
-	FIELD("cred job_gres", CALL, .call = skip_job_gres),
-	FIELD("cred step_gres", CALL, .call = skip_step_gres),
+	FIELD("cred job_gres", CALL, .call = take_job_gres),
+	FIELD("cred step_gres", CALL, .call = take_step_gres),
 	FIELD("cred core_spec", U16),
 	FIELD("cred account", TEXT),
 	FIELD("cred node_addrs", CALL, .since = SLURM_23_11, .call = skip_addresses),
@@ -265,13 +198,13 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred x11", U16),
 	FIELD("cred ctime", U64),
 	FIELD("cred cores", U32),
-	FIELD("cred job_core_bitmap", BITS),
-	FIELD("cred step_core_bitmap", BITS),
-	FIELD("cred sockets", CALL, .call = skip_sockets),
+	FIELD("cred job_core_bitmap", BITS, .keep = LAUNCH(cores.job)),
+	FIELD("cred step_core_bitmap", BITS, .keep = LAUNCH(cores.step)),
+	FIELD("cred sockets", CALL, .call = take_sockets),
 	FIELD("cred cpus", CALL, .call = skip_cpus),
-	FIELD("cred job_nhosts", U32),
+	FIELD("cred job_nhosts", U32, .keep = LAUNCH(cores.nhosts)),
 	FIELD("cred job_ntasks", U32),
-	FIELD("cred job_hostlist", TEXT),
+	FIELD("cred job_hostlist", TEXT, .keep = LAUNCH(cores.hosts)),
 	FIELD("cred licenses", TEXT, .since = SLURM_23_02),
 	FIELD("cred job_mem", CALL, .call = take_memory),
 	FIELD("cred step_mem", CALL, .call = take_memory),
@@ -361,17 +294,26 @@ static int search_node(const char *name, void *userdata)
 	return 0;
 }
 
-int slurm_launch_find_node(const struct slurm_launch *launch, const char *name, uint32_t *ret_node)
+static int find_node(const char *list, uint32_t n, const char *name, uint32_t *ret_node)
 {
 	struct node_search search = {.name = name};
-	int r = launch->nodes && name
-		? hostlist_each(launch->nodes, launch->nnodes, search_node, &search)
-		: -EINVAL;
+	int r = list && name ? hostlist_each(list, n, search_node, &search) : -EINVAL;
 
 	if (!search.found)
 		return r < 0 ? -EINVAL : -ENOENT;
 	*ret_node = search.index;
 	return 0;
+}
+
+int slurm_launch_find_node(const struct slurm_launch *launch, const char *name, uint32_t *ret_node)
+{
+	return find_node(launch->nodes, launch->nnodes, name, ret_node);
+}
+
+int slurm_launch_find_job_node(
+	const struct slurm_launch *launch, const char *name, uint32_t *ret_node)
+{
+	return find_node(launch->cores.hosts, launch->cores.nhosts, name, ret_node);
 }
 
 bool slurm_launch_ranks(

@@ -8,6 +8,7 @@
 
 #include <netinet/in.h>
 
+#include "contrib/slurm/gres.h"
 #include "contrib/slurm/init.h"
 
 enum slurm_step_kind {
@@ -60,6 +61,15 @@ struct slurm_batch_job {
 		node_cpus_reps; /* u16, and how many nodes have so many: u32 */
 };
 
+/* The job's and the step's cores, those of all nodes of the job one after the other. */
+struct slurm_cores {
+	struct slurm_bits job, step;
+	/* u16, and how many nodes have so many: u32 */
+	struct slurm_array per_socket, sockets, reps;
+	uint32_t nhosts;
+	const char *hosts; /* of the job */
+};
+
 #define SLURM_MEMORY_PER_CPU (UINT64_C(1) << 63)
 
 struct slurm_launch {
@@ -73,7 +83,8 @@ struct slurm_launch {
 	uint16_t cred_release;
 	struct slurm_array cred_body, cred_signature;
 	uint16_t restart_count;
-	bool has_gres;
+	struct slurm_cores cores; /* the credential's */
+	struct gres_records job_gres, step_gres;
 	uint32_t ntasks, nnodes;
 	struct slurm_strs argv, env;
 	const char *cwd;
@@ -118,6 +129,10 @@ int slurm_launch_decode(const void *data, const struct slurm_frame *frame,
 
 /* The node's index in the step. -ENOENT: it has no part in it; -EINVAL: the message has no list. */
 int slurm_launch_find_node(
+	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;
+
+/* The node's index in the job, likewise. */
+int slurm_launch_find_job_node(
 	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;
 
 /* srun's port for a node, of which it has one for so many; there is at least one. */

@@ -26,9 +26,11 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/bind.c contrib/slurm/bind.h \
 	contrib/slurm/decision.c contrib/slurm/decision.h \
 	contrib/slurm/fifos.c contrib/slurm/fifos.h \
+	contrib/slurm/gres.c contrib/slurm/gres.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
 	contrib/slurm/site_conf.c contrib/slurm/site_conf.h \
+	contrib/slurm/step_limits.c contrib/slurm/step_limits.h \
 	contrib/slurm/step_spec.c contrib/slurm/step_spec.h \
 	contrib/slurm/task_script.c contrib/slurm/task_script.h \
 	contrib/slurm/unpack.c contrib/slurm/unpack.h

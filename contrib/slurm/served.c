@@ -57,6 +57,12 @@ static void agent_on_task_ended(uint32_t rank, int wait_status, void *userdata)
 		served_end_task(s, task, wait_status);
 }
 
+static void agent_on_out_of_memory(uint32_t rank, uint64_t kills, void *userdata)
+{
+	assert(userdata);
+	served_add_oom_kills(userdata, rank, kills);
+}
+
 static void agent_on_report(const char *text, void *userdata)
 {
 	struct served *s = userdata;
@@ -78,10 +84,13 @@ static void take_result(struct served *s, const char *text)
 		if (!json_get_range(entry, "rank", 0, UINT32_MAX, &rank) ||
 			!json_get_range(entry, "wait_status", 0, INT32_MAX, &status))
 			continue;
+		if (json_is_true(json_object_get(entry, "oom_killed")))
+			served_add_oom_kills(s, (uint32_t)rank, 1); /* at least */
 		task = served_find_task(&s->tasks, (uint32_t)rank);
 		if (task)
 			served_end_task(s, task, (int)status);
 	}
+	served_check_oom(s);
 	accounting_finish(s->accounting, result);
 }
 
@@ -122,6 +131,7 @@ static int start_agent(struct served *s, struct err *err)
 {
 	static const struct supervisor_events events = {.ready = agent_on_ready,
 		.task_ended = agent_on_task_ended,
+		.out_of_memory = agent_on_out_of_memory,
 		.report = agent_on_report,
 		.ended = agent_on_ended};
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -192,15 +202,15 @@ void served_check_over(struct served *s)
 		served_on_reported(s);
 }
 
-static bool has_failure(const struct served_tasks *tasks)
+static bool has_failure(const struct served *s)
 {
 	uint32_t i;
 
-	for (i = 0; i < tasks->n; i++) {
-		if (tasks->v[i].ended && tasks->v[i].status != 0)
+	for (i = 0; i < s->tasks.n; i++) {
+		if (s->tasks.v[i].ended && s->tasks.v[i].status != 0)
 			return true;
 	}
-	return false;
+	return s->reports.out_of_memory;
 }
 
 void served_on_streams_finished(void *userdata)
@@ -211,7 +221,7 @@ void served_on_streams_finished(void *userdata)
 	s->streams.ended = true;
 	/* A failure is reported when it is due: srun shows what the tasks have written before it.
 	 */
-	if (!has_failure(&s->tasks))
+	if (!has_failure(s))
 		served_report_ends(s);
 	served_check_over(s);
 }

@@ -53,6 +53,7 @@ struct served_task {
 	bool has_epilog; /* it runs, or has run */
 	bool killed;     /* by a request: its status does not count for the step's */
 	int status;
+	uint64_t oom_kills; /* of its processes, by the kernel */
 };
 
 /* Those of this node, by index. */
@@ -121,6 +122,7 @@ struct served_reports {
 	struct tree *tree; /* NULL: slurmctld knows nothing of the step */
 	struct delivery_retry to_srun;
 	unsigned deliveries;
+	bool out_of_memory; /* that is reported in place of each status */
 };
 
 struct served {
@@ -197,6 +199,12 @@ struct served_task *served_find_task(const struct served_tasks *tasks, uint32_t 
 
 /* It has ended, which is reported together with others. */
 void served_end_task(struct served *s, struct served_task *task, int status);
+
+/* The kernel has killed processes of the task, so many. */
+void served_add_oom_kills(struct served *s, uint32_t rank, uint64_t kills);
+
+/* What has been killed of the step counts when a task has ended, if its memory is limited. */
+void served_check_oom(struct served *s);
 
 /* The tasks' pids, or the error of the launch. */
 void served_report_launch(struct served *s);

@@ -204,6 +204,7 @@ static struct step_spec_input make_input(const struct served *s)
 	return (struct step_spec_input){.node = &s->init->conf,
 		.launch = s->launch,
 		.site = s->init->site,
+		.init = s->init,
 		.node_id = s->setup.node_id,
 		.ranks = s->tasks.ranks,
 		.groups = s->setup.groups,
@@ -309,7 +310,8 @@ static int prepare_streams(struct served *s, struct err *err)
 		.userdata = s};
 
 	step_spec_uses(s->launch, options.uses);
-	options.notes_later = task_script_has_epilog(s->launch, s->init->site);
+	options.notes_later = task_script_has_epilog(s->launch, s->init->site) ||
+		s->init->limits.memory_bytes; /* that it was reached is noted */
 	options.address.sin_port = htons(slurm_launch_port(&s->launch->io_ports, s->setup.node_id));
 	raise_descriptors(&s->streams);
 	return srun_io_open(&options, &s->streams.io, err);

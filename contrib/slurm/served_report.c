@@ -16,6 +16,9 @@
 /* Ends of tasks within this time are reported together. */
 #define GATHER_S 0.1
 
+/* In place of the status of each task, the step and the script. */
+#define STATUS_OUT_OF_MEMORY 253
+
 /* ---- messages ------------------------------------------------------------------------------ */
 
 static void served_on_delivered(const struct err *err, void *userdata)
@@ -81,13 +84,18 @@ void served_report_launch(struct served *s)
 	send_to_srun(s, SLURM_RESPONSE_LAUNCH_TASKS, &body);
 }
 
-static void put_exits(struct pack *body, const struct slurm_launch *launch, int status,
-	const uint32_t *ranks, uint32_t n)
+static int get_reported(const struct served *s, int status)
 {
-	pack_u32(body, (uint32_t)status);
+	return s->reports.out_of_memory ? STATUS_OUT_OF_MEMORY : status;
+}
+
+static void put_exits(
+	struct pack *body, const struct served *s, int status, const uint32_t *ranks, uint32_t n)
+{
+	pack_u32(body, (uint32_t)get_reported(s, status));
 	pack_u32(body, n);
 	pack_u32_array(body, ranks, n);
-	put_step_id(body, launch);
+	put_step_id(body, s->launch);
 }
 
 void served_send_exits(struct served *s, const struct attach_peer *peer, int status,
@@ -104,7 +112,7 @@ void served_send_exits(struct served *s, const struct attach_peer *peer, int sta
 		.userdata = s};
 	struct pack body = {0};
 
-	put_exits(&body, s->launch, status, ranks, n);
+	put_exits(&body, s, status, ranks, n);
 	send_message(s, &to, &body);
 }
 
@@ -123,7 +131,7 @@ static void report_exits(struct served *s, int status)
 		t->reported = true;
 		ranks[n++] = s->tasks.ranks[i];
 	}
-	put_exits(&body, s->launch, status, ranks, n);
+	put_exits(&body, s, status, ranks, n);
 	send_to_srun(s, SLURM_MESSAGE_TASK_EXIT, &body);
 	for (i = 0; ranks && i < s->requests.attach.count; i++)
 		served_send_exits(s, &s->requests.attach.peers[i], status, ranks, n);
@@ -218,12 +226,39 @@ struct served_task *served_find_task(const struct served_tasks *tasks, uint32_t 
 	return NULL;
 }
 
+void served_add_oom_kills(struct served *s, uint32_t rank, uint64_t kills)
+{
+	struct served_task *task = served_find_task(&s->tasks, rank);
+
+	if (task && task->oom_kills < kills)
+		task->oom_kills = kills;
+}
+
+void served_check_oom(struct served *s)
+{
+	char text[ERR_TEXT_SIZE];
+	uint64_t kills = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->tasks.n && s->init->limits.memory_bytes; i++)
+		kills += s->tasks.v[i].oom_kills;
+	if (s->reports.out_of_memory || !kills)
+		return;
+	s->reports.out_of_memory = true;
+	(void)snprintf(text, sizeof(text),
+		"Detected %llu oom-kill event(s) in StepId=%s. Some of your processes may have "
+		"been killed by the cgroup out-of-memory handler.",
+		(unsigned long long)kills, s->label);
+	served_put_note(s, text);
+}
+
 void served_end_task(struct served *s, struct served_task *task, int status)
 {
 	if (task->ended)
 		return;
 	task->ended = true;
 	task->status = status;
+	served_check_oom(s);
 	if (!ev_is_active(&s->reports.gather)) {
 		ev_timer_set(&s->reports.gather, GATHER_S, 0.);
 		ev_timer_start(s->loop, &s->reports.gather);
@@ -279,8 +314,8 @@ static struct sockaddr_in find_controller(const struct served *s)
 
 void served_report_step(struct served *s)
 {
-	struct tree_end end = {.status = make_step_status(&s->tasks, s->agent.launch_error),
-		.controller = find_controller(s)};
+	int status = make_step_status(&s->tasks, s->agent.launch_error);
+	struct tree_end end = {.status = get_reported(s, status), .controller = find_controller(s)};
 
 	accounting_pack(s->accounting, false, &end.record);
 	tree_end_take(s->reports.tree, &end);
@@ -288,10 +323,11 @@ void served_report_step(struct served *s)
 
 void served_report_script(struct served *s)
 {
+	int status = s->tasks.v[0].ended ? s->tasks.v[0].status : s->agent.launch_error;
 	const struct batch_end end = {.loop = s->loop,
 		.munge = s->munge,
 		.controller = find_controller(s),
-		.job_status = s->tasks.v[0].ended ? s->tasks.v[0].status : s->agent.launch_error,
+		.job_status = get_reported(s, status),
 		.error = s->agent.node_error,
 		.accounting = s->accounting,
 		.done = served_on_delivered,

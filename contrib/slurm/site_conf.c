@@ -261,8 +261,28 @@ static int take_select_parameters(struct reading *r, _unused_ const char *key, c
 
 static int take_task_plugin(struct reading *r, const char *key, const char *value)
 {
-	r->conf->binds = strcasecmp(value, "task/affinity") == 0;
-	return r->conf->binds || strcasecmp(value, "task/none") == 0 ? 0 : refuse(r, key, value);
+	static const struct {
+		const char *name;
+		bool binds, limits;
+	} plugins[] = {{"task/affinity", true, false}, {"task/cgroup", false, true},
+		{"task/none", false, false}};
+	const char *at;
+	size_t i, n;
+
+	r->conf->binds = r->conf->limits = false;
+	for (at = value; *at; at += n + (at[n] == ',')) {
+		n = strcspn(at, ",");
+		for (i = 0; i < ARRAY_SIZE(plugins); i++) {
+			if (strlen(plugins[i].name) == n &&
+				strncasecmp(plugins[i].name, at, n) == 0)
+				break;
+		}
+		if (i == ARRAY_SIZE(plugins))
+			return refuse(r, key, value);
+		r->conf->binds |= plugins[i].binds;
+		r->conf->limits |= plugins[i].limits;
+	}
+	return 0;
 }
 
 static int take_task_prolog(struct reading *r, _unused_ const char *key, const char *value)

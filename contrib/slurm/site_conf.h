@@ -58,7 +58,7 @@ struct site_conf {
 	bool signals_all;    /* ProctrackType is another than cgroup, which signals tasks alone */
 	enum site_accounting accounting; /* JobAcctGatherType */
 	uint32_t sample_s;               /* JobAcctGatherFrequency, the tasks'; 0: no samples */
-	bool binds;                      /* TaskPlugin is task/affinity */
+	bool binds, limits;              /* TaskPlugin has task/affinity, task/cgroup */
 	uint32_t priority;               /* PropagatePrioProcess: enum site_priority */
 	uint32_t virtual_percent;        /* VSizeFactor; 0: none */
 	char *task_prolog, *task_epilog; /* NULL: none */
@@ -68,7 +68,7 @@ struct site_conf {
 	char *controller_name;  /* as it is written there */
 	unsigned select_plugin; /* SelectType's number; 0: another one */
 	bool packs_nodes;       /* SelectTypeParameters has CR_Pack_Nodes */
-	/* What is set and not served, "TaskPlugin=task/cgroup"; NULL: nothing. */
+	/* What is set and not served, "UsePAM=1"; NULL: nothing. */
 	char *not_served;
 };
 

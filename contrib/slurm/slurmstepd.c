@@ -142,9 +142,16 @@ static int hand_over(const struct stepd *s, const char *why)
 /* slurm.conf is only read where it decides. */
 static void read_site(struct stepd *s)
 {
+	int r;
+
 	s->init.chosen = s->init.has_launch && s->settings.serves[s->init.launch.kind];
-	if (s->init.chosen && site_conf_read(NULL, &s->site, &s->init.site_err) == 0)
-		s->init.site = &s->site;
+	if (!s->init.chosen || site_conf_read(NULL, &s->site, &s->init.site_err) < 0)
+		return;
+	s->init.site = &s->site;
+	r = s->init.gres_err.code ? s->init.gres_err.code : gres_check(&s->init, &s->init.gres_err);
+	if (r == 0 && s->site.limits)
+		r = step_limits_find(&s->init, &s->init.limits, &s->init.limits_err);
+	(void)r; /* the errors are reasons */
 }
 
 /* What fails before slurmd has its answer is handed over, too. */
@@ -192,6 +199,7 @@ static void stepd_clear(struct stepd *s)
 	s->log.log.fd = close_fd(s->log.log.fd);
 	slurm_settings_clear(&s->settings);
 	site_conf_clear(&s->site);
+	step_limits_clear(&s->init.limits);
 	buffer_clear(&s->bytes);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "contrib/slurm/bind.h"
+#include "contrib/slurm/decision.h"
 #include "contrib/slurm/site_conf.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
@@ -373,6 +374,15 @@ static int set_fixed(json_t *doc, const struct step_spec_input *in)
 	return r == 0 ? set(doc, "kill_on_bad_exit", json_false()) : r;
 }
 
+/* What task/cgroup and the GRES plugins would do. */
+static int set_resources(json_t *doc, const struct step_spec_input *in)
+{
+	bool local = in->site->limits && in->init->cgroup.constrains_devices;
+	int r = gres_set_env(json_object_get(doc, "env"), in->init, local);
+
+	return r == 0 && in->init->limits.any ? step_limits_set(doc, &in->init->limits) : r;
+}
+
 int step_spec_set_shared(json_t *doc, const struct step_spec_input *input)
 {
 	int r = set_identity(doc, input);
@@ -387,6 +397,8 @@ int step_spec_set_shared(json_t *doc, const struct step_spec_input *input)
 		r = bind_set(doc, input->launch);
 	if (r == 0)
 		r = set_umask(doc, input->launch);
+	if (r == 0 && input->init)
+		r = set_resources(doc, input);
 	return r == 0 ? set_fixed(doc, input) : r;
 }
 

@@ -11,12 +11,14 @@
 
 struct json_t;
 struct site_conf;
+struct slurm_init;
 struct strv;
 
 struct step_spec_input {
 	const struct slurm_node_conf *node;
 	const struct slurm_launch *launch;
 	const struct site_conf *site;
+	const struct slurm_init *init; /* for its limits and devices; NULL: it has none */
 	uint32_t node_id;
 	const uint32_t *ranks, *groups; /* of this node's tasks */
 	uint32_t ntasks, groups_count;

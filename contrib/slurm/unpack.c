@@ -3,9 +3,12 @@
 
 #include <assert.h>
 #include <endian.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "stepd/base/bitset.h"
 
 #define RELEASE_INDEX(r_) (((r_) >> 8) - 38)
 
@@ -187,13 +190,42 @@ static struct sockaddr_in unpack_addr(struct unpack *u)
 	return address;
 }
 
-/* ---- what is passed over ------------------------------------------------------------------- */
+/* ---- bits ---------------------------------------------------------------------------------- */
 
-static void unpack_skip_bits(struct unpack *u)
+int slurm_bits_read(const struct slurm_bits *bits, struct bitset *ret_set)
 {
-	if (unpack_u32(u) != SLURM_NO_VAL)
-		(void)unpack_text(u);
+	_cleanup_bitset_ struct bitset set = {0};
+	const char *digits = bits->mask;
+	size_t n;
+	int r;
+
+	if (!digits || strncmp(digits, "0x", 2) != 0)
+		return -EBADMSG;
+	digits += 2;
+	n = strlen(digits);
+	if ((uint64_t)n * 4 < bits->n)
+		return -EBADMSG;
+	r = bitset_init(&set, n * 4 + 1);
+	if (r == 0 && n > 0)
+		r = bitset_add_hex(&set, digits, n);
+	if (r == 0)
+		*ret_set = take_struct(set);
+	return r == -EINVAL ? -EBADMSG : r;
 }
+
+struct slurm_bits unpack_bits(struct unpack *u)
+{
+	struct slurm_bits bits = {.n = unpack_u32(u)};
+
+	if (bits.n == SLURM_NO_VAL)
+		return (struct slurm_bits){0};
+	bits.mask = unpack_text(u);
+	if (u->bad)
+		return (struct slurm_bits){0};
+	return bits;
+}
+
+/* ---- what is passed over ------------------------------------------------------------------- */
 
 void unpack_skip(struct unpack *u, enum unpack_type type)
 {
@@ -209,7 +241,7 @@ void unpack_skip(struct unpack *u, enum unpack_type type)
 	};
 
 	if (type == UNPACK_BITS)
-		unpack_skip_bits(u);
+		(void)unpack_bits(u);
 	else if (type == UNPACK_ADDR)
 		(void)unpack_addr(u);
 	else if (type == UNPACK_TEXT)
@@ -268,6 +300,9 @@ static void unpack_keep(struct unpack *u, const struct unpack_row *row, void *re
 		break;
 	case UNPACK_A32:
 		*(struct slurm_array *)member = unpack_array(u, unpack_u32(u), sizeof(uint32_t));
+		break;
+	case UNPACK_BITS:
+		*(struct slurm_bits *)member = unpack_bits(u);
 		break;
 	case UNPACK_ADDR:
 		*(struct sockaddr_in *)member = unpack_addr(u);

@@ -48,6 +48,16 @@ struct slurm_array {
 	const uint8_t *bytes;
 };
 
+/* n bits, as a hexadecimal number whose digits are "0x..."; NULL: there are none. */
+struct slurm_bits {
+	uint32_t n;
+	const char *mask;
+};
+
+/* All of them into a new set. -EBADMSG: there are none, or fewer than n; -ENOMEM. */
+struct bitset;
+int slurm_bits_read(const struct slurm_bits *bits, struct bitset *ret_set) _must_check_;
+
 /* The value at i, which is below n. */
 uint16_t slurm_array_u16(const struct slurm_array *array, uint32_t i);
 uint32_t slurm_array_u32(const struct slurm_array *array, uint32_t i);
@@ -78,13 +88,12 @@ enum unpack_type {
 	UNPACK_A16,   /* a count, and the values: struct slurm_array */
 	UNPACK_A32,
 	UNPACK_A64,
-	UNPACK_BITS,
+	UNPACK_BITS, /* struct slurm_bits */
 	UNPACK_ADDR, /* struct sockaddr_in, whose family is 0 for other addresses */
 	UNPACK_STEP_ID,
 	UNPACK_CALL,
 };
 
-/* Bits are only passed over. */
 struct unpack_row {
 	const char *name;
 	enum unpack_type type;
@@ -109,6 +118,7 @@ uint16_t unpack_u16(struct unpack *u);
 uint32_t unpack_u32(struct unpack *u);
 uint64_t unpack_u64(struct unpack *u);
 const char *unpack_text(struct unpack *u);
+struct slurm_bits unpack_bits(struct unpack *u);
 void unpack_skip(struct unpack *u, enum unpack_type type);
 void unpack_skip_bytes(struct unpack *u, uint64_t size);
 /* n values of so many bytes each. */

@@ -70,7 +70,7 @@ static uint32_t kernel_access(uint32_t access)
 }
 
 /* A rule takes from ACCESS what it allows; nothing left is a yes. So what two rules allow together,
- * one reading and one writing, may be in one request. */
+ * one reading and one writing, may be in one request. One that allows nothing is a no. */
 static void put_rule(struct program *p, const stepd_device_rule_t *rule)
 {
 	size_t start = p->n, i;
@@ -81,10 +81,12 @@ static void put_rule(struct program *p, const stepd_device_rule_t *rule)
 		put_unless(p, MAJOR, rule->major);
 	if (rule->minor != STEPD_DEVICE_ANY)
 		put_unless(p, MINOR, rule->minor);
-	program_put(
-		p, BPF_ALU | BPF_AND | BPF_K, ACCESS, 0, 0, (int32_t)~kernel_access(rule->access));
-	program_put(p, BPF_JMP | BPF_JNE | BPF_K, ACCESS, 0, 0, 0);
-	put_return(p, 1);
+	if (rule->access) {
+		program_put(p, BPF_ALU | BPF_AND | BPF_K, ACCESS, 0, 0,
+			(int32_t)~kernel_access(rule->access));
+		program_put(p, BPF_JMP | BPF_JNE | BPF_K, ACCESS, 0, 0, 0);
+	}
+	put_return(p, rule->access != 0);
 	for (i = start; i < p->n; i++) {
 		if (p->insns[i].code == (BPF_JMP | BPF_JNE | BPF_K))
 			p->insns[i].off = (int16_t)(p->n - i - 1);
@@ -97,11 +99,31 @@ static int check_rule(const stepd_device_rule_t *rule, size_t i, struct err *err
 		return err_set_text(err, -EINVAL,
 			"device rule %zu has the type '%c'; it must be b, c or a (both)", i + 1,
 			rule->type);
-	if (rule->access == 0 || rule->access & ~(uint32_t)ACCESS_ALL)
+	if (rule->access & ~(uint32_t)ACCESS_ALL)
 		return err_set_text(err, -EINVAL,
 			"device rule %zu allows 0x%x; it must be some of read, write and mknod",
 			i + 1, (unsigned)rule->access);
+	/* What follows it would never be reached, which the verifier does not take. */
+	if (rule->access == 0 && rule->type == 'a' && rule->major == STEPD_DEVICE_ANY &&
+		rule->minor == STEPD_DEVICE_ANY)
+		return err_set_text(err, -EINVAL,
+			"device rule %zu refuses every device; leave the others out instead",
+			i + 1);
 	return 0;
+}
+
+static int put_rules(struct program *p, const stepd_device_rule_t *rules, size_t count,
+	bool refusing, struct err *err)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < count; i++) {
+		r = check_rule(&rules[i], i, err);
+		if (r == 0 && (rules[i].access == 0) == refusing)
+			put_rule(p, &rules[i]);
+	}
+	return r;
 }
 
 int devices_generate(const stepd_device_rule_t *rules, size_t count, struct bpf_insn **ret_insns,
@@ -109,7 +131,6 @@ int devices_generate(const stepd_device_rule_t *rules, size_t count, struct bpf_
 {
 	_cleanup_free_ void *memory = NULL;
 	struct program p;
-	size_t i;
 	int r;
 
 	if (count > (INT32_MAX - FIXED_INSNS) / RULE_INSNS)
@@ -125,12 +146,11 @@ int devices_generate(const stepd_device_rule_t *rules, size_t count, struct bpf_
 	program_put(&p, BPF_ALU | BPF_RSH | BPF_K, ACCESS, 0, 0, 16);
 	put_load(&p, MAJOR, offsetof(struct bpf_cgroup_dev_ctx, major));
 	put_load(&p, MINOR, offsetof(struct bpf_cgroup_dev_ctx, minor));
-	for (i = 0; i < count; i++) {
-		r = check_rule(&rules[i], i, err);
-		if (r < 0)
-			return r;
-		put_rule(&p, &rules[i]);
-	}
+	r = put_rules(&p, rules, count, true, err);
+	if (r == 0)
+		r = put_rules(&p, rules, count, false, err);
+	if (r < 0)
+		return r;
 	put_return(&p, 0);
 	*ret_insns = take_ptr(memory);
 	*ret_count = p.n;

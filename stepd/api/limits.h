@@ -38,11 +38,12 @@ enum stepd_device_access {
 	STEPD_DEVICE_MKNOD = 1u << 2,
 };
 
-/* What is allowed; all else is refused. */
+/* What is allowed; all else is refused. A rule with no access refuses, whatever the others allow.
+ */
 typedef struct {
 	char type; /* 'b', 'c', or 'a' for both */
 	uint32_t major, minor;
-	uint32_t access; /* enum stepd_device_access */
+	uint32_t access; /* enum stepd_device_access; 0: none */
 } stepd_device_rule_t;
 
 /* Of one block device; STEPD_LIMIT_NONE: unlimited. */

@@ -221,6 +221,8 @@ int spec_row_limit_access(const struct spec_field *field, void *into, const stru
 	if (r < 0)
 		return r;
 	*access = 0;
+	if (strcmp(text, "none") == 0)
+		return 0;
 	for (p = text; *p; p++) {
 		letter = strchr(letters, *p);
 		if (!letter || *access & 1u << (letter - letters))
@@ -228,7 +230,8 @@ int spec_row_limit_access(const struct spec_field *field, void *into, const stru
 		*access |= 1u << (letter - letters);
 	}
 	if (*p || p == text)
-		return spec_bad(err, at, "'%.200s' is not one or more of the letters rwm", text);
+		return spec_bad(err, at,
+			"'%.200s' is neither one or more of the letters rwm nor \"none\"", text);
 	return 0;
 }
 
@@ -402,7 +405,8 @@ const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS] = {
 		.offset = offsetof(struct limits_device, access),
 		.form = "access",
 		.doc = "The permitted access, one or more of the letters `r` (read), `w` (write) "
-		       "and `m` (make a node).",
+		       "and `m` (make a node). With `none` there is none, whatever other entries "
+		       "permit.",
 		.unset = "`\"rwm\"`"},
 };
 

@@ -11,6 +11,7 @@
 
 #include "contrib/slurm/batch_spec.h"
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/gres.h"
 #include "contrib/slurm/site_conf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -104,6 +105,18 @@ static void check_script(const struct slurm_init *init)
 		require(json_is_object(json_object_get(doc, "env")));
 }
 
+/* What is made of its generic resources. */
+static void check_gres(const struct slurm_init *init)
+{
+	json_auto_t *env = json_object(), *devices = NULL;
+	struct err err = ERR_INIT;
+
+	if (init->error || init->gres_err.code || gres_check(init, &err) < 0)
+		return;
+	require(gres_set_env(env, init, true) <= 0 && gres_set_env(env, init, false) <= 0);
+	require(gres_make_devices(init, &devices) <= 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct slurm_frame frame = {0}, again = {0};
@@ -118,6 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	slurm_init_decode(&init, data, &frame, missing > 0 ? -ENODATA : (int)missing);
 	check_init(data, size, &init);
 	check_script(&init);
+	check_gres(&init);
 	reason = slurm_decide(&init);
 	require(reason < SLURM_REASON_MAX);
 	require(init.error == 0 || reason <= SLURM_REASON_UNREADABLE);

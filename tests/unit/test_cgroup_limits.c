@@ -325,6 +325,8 @@ static void test_device_access_is_told_apart(_unused_ void **state)
 	const stepd_device_rule_t block[] = {RULE('b', ANY, ANY, R | W | M)};
 	const stepd_device_rule_t whole[] = {RULE('c', 1, ANY, R | W)};
 	const stepd_device_rule_t minor[] = {RULE('c', ANY, ZERO_MINOR, R | W)};
+	const stepd_device_rule_t all_but[] = {
+		RULE('a', ANY, ANY, R | W | M), RULE('c', 1, ZERO_MINOR, 0)};
 
 	need_devices();
 	set_rules(dir.fd, read_only, 1);
@@ -342,6 +344,9 @@ static void test_device_access_is_told_apart(_unused_ void **state)
 	set_rules(dir.fd, minor, 1);
 	assert_int_equal(open_in(dir.fd, "/dev/zero", O_RDWR), 0);
 	assert_int_equal(open_in(dir.fd, "/dev/null", O_RDWR), EPERM);
+	set_rules(dir.fd, all_but, 2); /* wherever it stands */
+	assert_int_equal(open_in(dir.fd, "/dev/zero", O_RDONLY), EPERM);
+	assert_int_equal(open_in(dir.fd, "/dev/null", O_RDWR), 0);
 }
 
 static void test_device_nodes_are_made_by_rule(_unused_ void **state)
@@ -523,7 +528,7 @@ static void test_hundreds_of_device_rules(_unused_ void **state)
 static void test_rules_that_are_none(_unused_ void **state)
 {
 	const stepd_device_rule_t type = RULE('x', 1, 3, R), access = RULE('c', 1, 3, 8),
-				  nothing = RULE('c', 1, 3, 0);
+				  every = RULE('a', ANY, ANY, 0);
 	struct bpf_insn *insns = NULL;
 	struct err err = ERR_INIT;
 	size_t n;
@@ -531,7 +536,7 @@ static void test_rules_that_are_none(_unused_ void **state)
 	assert_int_equal(devices_generate(&type, 1, &insns, &n, &err), -EINVAL);
 	assert_has(err.text, "device rule 1 has the type 'x'");
 	assert_int_equal(devices_generate(&access, 1, &insns, &n, &err), -EINVAL);
-	assert_int_equal(devices_generate(&nothing, 1, &insns, &n, &err), -EINVAL);
+	assert_int_equal(devices_generate(&every, 1, &insns, &n, &err), -EINVAL);
 	assert_int_equal(devices_generate(NULL, SIZE_MAX, &insns, &n, &err), -E2BIG);
 	assert_null(insns);
 }

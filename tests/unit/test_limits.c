@@ -141,7 +141,7 @@ static void test_io(void **state)
 
 static void test_devices(void **state)
 {
-	_cleanup_limits_ struct limits limits = {0}, defaults = {0}, all = {0};
+	_cleanup_limits_ struct limits limits = {0}, refusing = {0}, defaults = {0}, all = {0};
 
 	(void)state;
 	good("{'devices': [{'device': '/dev/nvidia0', 'access': 'wr'}, {'device': 'c 195:*'}]}",
@@ -153,6 +153,9 @@ static void test_devices(void **state)
 	assert_int_equal(limits.devices[0].access, STEPD_DEVICE_READ | STEPD_DEVICE_WRITE);
 	assert_int_equal(limits.devices[1].access,
 		STEPD_DEVICE_READ | STEPD_DEVICE_WRITE | STEPD_DEVICE_MKNOD);
+	good("{'devices': [{'device': 'a *:*'}, {'device': '/dev/null', 'access': 'none'}]}",
+		&refusing);
+	assert_int_equal(refusing.devices[1].access, 0);
 	good("{'devices': []}", &defaults);
 	assert_int_equal(defaults.set, 1u << STEPD_LIMIT_DEVICES);
 	assert_int_equal(defaults.devices_count, 0);
@@ -268,11 +271,14 @@ static const struct {
 		"limits.devices[0].device: 'c 1' is neither a path below /dev nor numbers such as \"c "
 		"195:*\""},
 	{"{'devices': [{'device': '/dev/null', 'access': ''}]}",
-		"limits.devices[0].access: '' is not one or more of the letters rwm"},
+		"limits.devices[0].access: '' is neither one or more of the letters rwm nor "
+		"\"none\""},
 	{"{'devices': [{'device': '/dev/null', 'access': 'rr'}]}",
-		"limits.devices[0].access: 'rr' is not one or more of the letters rwm"},
+		"limits.devices[0].access: 'rr' is neither one or more of the letters rwm nor "
+		"\"none\""},
 	{"{'devices': [{'device': '/dev/null', 'access': 'x'}]}",
-		"limits.devices[0].access: 'x' is not one or more of the letters rwm"},
+		"limits.devices[0].access: 'x' is neither one or more of the letters rwm nor "
+		"\"none\""},
 };
 
 static void test_wrong_values(void **state)

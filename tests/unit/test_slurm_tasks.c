@@ -163,7 +163,7 @@ static void test_site_defaults(void **state)
 	assert_null(site.not_served);
 	assert_int_equal(site.accounting, SITE_ACCOUNTING_NONE);
 	assert_int_equal(site.sample_s, 30);
-	assert_false(site.binds);
+	assert_false(site.binds || site.limits);
 	assert_int_equal(site.priority, SITE_PRIORITY_DEFAULT);
 	assert_int_equal(site.virtual_percent, 0);
 	assert_null(site.task_prolog);
@@ -177,14 +177,14 @@ static void test_site(void **state)
 	(void)state;
 	read_site(
 		"JobAcctGatherType=jobacct_gather/cgroup\nJobAcctGatherFrequency=task=5,energy=1\n"
-		"JobAcctGatherParams=NoOverMemoryKill\nTaskPlugin=task/affinity\n"
+		"JobAcctGatherParams=NoOverMemoryKill\nTaskPlugin=task/affinity,task/cgroup\n"
 		"TaskProlog=/x/prolog\nTaskEpilog=/x/epilog\nPropagatePrioProcess=2\n"
 		"VSizeFactor=110%\nMpiDefault=pmix",
 		&site);
 	assert_null(site.not_served);
 	assert_int_equal(site.accounting, SITE_ACCOUNTING_CGROUP);
 	assert_int_equal(site.sample_s, 5);
-	assert_true(site.binds);
+	assert_true(site.binds && site.limits);
 	assert_int_equal(site.priority, SITE_PRIORITY_NICER);
 	assert_int_equal(site.virtual_percent, 110);
 	assert_string_equal(site.task_prolog, "/x/prolog");
@@ -194,7 +194,7 @@ static void test_site(void **state)
 
 static void test_site_not_served(void **state)
 {
-	static const char *const lines[] = {"TaskPlugin=task/cgroup,task/affinity",
+	static const char *const lines[] = {"TaskPlugin=task/cgroup,task/other",
 		"JobAcctGatherType=jobacct_gather/other", "JobAcctGatherParams=UsePss",
 		"PropagatePrioProcess=3", "VSizeFactor=-1", "UsePAM=1"};
 	size_t i;

@@ -128,6 +128,10 @@ static void supervisor_on_event(struct supervisor *k, const struct stepd_event *
 
 	if (strcmp(event->kind, "task_exit") == 0 && event->rank >= 0)
 		k->events->task_ended((uint32_t)event->rank, (int)event->wait_status, k->userdata);
+	else if (k->events->out_of_memory && strcmp(event->kind, "oom") == 0 && event->rank >= 0 &&
+		event->count > 0)
+		k->events->out_of_memory(
+			(uint32_t)event->rank, (uint64_t)event->count, k->userdata);
 	else if (k->events->suspended && (suspend || strcmp(event->kind, "resume") == 0))
 		k->events->suspended(suspend, k->userdata);
 }

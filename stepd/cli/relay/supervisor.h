@@ -25,6 +25,9 @@ struct supervisor_events {
 	void (*ready)(const struct json_t *line, void *userdata);
 	void (*suspended)(bool on, void *userdata);
 	void (*task_ended)(uint32_t rank, int wait_status, void *userdata);
+	/* The kernel has killed processes of the task for lack of memory, so many since its start.
+	 * Before the task's end, where that is why. May be NULL. */
+	void (*out_of_memory)(uint32_t rank, uint64_t kills, void *userdata);
 	/* A message for the user: a signal was refused, the agent has died. */
 	void (*report)(const char *text, void *userdata);
 	/* Once, the last call: exit_code is the agent's; result the document's text, NULL where

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Generic resources, GRES: what the credential gives a job and its step on each node, which devices
+ * the node has, and what a step has of it: environment variables, and the devices that it must not
+ * open. As the plugins gpu and nic of 22.05 have it; others have no variables, and those that share
+ * devices, mps and shard, are not served.
+ */
+#ifndef SLURM_GRES_H
+#define SLURM_GRES_H
+
+#include "contrib/slurm/unpack.h"
+#include "stepd/base/err.h"
+
+struct json_t;
+struct slurm_init;
+
+/* Records of a credential, one behind the other as they are packed: one for each kind and type. */
+struct gres_records {
+	uint16_t n, release;
+	bool of_step;
+	const uint8_t *bytes;
+	size_t size;
+};
+
+/* Those that come next, checked. */
+struct gres_records gres_unpack_records(struct unpack *u, bool of_step);
+
+/* What slurmd knows of the node's, of release 22.05: so many kinds. */
+struct gres_kinds {
+	uint32_t n;
+	const uint8_t *bytes;
+	size_t size;
+};
+
+/* 0 or -EBADMSG. */
+int gres_read_kinds(
+	const void *data, size_t size, struct gres_kinds *ret_kinds, struct err *err) _must_check_;
+
+/* Whether the step can be served with what it has, and hasn't: 0, or -errno. */
+int gres_check(const struct slurm_init *init, struct err *err) _must_check_;
+
+/* Sets and removes variables. local: devices are counted as the step sees them, from 0 on. 0 or
+ * -errno. */
+int gres_set_env(struct json_t *env, const struct slurm_init *init, bool local) _must_check_;
+
+/* A list of devices for a spec's limits: all but those of the node's that the step has not; NULL:
+ * there are none of those. 0 or -errno. */
+int gres_make_devices(const struct slurm_init *init, struct json_t **ret_devices) _must_check_;
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The limits of a step on this node where TaskPlugin has task/cgroup: the cores, the memory and the
+ * devices that the credential gives it, as far as cgroup.conf has them constrained, for the limits
+ * of a step's spec. Those of cores and memory need the controllers of cgroup v2, and so a container
+ * in the scope that slurmd has made for the node's steps.
+ */
+#ifndef SLURM_STEP_LIMITS_H
+#define SLURM_STEP_LIMITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/err.h"
+
+struct json_t;
+struct slurm_init;
+
+struct step_limits {
+	bool any;
+	char *cgroup_root;                        /* NULL: anywhere */
+	char *cpus;                               /* "0-3,8"; NULL: all */
+	struct json_t *devices;                   /* as in a spec; NULL: all */
+	uint64_t memory_bytes, memory_high_bytes; /* 0: no limit */
+	bool has_swap;
+	uint64_t swap_bytes; /* in addition to the memory */
+};
+
+void step_limits_clear(struct step_limits *limits);
+#define _cleanup_step_limits_ _cleanup_(step_limits_clear)
+
+/* What is found before a failure is to be cleared, too. -EOPNOTSUPP: one of them can't be had here;
+ * -EBADMSG: the credential does not say which they are. */
+int step_limits_find(
+	const struct slurm_init *init, struct step_limits *limits, struct err *err) _must_check_;
+
+/* Into a step's document. 0 or -errno. */
+int step_limits_set(struct json_t *doc, const struct step_limits *limits) _must_check_;
+
+#endif

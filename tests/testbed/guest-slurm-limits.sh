@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Cores and memory of served steps, in the VM, which has all controllers: what the kernel has of them, and
+# what users see of a step that is killed for lack of memory, as with Slurm's own slurmstepd.
+# shellcheck source=tests/lib/slurm_pair.sh
+. "${top_srcdir:?}/tests/lib/slurm_pair.sh"
+
+# The least of all groups above, for the layouts differ.
+cat >"$tmpdir/show" <<'END'
+#!/bin/sh
+sed -n 's/^Cpus_allowed_list:[[:space:]]*/cpus /p' /proc/self/status
+own=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+for file in memory.max memory.high; do
+	group=$own
+	while [ "$group" != /sys/fs/cgroup ]; do
+		cat "$group/$file"
+		group=${group%/*}
+	done | grep -v max | sort -n | sed -n "1s/^/$file /p"
+done
+END
+cat >"$tmpdir/hog" <<'END'
+#!/bin/sh
+dd if=/dev/zero of=/dev/null bs=100M count=1
+END
+cat >"$tmpdir/steps" <<'END'
+. "$1/functions"
+in_turn step srun -Q -n 1 --mem=60 sh "$1/show"
+in_turn step-two srun -Q -n 2 --mem=70 sh "$1/show"
+in_turn step-job srun -Q -n 1 sh "$1/show"
+in_turn step-less srun -Q -n 1 --mem=10 sh "$1/show"
+in_turn killed srun -Q -n 1 --mem=40 sh "$1/hog"
+in_turn killed-exec srun -Q -n 1 --mem=40 dd if=/dev/zero of=/dev/null bs=100M count=1
+END
+cat >"$tmpdir/limits" <<'END'
+. "$1/functions"
+salloc -Q -n 2 --mem=80 sh "$1/steps" "$1"
+in_turn one salloc -Q -n 1 --mem=50 srun -Q sh "$1/show"
+in_turn script sbatch -Q --wait -n 1 --mem=50 -o script.log "$1/show"
+cp script.log script.out
+in_turn script-killed sbatch -Q --wait --mem=40 -o killed.log "$1/hog"
+scontrol show job >jobs
+sed -n 's/^.*\(JobState=[A-Z_]*\).*/\1/p; s/^.* \(ExitCode=[0-9:]*\).*/\1/p; s/^.*\(DerivedExitCode=[0-9:]*\).*/\1/p' jobs >script-killed.out
+grep -v 'records\|copied\|Killed' killed.log >script-killed.err
+END
+unset INVOCATION_ID # slurmd is no unit of systemd's here
+BENCH_SLURM_PROCTRACK=cgroup
+BENCH_SLURM_NODE_WORDS=RealMemory=1000
+BENCH_SLURM_CPUS=2
+BENCH_SLURM_CGROUP="ConstrainCores=yes
+ConstrainRAMSpace=yes"
+BENCH_SLURM_LINES="TaskPlugin=task/affinity,task/cgroup
+SelectTypeParameters=CR_CPU_Memory
+CommunicationParameters=block_null_hash,block_zero_hash
+$slurm_jobs
+$slurmd_log"
+limit_s=600
+export BENCH_SLURM_PROCTRACK BENCH_SLURM_NODE_WORDS BENCH_SLURM_CPUS BENCH_SLURM_CGROUP BENCH_SLURM_LINES
+both limits
+same limits
+like "$(cat "$tmpdir/limits-served/step.out")" "^memory.max 62914560$" "a served step has its memory"
+like "$(cat "$tmpdir/limits-served/one.out")" "^cpus [01]$" "a served step has its core"
+like "$(cat "$tmpdir/limits-served/killed.err")" "Detected [0-9]+ oom-kill event\(s\) in StepId=[0-9.]+" \
+	"the user has the line for a step that was killed"
+like "$(cat "$tmpdir/limits-served/script-killed.out")" "^JobState=OUT_OF_MEMORY$" "slurmctld has a script as out of memory"
+is "$(lines_of limits | grep 'handed over')" "" "no step was handed over"
+is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
+done_testing

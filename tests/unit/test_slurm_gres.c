@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Generic resources: what the credential has of them, on which node, and what a step gets:
+ * variables as slurmstepd 22.05.8 has them, and the devices that it can't open.
+ */
+#include "contrib/slurm/gres.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "contrib/slurm/decision.h"
+#include "contrib/slurm/pack.h"
+
+#define GPU  7696487u
+#define NIC  17u
+#define NAF  6382958u
+#define NVML (1u << 5)
+#define RSMI (1u << 6)
+#define OCL  (1u << 7)
+#define ONE  (1u << 11)
+
+/* ---- packed -------------------------------------------------------------------------------- */
+
+struct device {
+	uint32_t index, number, type, major, minor;
+	const char *path, *unique_id;
+};
+
+static void pack_kind(struct pack *p, const char *name, uint32_t id, uint32_t flags)
+{
+	pack_u32(p, flags);
+	pack_text(p, name);
+	pack_text(p, "name:");
+	pack_u32(p, 5);
+	pack_text(p, NULL);
+	pack_u32(p, id);
+	pack_u64(p, 4);
+}
+
+static void pack_devices(struct pack *p, const struct device *devices, uint32_t n)
+{
+	uint32_t i;
+
+	pack_u32(p, n);
+	for (i = 0; i < n; i++) {
+		pack_u32(p, devices[i].index);
+		pack_u32(p, devices[i].number);
+		pack_u32(p, devices[i].type);
+		pack_u32(p, devices[i].major);
+		pack_u32(p, devices[i].minor);
+		pack_text(p, devices[i].path);
+		pack_text(p, devices[i].unique_id);
+	}
+}
+
+/* A record, of which only the bits matter: those of each node; "" where a node has none. */
+static void pack_record(
+	struct pack *p, bool of_step, uint32_t id, const char *const *masks, uint32_t n)
+{
+	uint32_t i;
+
+	pack_u32(p, 0x438a34d4);
+	pack_u32(p, id);
+	pack_u16(p, 0);
+	pack_u16(p, 0);
+	for (i = 0; i < 5; i++)
+		pack_u64(p, 0);
+	if (!of_step)
+		pack_u16(p, 0);
+	pack_u64(p, 9);
+	if (!of_step)
+		pack_text(p, "type");
+	pack_u32(p, n);
+	if (of_step)
+		pack_u32(p, SLURM_NO_VAL);
+	pack_u8(p, 0);
+	pack_u8(p, 1);
+	for (i = 0; i < n; i++) {
+		pack_u32(p, *masks[i] ? 4 : SLURM_NO_VAL);
+		if (*masks[i])
+			pack_text(p, masks[i]);
+	}
+	if (!of_step) {
+		pack_u8(p, 0);
+		pack_u8(p, 0);
+	}
+}
+
+/* ---- a node -------------------------------------------------------------------------------- */
+
+struct rig {
+	struct pack kinds, job, step;
+	struct slurm_init init;
+	json_t *env;
+};
+
+static const struct device gpus[] = {
+	{0, 0, 2, 195, 0, "/dev/nvidia0", NULL},
+	{1, 1, 2, 195, 1, "/dev/nvidia1", NULL},
+	{2, 2, 2, 195, 2, "/dev/nvidia2", NULL},
+	{3, 3, 2, 195, 3, "/dev/nvidia3", NULL},
+};
+
+static const struct device nics[] = {
+	{0, 4, 2, 231, 4, "/dev/mlx4", NULL},
+	{1, 5, 2, 231, 5, "/dev/mlx5", NULL},
+};
+
+/* n2, the second of a job's nodes; its environment is what srun would have left there. */
+static void rig_init(struct rig *r)
+{
+	*r = (struct rig){.init = {.conf = {.node_name = "n2"},
+				  .launch.cores = {.nhosts = 2, .hosts = "n[1-2]"}}};
+	r->env = json_pack("{s:s, s:s, s:s, s:s, s:s}", "SLURM_STEP_GPUS", "9", "SLURM_JOB_GPUS",
+		"8", "CUDA_VISIBLE_DEVICES", "7", "SLURM_GPUS_ON_NODE", "6", "OTHER", "5");
+}
+
+static void rig_clear(struct rig *r)
+{
+	pack_clear(&r->kinds);
+	pack_clear(&r->job);
+	pack_clear(&r->step);
+	json_decref(r->env);
+}
+#define _cleanup_rig_ _cleanup_(rig_clear)
+
+static struct gres_records read_records(const struct pack *p, bool of_step)
+{
+	struct unpack u = {.data = (const uint8_t *)buffer_bytes(&p->bytes),
+		.size = buffer_size(&p->bytes),
+		.release = SLURM_22_05};
+	struct gres_records records = gres_unpack_records(&u, of_step);
+
+	assert_null(u.bad);
+	assert_int_equal(u.at, u.size);
+	return records;
+}
+
+static void rig_read(struct rig *r)
+{
+	struct err err = ERR_INIT;
+
+	if (gres_read_kinds(buffer_bytes(&r->kinds.bytes), buffer_size(&r->kinds.bytes),
+		    &r->init.kinds, &err) < 0)
+		fail_msg("%s", err.text);
+	if (buffer_size(&r->job.bytes) > 0)
+		r->init.launch.job_gres = read_records(&r->job, false);
+	if (buffer_size(&r->step.bytes) > 0)
+		r->init.launch.step_gres = read_records(&r->step, true);
+	if (gres_check(&r->init, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+/* Four GPUs, two NICs, and what has no plugin. */
+static void rig_add_kinds(struct rig *r, uint32_t env_flags)
+{
+	pack_u32(&r->kinds, 3);
+	pack_kind(&r->kinds, "gpu", GPU, 2);
+	pack_devices(&r->kinds, gpus, 4);
+	pack_u32(&r->kinds, env_flags);
+	pack_kind(&r->kinds, "naf", NAF, 8);
+	pack_kind(&r->kinds, "nic", NIC, 2);
+	pack_devices(&r->kinds, nics, 2);
+}
+
+static void assert_env(const struct rig *r, const char *name, const char *value)
+{
+	const char *has = json_string_value(json_object_get(r->env, name));
+
+	if (strcmp(has ? has : "-", value ? value : "-") != 0)
+		fail_msg("%s is '%s', not '%s'", name, has ? has : "-", value ? value : "-");
+}
+
+static void assert_devices(const struct rig *r, const char *const *names, size_t n)
+{
+	json_auto_t *devices = NULL;
+	size_t i;
+
+	assert_int_equal(gres_make_devices(&r->init, &devices), 0);
+	if (n == 0) {
+		assert_null(devices);
+		return;
+	}
+	assert_int_equal(json_array_size(devices), n + 1);
+	for (i = 0; i <= n; i++) {
+		const json_t *entry = json_array_get(devices, i);
+		const char *access = json_string_value(json_object_get(entry, "access"));
+
+		assert_string_equal(json_string_value(json_object_get(entry, "device")),
+			i == 0 ? "a *:*" : names[i - 1]);
+		assert_string_equal(access ? access : "all", i == 0 ? "all" : "none");
+	}
+}
+
+/* ---- variables ----------------------------------------------------------------------------- */
+
+static void test_step(void **state)
+{
+	static const char *const first[] = {"0x1", "0x2"}, *const second[] = {"", "0x8"};
+	static const char *const refused[] = {"c 195:0", "c 195:2", "c 231:4", "c 231:5"};
+	_cleanup_rig_ struct rig r;
+
+	(void)state;
+	rig_init(&r);
+	rig_add_kinds(&r, NVML | OCL);
+	pack_u16(&r.step, 2); /* a record for each type */
+	pack_record(&r.step, true, GPU, first, 2);
+	pack_record(&r.step, true, GPU, second, 2);
+	rig_read(&r);
+	assert_int_equal(gres_set_env(r.env, &r.init, false), 0);
+	assert_env(&r, "SLURM_STEP_GPUS", "1,3");
+	assert_env(&r, "SLURM_GPUS_ON_NODE", "2");
+	assert_env(&r, "CUDA_VISIBLE_DEVICES", "1,3");
+	assert_env(&r, "GPU_DEVICE_ORDINAL", "1,3");
+	assert_env(&r, "ROCR_VISIBLE_DEVICES", NULL);
+	assert_env(&r, "SLURM_JOB_GPUS", "8"); /* the script's */
+	assert_env(&r, "OTHER", "5");
+	assert_int_equal(gres_set_env(r.env, &r.init, true), 0);
+	assert_env(&r, "SLURM_STEP_GPUS", "1,3");
+	assert_env(&r, "CUDA_VISIBLE_DEVICES", "0,1");
+	assert_devices(&r, refused, 4);
+	r.init.conf.node_name = "n1";
+	assert_int_equal(gres_set_env(r.env, &r.init, true), 0);
+	assert_env(&r, "SLURM_STEP_GPUS", "0");
+	assert_env(&r, "SLURM_GPUS_ON_NODE", "1");
+}
+
+static void test_step_without(void **state)
+{
+	static const char *const refused[] = {
+		"c 195:0", "c 195:1", "c 195:2", "c 195:3", "c 231:4", "c 231:5"};
+	static const char *const masks[] = {"0xf", "0xf"};
+	_cleanup_rig_ struct rig r;
+
+	(void)state;
+	rig_init(&r);
+	rig_add_kinds(&r, NVML | RSMI | ONE);
+	pack_u16(&r.job, 1);
+	pack_record(&r.job, false, GPU, masks, 2);
+	rig_read(&r);
+	assert_int_equal(gres_set_env(r.env, &r.init, false), 0);
+	assert_env(&r, "SLURM_STEP_GPUS", NULL);
+	assert_env(&r, "SLURM_GPUS_ON_NODE", NULL);
+	assert_env(&r, "CUDA_VISIBLE_DEVICES", NULL);
+	assert_env(&r, "SLURM_JOB_GPUS", "8");
+	assert_devices(&r, refused, 6);
+}
+
+static void test_script(void **state)
+{
+	static const char *const masks[] = {"0x1", "0x6"}, *const ports[] = {"", "0x3"};
+	static const char *const refused[] = {"c 195:0", "c 195:3"};
+	_cleanup_rig_ struct rig r;
+
+	(void)state;
+	rig_init(&r);
+	rig_add_kinds(&r, RSMI | ONE);
+	pack_u16(&r.job, 2);
+	pack_record(&r.job, false, GPU, masks, 2);
+	pack_record(&r.job, false, NIC, ports, 2);
+	r.init.launch.kind = SLURM_KIND_BATCH;
+	rig_read(&r);
+	assert_int_equal(gres_set_env(r.env, &r.init, true), 0);
+	assert_env(&r, "SLURM_JOB_GPUS", "1,2");
+	assert_env(&r, "SLURM_STEP_GPUS", "9");
+	assert_env(&r, "ROCR_VISIBLE_DEVICES", "0,1");
+	assert_env(&r, "ZE_AFFINITY_MASK", "0,1");
+	assert_env(&r, "CUDA_VISIBLE_DEVICES", "7"); /* these GPUs have no such variable */
+	assert_env(&r, "SLURM_JOB_NICS", "mlx4_4,mlx4_5");
+	assert_env(&r, "OMPI_MCA_btl_openib_if_include", "mlx4_0,mlx4_1");
+	assert_devices(&r, refused, 2);
+}
+
+/* Two files are one device (MultipleFiles), and names of their own. */
+static void test_files(void **state)
+{
+	static const struct device pairs[] = {
+		{0, 0, 2, 1, 3, "/dev/null", "GPU-a"},
+		{0, 0, 1, 8, 0, "/dev/sda", "GPU-a"},
+		{1, 1, 2, 1, 3, "/dev/other", "GPU-b"},
+		{1, 1, 0, 0, 0, "/dev/gone", "GPU-b"},
+		{2, 2, 2, 1, 5, "/dev/zero", NULL},
+	};
+	static const char *const masks[] = {"", "0x6"}, *const refused[] = {"b 8:0"};
+	_cleanup_rig_ struct rig r;
+
+	(void)state;
+	rig_init(&r);
+	pack_u32(&r.kinds, 1);
+	pack_kind(&r.kinds, "gpu", GPU, 3);
+	pack_devices(&r.kinds, pairs, 5);
+	pack_u32(&r.kinds, NVML);
+	pack_u16(&r.step, 1);
+	pack_record(&r.step, true, GPU, masks, 2);
+	rig_read(&r);
+	assert_int_equal(gres_set_env(r.env, &r.init, true), 0);
+	assert_env(&r, "CUDA_VISIBLE_DEVICES", "GPU-b,1");
+	assert_env(&r, "SLURM_STEP_GPUS", "1,2");
+	assert_devices(&r, refused, 1); /* the node is there by another name, too */
+}
+
+/* A count alone: there are no files, and slurmd knows none. */
+static void test_count(void **state)
+{
+	_cleanup_rig_ struct rig r;
+
+	(void)state;
+	rig_init(&r);
+	pack_u32(&r.kinds, UINT32_MAX); /* as where it is not configured */
+	rig_read(&r);
+	assert_int_equal(gres_set_env(r.env, &r.init, false), 0);
+	assert_env(&r, "CUDA_VISIBLE_DEVICES", "7");
+	assert_devices(&r, NULL, 0);
+}
+
+/* ---- shared devices ------------------------------------------------------------------------ */
+
+static void test_shared(void **state)
+{
+	static const char *const masks[] = {"", "0x1"};
+	_cleanup_rig_ struct rig r;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_init(&r);
+	pack_u32(&r.kinds, 3);
+	pack_kind(&r.kinds, "gpu", GPU, 2);
+	pack_devices(&r.kinds, gpus, 1);
+	pack_u32(&r.kinds, NVML);
+	pack_kind(&r.kinds, "shard", 5, 2);
+	pack_devices(&r.kinds, gpus, 1);
+	pack_u32(&r.kinds, NVML);
+	pack_u32(&r.kinds, 1);
+	pack_u64(&r.kinds, 8);
+	pack_u64(&r.kinds, 0);
+	pack_kind(&r.kinds, "mps", 6, 2);
+	pack_devices(&r.kinds, gpus, 1);
+	pack_u32(&r.kinds, 0);
+	rig_read(&r);
+	json_object_set_new(r.env, "SLURM_SHARDS_ON_NODE", json_string("1"));
+	json_object_set_new(r.env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", json_string("50"));
+	assert_int_equal(gres_set_env(r.env, &r.init, false), 0);
+	assert_env(&r, "SLURM_SHARDS_ON_NODE", NULL);
+	assert_env(&r, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", NULL);
+	pack_u16(&r.step, 1);
+	pack_record(&r.step, true, GPU, masks, 2);
+	r.init.launch.step_gres = read_records(&r.step, true);
+	assert_int_equal(gres_check(&r.init, &err), -EOPNOTSUPP);
+	assert_non_null(strstr(err.text, "'shard'"));
+}
+
+/* ---- what is wrong ------------------------------------------------------------------------- */
+
+static void test_cut(void **state)
+{
+	_cleanup_rig_ struct rig r;
+	struct gres_kinds kinds;
+	struct err err = ERR_INIT;
+	size_t size, n;
+
+	(void)state;
+	rig_init(&r);
+	rig_add_kinds(&r, NVML);
+	n = buffer_size(&r.kinds.bytes);
+	for (size = 0; size < n; size++) {
+		_cleanup_free_ void *bytes = malloc(size + 1);
+
+		assert_non_null(bytes);
+		memcpy(bytes, buffer_bytes(&r.kinds.bytes), size);
+		assert_int_equal(gres_read_kinds(bytes, size, &kinds, &err), -EBADMSG);
+	}
+	pack_u8(&r.kinds, 0); /* of a plugin that is not known */
+	assert_int_equal(
+		gres_read_kinds(buffer_bytes(&r.kinds.bytes), n + 1, &kinds, &err), -EBADMSG);
+}
+
+static void test_wrong_bits(void **state)
+{
+	static const char *const masks[] = {"0x1", "0xg"};
+	_cleanup_rig_ struct rig r;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_init(&r);
+	rig_add_kinds(&r, NVML);
+	rig_read(&r);
+	pack_u16(&r.step, 1);
+	pack_record(&r.step, true, GPU, masks, 2);
+	r.init.launch.step_gres = read_records(&r.step, true);
+	assert_int_equal(gres_check(&r.init, &err), -EBADMSG);
+	r.init.conf.node_name = "n9";
+	assert_true(gres_check(&r.init, &err) < 0);
+	r.init.conf.node_name = "n1";
+	assert_int_equal(gres_check(&r.init, &err), 0);
+}
+
+static void test_reason(void **state)
+{
+	struct slurm_init init = {.launch.id.job = 7};
+	char text[SLURM_REASON_SIZE];
+
+	(void)state;
+	(void)err_set_text(&init.gres_err, -EOPNOTSUPP, "no");
+	slurm_reason_print(&init, SLURM_REASON_GRES, text);
+	assert_string_equal(text, "its generic resources (GRES) are not served: no");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_step),
+		cmocka_unit_test(test_step_without),
+		cmocka_unit_test(test_script),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_count),
+		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_wrong_bits),
+		cmocka_unit_test(test_reason),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
