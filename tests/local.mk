@@ -1103,7 +1103,8 @@ STEPRUN_TESTS = tests/system/0820-steprun-here.sh tests/system/0821-steprun-layo
 	tests/system/0828-steprun-supervisors.sh tests/system/0829-steprun-terminal.sh \
 	tests/system/0830-steprun-signals.sh tests/system/0831-steprun-relays.sh \
 	tests/system/0833-steprun-frames.sh tests/system/0834-steprun-labels.sh \
-	tests/system/0835-steprun-pty.sh tests/system/0836-steprun-attach.sh tests/system/0837-steprun-pacing.sh
+	tests/system/0835-steprun-pty.sh tests/system/0836-steprun-attach.sh tests/system/0837-steprun-pacing.sh \
+	tests/system/0838-steprun-hydra.sh
 TESTS_LONG += tests/system/0832-steprun-slurm-nodes.sh
 TESTS += $(STEPRUN_TESTS)
 EXTRA_DIST += $(STEPRUN_TESTS) tests/system/0832-steprun-slurm-nodes.sh tests/lib/steprun.sh tests/lib/start_all.py \

@@ -21,6 +21,7 @@
 /* ---- one input for several tasks ----------------------------------------------------------- */
 
 #define RELEASE_BYTES (1u << 20) /* read from the file before its space is given back */
+#define PTY_PROBE_MS  10         /* from output of a terminal to a look at its mode */
 
 struct writer_out {
 	struct writer_out *next;
@@ -36,6 +37,7 @@ struct writer_out {
 	bool canonical;       /* the terminal's mode then */
 	char end_char;        /* to type */
 	unsigned end_pending; /* how often still */
+	ev_timer probe;       /* of the mode, after output */
 };
 
 struct stdin_writer {
@@ -113,6 +115,26 @@ static void writer_type_end(struct writer_out *out)
 	out->end_char = (char)(t.c_cc[VEOF] == _POSIX_VDISABLE ? CEOF : t.c_cc[VEOF]);
 	out->end_pending = out->canonical && out->writer->mid_line ? 2 : 1;
 	writer_write_end(out);
+}
+
+static void writer_on_probe(_unused_ struct ev_loop *loop, ev_timer *probe, _unused_ int revents)
+{
+	struct writer_out *out = probe->data;
+	struct termios t;
+
+	assert(out && out->ended);
+	if (out->end_pending == 0 && tcgetattr(out->fd, &t) == 0 &&
+		out->canonical != !!(t.c_lflag & ICANON))
+		writer_type_end(out);
+}
+
+/* A program that writes much would pay for a look at each piece. */
+static void writer_begin_probe(struct writer_out *out)
+{
+	if (!out->ended || ev_is_active(&out->probe))
+		return;
+	ev_timer_set(&out->probe, PTY_PROBE_MS / 1e3, 0.);
+	ev_timer_start(out->writer->loop, &out->probe);
 }
 
 /* It has got all. */
@@ -403,7 +425,8 @@ int stdin_writer_add_take(struct stdin_writer *writer, int fd, uint32_t rank)
 	out->writer = writer;
 	out->at = backlog_end(writer->backlog);
 	ev_io_init(&out->io, writer_on_writable, fd, EV_WRITE);
-	out->io.data = out;
+	ev_init(&out->probe, writer_on_probe);
+	out->io.data = out->probe.data = out;
 	out->next = writer->outs;
 	writer->outs = out;
 	writer->open++;
@@ -438,12 +461,9 @@ static struct writer_out *find_pty(const struct stdin_writer *writer, uint32_t r
 void stdin_writer_pty_output(struct stdin_writer *writer, uint32_t rank)
 {
 	struct writer_out *out = find_pty(writer, rank);
-	struct termios t;
 
-	if (!out || !out->ended || out->end_pending > 0 || tcgetattr(out->fd, &t) < 0 ||
-		out->canonical == !!(t.c_lflag & ICANON))
-		return;
-	writer_type_end(out);
+	if (out)
+		writer_begin_probe(out);
 }
 
 void stdin_writer_pty_ended(struct stdin_writer *writer, uint32_t rank)
@@ -455,6 +475,7 @@ void stdin_writer_pty_ended(struct stdin_writer *writer, uint32_t rank)
 	if (!out->ended)
 		writer_close_out(out);
 	ev_io_stop(writer->loop, &out->io);
+	ev_timer_stop(writer->loop, &out->probe);
 	out->end_pending = 0;
 	if (writer->started)
 		writer_go_on(writer);
@@ -554,6 +575,7 @@ static void writer_restore_pty(struct writer_out *out, const json_t *object)
 	out->end_pending = (unsigned)json_get_int(object, "end_pending", 0);
 	if (out->end_pending > 0)
 		ev_io_start(out->writer->loop, &out->io);
+	writer_begin_probe(out); /* one may have been due */
 }
 
 /* A task that lacks bytes waits for space again. An agent of an earlier version names a position
@@ -625,6 +647,7 @@ struct stdin_writer *stdin_writer_free(struct stdin_writer *writer)
 	while ((out = writer->outs)) {
 		writer->outs = out->next;
 		ev_io_stop(writer->loop, &out->io);
+		ev_timer_stop(writer->loop, &out->probe);
 		(void)close_fd(out->fd);
 		free(out);
 	}

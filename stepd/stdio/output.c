@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -51,6 +52,7 @@ struct sink {
 	int stream;
 	int64_t rank; /* -1: of several */
 	enum sink_kind kind;
+	int pipe_size; /* whole lines are written to this pipe; 0: as many bytes as there are */
 	char *name;
 	struct buffer pending; /* at most SINK_SIZE */
 	sink_space_fn on_space;
@@ -134,11 +136,30 @@ static void sink_recover(struct sink *sink)
 	sink->recovered = true;
 }
 
+/* Of n bytes, those up to the end of a line that the pipe takes all at once: as many as it has
+ * capacity for while it is empty, else PIPE_BUF. A longer line is written in parts. */
+static size_t sink_count_lines(const struct sink *sink, const char *p, size_t n)
+{
+	size_t most = PIPE_BUF;
+	const char *end;
+	int used;
+
+	if (n > most && sink->kind == SINK_NONBLOCK && ioctl(sink->fd, FIONREAD, &used) == 0 &&
+		used == 0)
+		most = (size_t)sink->pipe_size;
+	if (n > most)
+		n = most;
+	end = memrchr(p, '\n', n);
+	return end ? (size_t)(end + 1 - p) : n;
+}
+
 static ssize_t sink_write_first(struct sink *sink)
 {
 	size_t n = buffer_size(&sink->pending);
 	const char *p = buffer_bytes(&sink->pending);
 
+	if (sink->pipe_size > 0)
+		n = sink_count_lines(sink, p, n);
 	if (sink->kind == SINK_SOCKET)
 		return send(sink->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	/* poll(2) guarantees space for PIPE_BUF bytes in a pipe, not more. */
@@ -267,6 +288,13 @@ int sink_new(struct ev_loop *loop, const struct log *log, int fd, bool own, cons
 	sink->io.data = sink;
 	*ret_sink = take_ptr(sink);
 	return 0;
+}
+
+void sink_write_lines(struct sink *sink)
+{
+	int size = fcntl(sink->fd, F_GETPIPE_SZ);
+
+	sink->pipe_size = size > PIPE_BUF ? size : 0;
 }
 
 void sink_describe(struct sink *sink, int stream, int64_t rank)

@@ -43,6 +43,10 @@ typedef void (*sink_written_fn)(const char *data, size_t size, void *userdata);
 void sink_on_written(
 	struct sink *sink, sink_written_fn on_written, void *userdata, uint32_t *writing);
 
+/* If it is a pipe, whole lines are written to it, so that a reader who passes on what a read has
+ * got, and mixes it with others', tears none that is shorter than PIPE_BUF. */
+void sink_write_lines(struct sink *sink);
+
 /* The descriptor; -1 once it is closed. */
 int sink_get_fd(const struct sink *sink);
 

@@ -424,6 +424,8 @@ static int attach_dest(struct pump *pump, struct pump_dest *dest)
 	if (array_reserve(pump->dests, pump->dests_capacity, pump->dests_count + 1) < 0)
 		return -ENOMEM;
 	sink_on_space(dest->sink, on_space, dest);
+	if (!pump->raw)
+		sink_write_lines(dest->sink);
 	ev_timer_init(&dest->idle, on_idle, 0., PUMP_IDLE_S);
 	dest->idle.data = dest;
 	dest->pump = pump;

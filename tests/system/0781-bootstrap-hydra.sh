@@ -47,6 +47,15 @@ is "$out" 1 "hydra's agents without --job have the ids of one step"
 is "$(under 2 -- --bootstrap=pmi --job "$job" -- sh -c "$leaks" | sort -u)" 0 \
 	"tasks do not have hydra's variables and descriptors"
 
+# hydra passes on what a read has got, and mixes it with other agents' output. Its reader is slow.
+n=$(rounds 20000 200000)
+# shellcheck disable=SC2016 # for the tasks
+under 3 -- --bootstrap=pmi --job "$job" -n 6 --label -q -- sh -c \
+	'seq -f "$SLURM_PROCID %07g begins here, and this is where it ends" "$0"' "$n" |
+	{ sleep 0.5; cat; } >"$tmpdir/lines"
+is "$(grep -cvE '^([0-5]): \1 [0-9]{7} begins here, and this is where it ends$' "$tmpdir/lines") $(sort -u "$tmpdir/lines" | wc -l)" \
+	"0 $((6 * n))" "no line with a label is torn where hydra mixes the agents' output"
+
 # What an agent of the step knows, while it runs.
 timeout 300 mpiexec.hydra -n 2 -ppn 1 "$agent_command" --bootstrap=pmi --job "$job" --wire-ifname lo -- \
 	sh -c "until [ -e '$tmpdir/go' ]; do sleep 0.1; done" &

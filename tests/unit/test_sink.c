@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <ev.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,6 +189,47 @@ static void test_nothing_lost(void **state)
 	assert_string_equal(logged, "");
 }
 
+/* A reader that passes on what each read has got tears no line, however slow it is. */
+static void test_pipe_gets_whole_lines(void **state)
+{
+	struct ev_loop *loop = ev_default_loop(0);
+	char line[256], got[65536];
+	size_t put_bytes = 0, got_bytes = 0;
+	struct sink *sink;
+	int fds[2], round;
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(sink_new(loop, &log_kept, fds[1], true, "PIPE", &sink), 0);
+	sink_write_lines(sink);
+	for (round = 0; round < 200; round++) {
+		while (sink_space(sink) > sizeof(line)) {
+			n = snprintf(line, sizeof(line), "%0*d\n", round % 200 + 1, round);
+			sink_put(sink, line, (size_t)n);
+			put_bytes += (size_t)n;
+			if (put_bytes % 7 == 0)
+				sink_flush(sink);
+		}
+		sink_flush(sink);
+		n = read(fds[0], got, sizeof(got));
+		assert_true(n > 0);
+		assert_int_equal(got[n - 1], '\n');
+		got_bytes += (size_t)n;
+		(void)ev_run(loop, EVRUN_NOWAIT);
+	}
+	while (got_bytes < put_bytes) {
+		n = read(fds[0], got, sizeof(got));
+		assert_true(n > 0);
+		assert_int_equal(got[n - 1], '\n');
+		got_bytes += (size_t)n;
+		(void)ev_run(loop, EVRUN_NOWAIT);
+	}
+	assert_int_equal(sink_pending(sink), 0);
+	(void)sink_free(sink);
+	(void)close(fds[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +238,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_input_output_error, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_stays, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nothing_lost, set_up, tear_down),
+		cmocka_unit_test(test_pipe_gets_whole_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

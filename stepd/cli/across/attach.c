@@ -437,6 +437,7 @@ static void view_on_end(struct attached *a, struct view_node *n, const struct ch
 	}
 	a->failed |= n->state == VIEW_CONNECTED && strcmp(line->text, "0") != 0;
 	view_end(a, n);
+	conn_finish_ended(n->conn);
 }
 
 static const struct {

@@ -330,6 +330,12 @@ void conns_clear(struct conns *a)
 	a->count = 0;
 }
 
+void conn_finish_ended(struct conn *c)
+{
+	if (c->channel && c->conns->events->open(c) == 0)
+		channel_finish(c->channel);
+}
+
 /* ---- what a relay says first --------------------------------------------------------------- */
 
 static void hello_read_field(const char *field, struct hello *hello)

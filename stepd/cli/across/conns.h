@@ -84,6 +84,9 @@ void conn_end(struct conn *c);
 /* No line will follow for its relays, which end then. */
 void conns_finish(struct conns *conns);
 
+/* The same for those of one command, once the last line of each has come. */
+void conn_finish_ended(struct conn *c);
+
 /* ---- what a relay says first --------------------------------------------------------------- */
 
 /* The text of "hello" (relay.c). */

@@ -357,6 +357,7 @@ static void on_end(struct session *s, struct node *n, const struct channel_line 
 		return;
 	n->code = (int)code;
 	node_finish(s, n, NODE_ENDED);
+	conn_finish_ended(n->conn);
 	end_remaining_tasks(s, n);
 	count_status(s, n);
 	if (!s->ending &&

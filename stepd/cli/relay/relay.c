@@ -15,7 +15,8 @@
  *                task RANK WAIT_STATUS
  *                say           bytes: a message for the user
  *                result        bytes of the result, a JSON document
- *                end STATUS    the agent's exit status; the last line
+ *                end STATUS    the agent's exit status; the last line, upon which steprun
+ *                              closes the channel, once each relay behind it has sent its own
  * From steprun:  doc           bytes of the document, for all (relay_doc.h; or attachment.h, which
  *                              has what is said then)
  *                go NODE NAME  the document is whole; start as this node
@@ -57,6 +58,9 @@
 
 #define DOC_MAX    (96u << 20)
 #define INDEX_FROM "PMIX_RANK,FLUX_TASK_RANK,OMPI_COMM_WORLD_RANK,PMI_RANK,SLURM_PROCID"
+
+#define CLOSING_TIMEOUT_MS 5000       /* for a launcher that does not pass on the end of input */
+#define INPUT_PIPE_SIZE    (1u << 20) /* bytes: twice what steprun sends without an answer */
 
 /* ---- options ------------------------------------------------------------------------------- */
 
@@ -184,7 +188,8 @@ struct relay {
 	int terminal_fd;   /* the master of the agent's terminal; -1: it has none */
 	bool has_terminal; /* the channel */
 	bool gone;         /* steprun is */
-	bool ended;        /* the last line is written */
+	bool ended;        /* the last line is sent */
+	ev_timer closing;  /* until steprun has closed the channel */
 };
 
 /* ---- the agent ----------------------------------------------------------------------------- */
@@ -209,7 +214,7 @@ static void relay_report(struct relay *y, const char *text)
 			strnlen(text, CHANNEL_PIECE_MAX));
 }
 
-/* Sends the last line; the loop ends when it is written. */
+/* Sends the last line; relay_leave() follows when it is written. */
 static void relay_end(struct relay *y, int code)
 {
 	if (y->gone) {
@@ -574,7 +579,7 @@ static void on_line(const struct channel_line *line, void *userdata)
 	struct relay *y = userdata;
 	size_t i;
 
-	if (line->node != y->carrier.index && line->node != CHANNEL_ALL)
+	if (y->ended || (line->node != y->carrier.index && line->node != CHANNEL_ALL))
 		return;
 	for (i = 0; i < ARRAY_SIZE(verbs); i++) {
 		if (strcmp(verbs[i].verb, line->verb) == 0) {
@@ -582,6 +587,29 @@ static void on_line(const struct channel_line *line, void *userdata)
 			return;
 		}
 	}
+}
+
+static bool relay_is_done(const struct relay *y)
+{
+	return y->ended && channel_queued(y->carrier.channel) == 0;
+}
+
+static void on_closing_timeout(struct ev_loop *loop, _unused_ ev_timer *w, _unused_ int revents)
+{
+	ev_break(loop, EVBREAK_ALL);
+}
+
+/* All is written. A launcher that passes input to a program which is gone may fail, and lose what
+ * that has written last, as hydra does: so the relay takes what is under way until steprun has
+ * closed the channel. One that has others behind it is closed with the last of them. */
+static void relay_leave(struct relay *y)
+{
+	if (y->options.index_from) {
+		ev_break(y->carrier.loop, EVBREAK_ALL);
+		return;
+	}
+	ev_timer_init(&y->closing, on_closing_timeout, CLOSING_TIMEOUT_MS / 1e3, 0.);
+	ev_timer_start(y->carrier.loop, &y->closing);
 }
 
 /* Ends the step. Its output is still read, and dropped by the channel, so that tasks do not
@@ -592,6 +620,10 @@ static void on_steprun_gone(void *userdata)
 
 	if (y->gone)
 		return;
+	if (relay_is_done(y)) {
+		ev_break(y->carrier.loop, EVBREAK_ALL);
+		return;
+	}
 	y->gone = true;
 	if (channel_fault(y->carrier.channel))
 		log_error(&y->log, "steprun is lost: %s; ending the step",
@@ -609,7 +641,7 @@ static void on_drained(void *userdata)
 	struct relay *y = userdata;
 
 	if (y->ended) {
-		ev_break(y->carrier.loop, EVBREAK_ALL);
+		relay_leave(y);
 		return;
 	}
 	outlet_resume(&y->out);
@@ -623,7 +655,11 @@ static void on_own_signal(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int 
 	struct signalfd_siginfo info;
 
 	assert(y);
-	if (read(y->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+	if (read(y->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	if (relay_is_done(y))
+		ev_break(y->carrier.loop, EVBREAK_ALL);
+	else
 		relay_terminate(y, false);
 }
 
@@ -658,6 +694,13 @@ static int relay_watch_signals(struct relay *y, struct err *err)
 	return 0;
 }
 
+/* hydra writes to a process without waiting, and ends if a pipe has no space for all of it. */
+static void relay_widen_input(int in)
+{
+	if (secure_getenv("PMI_RANK"))
+		(void)fcntl(in, F_SETPIPE_SZ, INPUT_PIPE_SIZE); /* else it is smaller, or no pipe */
+}
+
 /* Copies, so that libraries that write to standard output do not write into the channel, and
  * programs do not read from it. */
 static int relay_open_channel(struct relay *y, struct err *err)
@@ -679,6 +722,7 @@ static int relay_open_channel(struct relay *y, struct err *err)
 		(void)close_fd(out);
 		return err_set(err, r, "open the channel to steprun");
 	}
+	relay_widen_input(in);
 	(void)!write(out, "\n", 1); /* a greeting may have left an incomplete line */
 	r = channel_new_take(y->carrier.loop, in, out, &events, y, &y->carrier.channel);
 	return r < 0 ? err_set(err, r, "open the channel to steprun") : 0;
@@ -713,6 +757,8 @@ static void relay_clear(struct relay *y)
 	outlet_close(&y->err);
 	inlet_close(&y->in);
 	y->terminal_fd = close_fd(y->terminal_fd);
+	if (y->carrier.loop)
+		ev_timer_stop(y->carrier.loop, &y->closing);
 	y->carrier.channel = channel_free(y->carrier.channel);
 	if (y->signal_fd >= 0)
 		ev_io_stop(y->carrier.loop, &y->signals);
