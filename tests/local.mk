@@ -739,6 +739,13 @@ EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
 SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh
 TESTS_LONG += $(SLURM_UPHEAVALS)
 EXTRA_DIST += $(SLURM_UPHEAVALS)
+# The Slurms of newer Debians, in trees of their own, which are made once.
+TESTS_LONG += tests/system/0727-slurm-versions.sh
+EXTRA_DIST += tests/system/0727-slurm-versions.sh tests/lib/slurm_root.sh \
+	tests/testbed/in-root tests/testbed/slurm-root
+check_PROGRAMS += tests/lib/slurm_decode
+tests_lib_slurm_decode_SOURCES = tests/lib/slurm_decode.c
+tests_lib_slurm_decode_LDADD = libslurminit.la libbase.la $(JANSSON_LIBS)
 if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_names tests/unit/test_slurm_requests \
