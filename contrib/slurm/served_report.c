@@ -40,13 +40,6 @@ static void send_message(struct served *s, const struct delivery_options *to, st
 		served_on_delivered(&err, s);
 }
 
-static void put_step_id(struct pack *p, const struct slurm_launch *l)
-{
-	pack_u32(p, l->id.job);
-	pack_u32(p, l->id.step);
-	pack_u32(p, l->id.het_component);
-}
-
 static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack *body)
 {
 	struct delivery_options to = {.loop = s->loop,
@@ -70,7 +63,7 @@ void served_report_launch(struct served *s)
 
 	if (s->batch)
 		return; /* nobody waits */
-	put_step_id(&body, s->launch);
+	slurm_rpc_put_step(&body, s->init->frame.client_release, &s->launch->id);
 	pack_u32(&body, (uint32_t)s->agent.launch_error);
 	pack_text(&body, s->init->conf.node_name);
 	pack_u32(&body, s->tasks.n);
@@ -81,13 +74,14 @@ void served_report_launch(struct served *s)
 	send_to_srun(s, SLURM_RESPONSE_LAUNCH_TASKS, &body);
 }
 
-static void put_exits(struct pack *body, const struct slurm_launch *launch, int status,
-	const uint32_t *ranks, uint32_t n)
+/* The version is that of who reads it. */
+static void put_exits(struct pack *body, uint16_t version, const struct slurm_step_id *id,
+	int status, const uint32_t *ranks, uint32_t n)
 {
 	pack_u32(body, (uint32_t)status);
 	pack_u32(body, n);
 	pack_u32_array(body, ranks, n);
-	put_step_id(body, launch);
+	slurm_rpc_put_step(body, version, id);
 }
 
 void served_send_exits(struct served *s, const struct attach_peer *peer, int status,
@@ -104,7 +98,7 @@ void served_send_exits(struct served *s, const struct attach_peer *peer, int sta
 		.userdata = s};
 	struct pack body = {0};
 
-	put_exits(&body, s->launch, status, ranks, n);
+	put_exits(&body, peer->version, &s->launch->id, status, ranks, n);
 	send_message(s, &to, &body);
 }
 
@@ -123,7 +117,7 @@ static void report_exits(struct served *s, int status)
 		t->reported = true;
 		ranks[n++] = s->tasks.ranks[i];
 	}
-	put_exits(&body, s->launch, status, ranks, n);
+	put_exits(&body, s->init->frame.client_release, &s->launch->id, status, ranks, n);
 	send_to_srun(s, SLURM_MESSAGE_TASK_EXIT, &body);
 	for (i = 0; ranks && i < s->requests.attach.count; i++)
 		served_send_exits(s, &s->requests.attach.peers[i], status, ranks, n);
