@@ -112,6 +112,7 @@ int main(int argc, char **argv)
 	put_text(doc, "release", slurm_release_name(frame.release));
 	put_text(doc, "srun_release", slurm_release_name(frame.client_release));
 	put_text(doc, "credential_release", slurm_release_name(init.launch.cred_release));
+	put(doc, "tree", json_pack("[i,i,i]", frame.rank, frame.parent_rank, frame.children));
 	put(doc, "rest", json_integer((json_int_t)(size - frame.end)));
 	put_conf(doc, &init.conf);
 	put_launch(doc, &init.launch);

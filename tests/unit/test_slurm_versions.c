@@ -66,6 +66,10 @@ static void test_releases(void **state)
 		{"batch-24.11", SLURM_REASON_NONE},
 		{"gres-24.11", SLURM_REASON_GRES},
 		{"container-24.11", SLURM_REASON_CONTAINER},
+		{"interactive-24.11", SLURM_REASON_NONE},
+		{"multi_prog-24.11", SLURM_REASON_NONE},
+		/* The node above is known by its name alone. */
+		{"tree-24.11", SLURM_REASON_ADDRESS},
 		{"srun-26.05", SLURM_REASON_OTHER_RELEASE},
 		{"batch-26.05", SLURM_REASON_OTHER_RELEASE},
 	};
