@@ -4,8 +4,8 @@
 # The Slurms of newer Debians, each in a tree of its own, with stepd-slurmstepd in slurmstepd's place. It
 # serves no step here: each is handed over byte for byte and does what it does without it, and what slurmd
 # has sent for it is decoded as what the user's command was.
-# shellcheck source=tests/lib/step.sh
-. "${top_srcdir:?}/tests/lib/step.sh"
+# shellcheck source=tests/lib/local_slurm.sh
+. "${top_srcdir:?}/tests/lib/local_slurm.sh"
 # shellcheck source=tests/lib/slurm_root.sh
 . "$top_srcdir/tests/lib/slurm_root.sh"
 
@@ -22,15 +22,7 @@ tee "$STAND_IN/$$" | /usr/sbin/slurmstepd
 S
 chmod 755 "$tmpdir/stand-in"
 
-cat >"$tmpdir/functions" <<'S'
-until_true() {
-	tries=0
-	until "$@" || [ $tries -gt 3000 ]; do sleep 0.02; tries=$((tries + 1)); done
-}
-no_step() {
-	! ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1
-}
-S
+cp "$top_srcdir/tests/lib/in_slurm.sh" "$tmpdir/functions"
 
 # In an allocation.
 cat >"$tmpdir/session" <<'S'
@@ -138,7 +130,7 @@ try_release() {
 	mkdir -m 700 "$dir/records"
 	printf 'slurm_stepd_path = %s\nslurm_record = %s\n' "$tmpdir/stand-in" "$dir/records" >"$dir/stepd.conf"
 	STEPD_CONFIG=$dir/stepd.conf STAND_IN=$dir/got BENCH_SLURM_STEPD=$program BENCH_SLURM_ALLOCATION=no \
-		BENCH_SLURM_PORT=$((20000 + $$ % 2500 * 4)) BENCH_SLURM_LINES="SlurmdLogFile=$dir/log
+		BENCH_SLURM_PORT=$(slurm_port 2) BENCH_SLURM_LINES="SlurmdLogFile=$dir/log
 PrologFlags=Contain" in_slurm_root timeout -k 10 300 sh "$top_srcdir/tests/bench/with-slurm" \
 		sh "$tmpdir/inside" "$dir" >"$dir/slurm" 2>&1
 	ok "$release: its Slurm starts, and runs what it is given" test -e "$dir/over" || return

@@ -4,8 +4,8 @@
 # Steps and scripts of Slurm 24.11, in a tree of trixie, that stepd-slurmstepd serves, beside those of that
 # Slurm's own slurmstepd: two Slurms at the same time, of two nodes each, the same command lines in both;
 # what users see must be the same, but for pids, ports and times. 0708 to 0712 have more of it for 22.05.
-# shellcheck source=tests/lib/step.sh
-. "${top_srcdir:?}/tests/lib/step.sh"
+# shellcheck source=tests/lib/local_slurm.sh
+. "${top_srcdir:?}/tests/lib/local_slurm.sh"
 # shellcheck source=tests/lib/slurm_root.sh
 . "$top_srcdir/tests/lib/slurm_root.sh"
 
@@ -17,27 +17,7 @@ export STEPD_CONFIG
 echo 'slurm_serve = srun, batch, interactive' >"$STEPD_CONFIG"
 
 # ---- the command lines -----------------------------------------------------------------------
-cat >"$tmpdir/functions" <<'S'
-until_true() {
-	tries=0
-	until "$@" || [ $tries -gt 3000 ]; do sleep 0.02; tries=$((tries + 1)); done
-}
-has_lines() { # FILE COUNT
-	[ "$(wc -l <"$1")" -ge "$2" ]
-}
-no_step() {
-	! ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1
-}
-# Each has its output, its messages and its status in files of its name.
-line() { # NAME COMMAND...
-	name=$1
-	shift
-	{ "$@" >"$name.out" 2>"$name.err" </dev/null; echo $? >"$name.rc"; } &
-}
-shell() { # NAME TEXT
-	line "$1" sh -c "$2"
-}
-S
+cp "$top_srcdir/tests/lib/in_slurm.sh" "$tmpdir/functions"
 
 # All at once, in an allocation.
 cat >"$tmpdir/commands" <<'S'
@@ -156,7 +136,7 @@ slurm() { # NAME
 	BENCH_SLURM_ALLOCATION=no in_slurm_root timeout -k 10 300 sh "$top_srcdir/tests/bench/with-slurm" \
 		sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
 }
-port=$((20000 + $$ % 2500 * 4))
+port=$(slurm_port 8)
 # A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
 FirstJobId=$((1000 + $$ % 40000 * 20))
