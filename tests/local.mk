@@ -743,13 +743,20 @@ EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
 SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh
 TESTS_LONG += $(SLURM_UPHEAVALS)
 EXTRA_DIST += $(SLURM_UPHEAVALS)
+# The Slurms of newer Debians, in trees of their own, which are made once.
+TESTS_LONG += tests/system/0727-slurm-versions.sh tests/system/0728-slurm-24.11.sh
+EXTRA_DIST += tests/system/0727-slurm-versions.sh tests/system/0728-slurm-24.11.sh tests/lib/slurm_root.sh \
+	tests/testbed/in-root tests/testbed/slurm-root
+check_PROGRAMS += tests/lib/slurm_decode
+tests_lib_slurm_decode_SOURCES = tests/lib/slurm_decode.c
+tests_lib_slurm_decode_LDADD = libslurminit.la libbase.la $(JANSSON_LIBS)
 if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_gres \
 	tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
 	tests/unit/test_slurm_requests \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
-	tests/unit/test_slurm_usage tests/unit/test_slurm_wire
+	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
 TESTS += $(SLURM_UNIT_TESTS)
 tests_unit_test_slurm_batch_SOURCES = tests/unit/test_slurm_batch.c
@@ -789,6 +796,9 @@ tests_unit_test_slurm_tasks_LDADD = libslurminit.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_usage_SOURCES = tests/unit/test_slurm_usage.c
 tests_unit_test_slurm_usage_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_usage_LDADD = libslurmserve.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_versions_SOURCES = tests/unit/test_slurm_versions.c
+tests_unit_test_slurm_versions_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_versions_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_wire_SOURCES = tests/unit/test_slurm_wire.c
 tests_unit_test_slurm_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_wire_LDADD = libslurmwire.la $(CMOCKA_LIBS)

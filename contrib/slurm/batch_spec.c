@@ -7,6 +7,7 @@
 
 #include "contrib/slurm/site_conf.h"
 #include "stepd/base/buffer.h"
+#include "stepd/base/parse.h"
 
 #define WIDTH_MAX 10u
 #define NODES_MAX 65536u
@@ -286,6 +287,31 @@ static void put_both(struct variables *v, const char *name, const char *old_name
 	put(v, old_name, value);
 }
 
+/* From 24.11 on ntasks counts only what --ntasks was given for. */
+static uint32_t count_tasks(const struct slurm_launch *l, int64_t nodes)
+{
+	const char *per_node = l->ntasks || l->cred_release < SLURM_24_11
+		? NULL
+		: step_spec_getenv(l, "SLURM_NTASKS_PER_NODE");
+	uint32_t n;
+
+	if (!per_node || parse_u32(per_node, 0, TASKS_MAX / (uint32_t)nodes, &n) < 0)
+		return l->ntasks;
+	return n * (uint32_t)nodes;
+}
+
+/* In 22.05 sbatch's own count is left. */
+static void put_ntasks(struct variables *v, const struct slurm_launch *l, uint32_t ntasks)
+{
+	static const char *const names[] = {"SLURM_NTASKS", "SLURM_NPROCS"};
+	size_t i;
+
+	for (i = 0; ntasks && i < ARRAY_SIZE(names); i++) {
+		if (l->cred_release >= SLURM_24_11 || !json_object_get(v->env, names[i]))
+			put_number(v, names[i], ntasks);
+	}
+}
+
 /* What the tasks of a later srun in the script are distributed by. */
 static int put_layout(struct variables *v, const struct step_spec_input *in)
 {
@@ -295,11 +321,13 @@ static int put_layout(struct variables *v, const struct step_spec_input *in)
 	_cleanup_free_ uint32_t *cpus = NULL, *tasks = NULL;
 	_cleanup_free_ char *cpus_text = NULL, *tasks_text = NULL;
 	int64_t n = read_node_cpus(b, &cpus), i;
-	uint32_t total = 0;
+	uint32_t total = 0, ntasks;
 	int r;
 
 	if (n < 0)
 		return (int)n;
+	ntasks = count_tasks(in->launch, n);
+	put_ntasks(v, in->launch, ntasks);
 	r = print_counts(cpus, (uint32_t)n, &cpus_text);
 	tasks = calloc((size_t)n, sizeof(*tasks));
 	if (r < 0 || !tasks)
@@ -314,26 +342,14 @@ static int put_layout(struct variables *v, const struct step_spec_input *in)
 		total += cpus[i] / per_task;
 		cpus[i] = cpus[i] < per_task ? 1 : cpus[i] / per_task;
 	}
-	if (in->launch->ntasks)
-		total = in->launch->ntasks;
+	if (ntasks)
+		total = ntasks;
 	if (total > TASKS_MAX)
 		return -E2BIG;
 	batch_lay_out(cpus, tasks, (uint32_t)n, total, in->site->packs_nodes);
 	r = print_counts(tasks, (uint32_t)n, &tasks_text);
 	put(v, "SLURM_TASKS_PER_NODE", tasks_text);
 	return r;
-}
-
-/* sbatch's own count is left. */
-static void put_ntasks(struct variables *v, const struct slurm_launch *l)
-{
-	static const char *const names[] = {"SLURM_NTASKS", "SLURM_NPROCS"};
-	size_t i;
-
-	for (i = 0; l->ntasks && i < ARRAY_SIZE(names); i++) {
-		if (!json_object_get(v->env, names[i]))
-			put_number(v, names[i], l->ntasks);
-	}
 }
 
 static void put_job(struct variables *v, const struct slurm_launch *l)
@@ -345,7 +361,8 @@ static void put_job(struct variables *v, const struct slurm_launch *l)
 	put_both(v, "SLURM_JOB_ID", "SLURM_JOBID", id);
 	put_both(v, "SLURM_JOB_NODELIST", "SLURM_NODELIST", l->nodes);
 	put(v, "SLURM_JOB_PARTITION", b->partition);
-	put(v, "SLURM_NODE_ALIASES", b->node_aliases ? b->node_aliases : "(null)");
+	if (l->cred_release < SLURM_24_11)
+		put(v, "SLURM_NODE_ALIASES", b->node_aliases ? b->node_aliases : "(null)");
 	put(v, "SLURM_JOB_ACCOUNT", b->account);
 	put(v, "SLURM_JOB_QOS", b->qos);
 	put(v, "SLURM_JOB_RESERVATION", b->reservation);
@@ -378,7 +395,8 @@ static void put_place(struct variables *v, const struct step_spec_input *in)
 	put_number(v, "SLURM_JOB_UID", in->launch->uid);
 	put_number(v, "SLURM_JOB_GID", in->launch->gid);
 	put(v, "SLURM_CONF", secure_getenv("SLURM_CONF"));
-	if (site->cluster && site->controller_name && site->select_plugin) {
+	if (site->cluster && site->controller_name && site->select_plugin &&
+		in->launch->cred_release < SLURM_24_11) {
 		(void)snprintf(text, sizeof(text), "%s:%s:%u:%u:%u", site->cluster,
 			site->controller_name, ntohs(site->controller.sin_port),
 			(unsigned)SLURM_22_05, site->select_plugin);
@@ -396,7 +414,6 @@ static int complete_env(json_t *doc, const struct step_spec_input *in)
 	(void)json_object_del(v.env, "SLURM_UMASK"); /* perhaps there is none */
 	(void)json_object_del(v.env, "SLURM_CONF_SERVER");
 	put_job(&v, in->launch);
-	put_ntasks(&v, in->launch);
 	put_place(&v, in);
 	r = put_layout(&v, in);
 	return v.r < 0 ? v.r : r;

@@ -64,9 +64,14 @@ static bool wants_x11(const struct slurm_init *i)
 	return i->launch.x11 && i->launch.kind == SLURM_KIND_EXTERN;
 }
 
-static bool is_step_manager(const struct slurm_init *i)
+static bool is_given(const char *text)
 {
-	return i->launch.has_job;
+	return text && *text;
+}
+
+static bool has_step_manager(const struct slurm_init *i)
+{
+	return i->launch.has_job || is_given(i->launch.step_manager);
 }
 
 static bool wants_container(const struct slurm_init *i)
@@ -98,10 +103,13 @@ static bool is_not_chosen(const struct slurm_init *i)
 
 /* ---- what is not served yet ---------------------------------------------------------------- */
 
+/* During an upgrade slurmd, srun and slurmctld may have several. */
 static bool is_other_release(const struct slurm_init *i)
 {
-	return i->frame.release != SLURM_22_05 || i->frame.client_release != SLURM_22_05 ||
-		i->launch.cred_release != SLURM_22_05;
+	uint16_t release = i->frame.release;
+
+	return (release != SLURM_22_05 && release != SLURM_24_11) ||
+		i->frame.client_release != release || i->launch.cred_release != release;
 }
 
 static bool has_site_settings(const struct slurm_init *i)
@@ -135,11 +143,6 @@ static bool has_other_limits(const struct slurm_init *i)
 static bool is_debugged(const struct slurm_init *i)
 {
 	return i->launch.flags & SLURM_FLAG_DEBUG;
-}
-
-static bool is_given(const char *text)
-{
-	return text && *text;
 }
 
 /* Those of an srun step are served. */
@@ -232,8 +235,8 @@ static const struct reason_row {
 	[SLURM_REASON_UNREADABLE] = {"unreadable", is_unreadable,
 		"what slurmd sent is not understood"},
 	[SLURM_REASON_X11] = {"x11", wants_x11, "X11 forwarding is Slurm's own"},
-	[SLURM_REASON_STEP_MANAGER] = {"stepmgr", is_step_manager,
-		"it manages the job's steps (enable_stepmgr)"},
+	[SLURM_REASON_STEP_MANAGER] = {"stepmgr", has_step_manager,
+		"a step manages those of its job (enable_stepmgr)"},
 	[SLURM_REASON_CONTAINER] = {"container", wants_container, "it runs in an OCI container"},
 	[SLURM_REASON_NAMESPACE] = {"namespace", wants_namespace,
 		"the job has a namespace by a plugin of Slurm"},
@@ -243,7 +246,7 @@ static const struct reason_row {
 	[SLURM_REASON_NOT_SERVED] = {"not-served", is_not_chosen,
 		"steps of this kind are not served here (slurm_serve in stepd.conf)"},
 	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
-		"steps of this release of Slurm are not served"},
+		"slurmd, srun and slurmctld are not all of 22.05, or all of 24.11"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
 	[SLURM_REASON_HET] = {"het", is_het, "it is a part of a heterogeneous job"},
 	[SLURM_REASON_NODES] = {"nodes", has_nodes,

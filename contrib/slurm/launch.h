@@ -90,7 +90,10 @@ struct slurm_launch {
 	const char *cwd;
 	const char *nodes;
 	struct slurm_batch_job batch;
-	uint64_t cred_memory_mb; /* of the first node; 0: no limit */
+	uint64_t cred_memory_mb;       /* of the first node; 0: no limit */
+	uint64_t start_time, end_time; /* of the job, from 23.02 on; 0: unknown */
+	const char *licenses;          /* the job's; NULL: none */
+	uint8_t oom_kill_step;         /* from 24.11 on */
 	/* Of tasks alone. */
 	struct slurm_array node_tasks; /* all nodes': slurm_launch_ranks() */
 	struct sockaddr_in srun;       /* with no port; family 0: nobody */

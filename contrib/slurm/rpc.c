@@ -11,6 +11,9 @@
 #define PLUGIN_MUNGE 101u
 #define HASH_K12     2
 
+/* A flag of the header. */
+#define WITHOUT_SENDER 0x40
+
 /* 0 or -errno. */
 static int make_credential(const struct munge_client *munge, uint16_t type, const struct pack *body,
 	uid_t reader, char **ret_credential, struct err *err)
@@ -53,6 +56,15 @@ int slurm_rpc_encode(const struct munge_client *munge, uint16_t version, uint16_
 	return p.failed || message->failed ? err_set(err, -ENOMEM, "make a message") : 0;
 }
 
+void slurm_rpc_put_step(struct pack *body, uint16_t version, const struct slurm_step_id *id)
+{
+	if (version >= SLURM_24_11)
+		pack_u64(body, id->sluid);
+	pack_u32(body, id->job);
+	pack_u32(body, id->step);
+	pack_u32(body, id->het_component);
+}
+
 ssize_t slurm_rpc_size(const void *data, size_t size)
 {
 	uint32_t length;
@@ -67,19 +79,21 @@ ssize_t slurm_rpc_size(const void *data, size_t size)
 int slurm_rpc_decode_result(const void *data, size_t size, uint32_t *ret_result)
 {
 	struct unpack u = {.data = data, .size = size};
-	uint16_t type, forwards, replies;
+	uint16_t flags, type, forwards, replies;
 	uint32_t result;
 
 	(void)unpack_u32(&u);
 	(void)unpack_u16(&u);
-	(void)unpack_u16(&u);
+	flags = unpack_u16(&u);
 	type = unpack_u16(&u);
 	(void)unpack_u32(&u);
 	forwards = unpack_u16(&u);
 	replies = unpack_u16(&u);
 	unpack_skip(&u, UNPACK_ADDR);
-	(void)unpack_u32(&u);
-	unpack_skip(&u, UNPACK_BYTES);
+	if (!(flags & WITHOUT_SENDER)) {
+		(void)unpack_u32(&u);
+		unpack_skip(&u, UNPACK_BYTES);
+	}
 	result = unpack_u32(&u);
 	if (u.bad || type != SLURM_RESPONSE_RC || forwards || replies)
 		return -EBADMSG;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages of Slurm's daemons and of srun, 22.05: a length, a header, who has sent it, a body.
+ * Messages of Slurm's daemons and of srun, 22.05 to 24.11: a length, a header, who has sent it, a
+ * body.
  *
  *	u32 length of the rest
  *	u16 version, flags, type; u32 length of the body; u16 forwards, replies (0); u16 family (0)
- *	u32 plugin (101: munge), text: a credential whose payload is the type of a hash, K12, and
- *the hash of the body, so that no other body can go with it body
+ *	u32 plugin (101: munge); text: a credential
+ *	body
+ *
+ * The credential's payload is the type of a hash, K12, and the hash of the body, so that no other
+ * body can go with it. A reply of later releases has the flag 0x40, and neither plugin nor
+ * credential.
  *
  * Bytes only; delivery.h sends them.
  */
@@ -18,6 +23,7 @@
 #include "stepd/base/err.h"
 
 struct munge_client;
+struct slurm_step_id;
 
 enum slurm_rpc_type {
 	SLURM_REQUEST_STEP_COMPLETE = 5016,
@@ -34,6 +40,9 @@ enum slurm_rpc_type {
  * The body is what pack.h has made. */
 int slurm_rpc_encode(const struct munge_client *munge, uint16_t version, uint16_t type,
 	const struct pack *body, uid_t reader, struct pack *message, struct err *err) _must_check_;
+
+/* A step in a body: from 24.11 on its number in the cluster precedes the job's. */
+void slurm_rpc_put_step(struct pack *body, uint16_t version, const struct slurm_step_id *id);
 
 /* The size of the message that begins with these bytes: 0: it is not known yet; -EMSGSIZE. */
 ssize_t slurm_rpc_size(const void *data, size_t size) _must_check_;

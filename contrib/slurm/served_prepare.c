@@ -133,6 +133,14 @@ static struct user_probe_options make_probe(
 		.umask = get_umask(launch)};
 }
 
+/* slurmstepd of 24.11 makes the directories of a file, and tries again. */
+static int check_directories(const struct served *s, struct err *err)
+{
+	if (s->setup.probe.file_error == ENOENT && s->launch->cred_release >= SLURM_24_11)
+		return err_set(err, -ENOENT, "open a file of the step's tasks");
+	return 0;
+}
+
 static int prepare_probe(struct served *s, struct err *err)
 {
 	_cleanup_(files_clear) struct user_probe_options options = make_probe(s->launch, &s->setup);
@@ -143,6 +151,8 @@ static int prepare_probe(struct served *s, struct err *err)
 	r = add_files(s, &options, err);
 	if (r == 0)
 		r = user_probe_run(&options, &s->setup.probe, err);
+	if (r == 0)
+		r = check_directories(s, err);
 	/* A prolog may change the PATH, or make the program. */
 	if (task_script_has_prolog(s->launch, s->init->site))
 		s->setup.probe.program_error = 0;
@@ -227,6 +237,8 @@ static int prepare_script(struct served *s, struct err *err)
 		return r;
 	batch_fill_probe(s->batch, &probe);
 	r = user_probe_run(&probe, &s->setup.probe, err);
+	if (r == 0)
+		r = check_directories(s, err);
 	if (r < 0)
 		return r;
 	input = make_input(s);

@@ -43,13 +43,6 @@ static void send_message(struct served *s, const struct delivery_options *to, st
 		served_on_delivered(&err, s);
 }
 
-static void put_step_id(struct pack *p, const struct slurm_launch *l)
-{
-	pack_u32(p, l->id.job);
-	pack_u32(p, l->id.step);
-	pack_u32(p, l->id.het_component);
-}
-
 static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack *body)
 {
 	struct delivery_options to = {.loop = s->loop,
@@ -73,7 +66,7 @@ void served_report_launch(struct served *s)
 
 	if (s->batch)
 		return; /* nobody waits */
-	put_step_id(&body, s->launch);
+	slurm_rpc_put_step(&body, s->init->frame.client_release, &s->launch->id);
 	pack_u32(&body, (uint32_t)s->agent.launch_error);
 	pack_text(&body, s->init->conf.node_name);
 	pack_u32(&body, s->tasks.n);
@@ -89,13 +82,14 @@ static int get_reported(const struct served *s, int status)
 	return s->reports.out_of_memory ? STATUS_OUT_OF_MEMORY : status;
 }
 
-static void put_exits(
-	struct pack *body, const struct served *s, int status, const uint32_t *ranks, uint32_t n)
+/* The version is that of who reads it. */
+static void put_exits(struct pack *body, const struct served *s, uint16_t version, int status,
+	const uint32_t *ranks, uint32_t n)
 {
 	pack_u32(body, (uint32_t)get_reported(s, status));
 	pack_u32(body, n);
 	pack_u32_array(body, ranks, n);
-	put_step_id(body, s->launch);
+	slurm_rpc_put_step(body, version, &s->launch->id);
 }
 
 void served_send_exits(struct served *s, const struct attach_peer *peer, int status,
@@ -112,7 +106,7 @@ void served_send_exits(struct served *s, const struct attach_peer *peer, int sta
 		.userdata = s};
 	struct pack body = {0};
 
-	put_exits(&body, s, status, ranks, n);
+	put_exits(&body, s, peer->version, status, ranks, n);
 	send_message(s, &to, &body);
 }
 
@@ -131,7 +125,7 @@ static void report_exits(struct served *s, int status)
 		t->reported = true;
 		ranks[n++] = s->tasks.ranks[i];
 	}
-	put_exits(&body, s, status, ranks, n);
+	put_exits(&body, s, s->init->frame.client_release, status, ranks, n);
 	send_to_srun(s, SLURM_MESSAGE_TASK_EXIT, &body);
 	for (i = 0; ranks && i < s->requests.attach.count; i++)
 		served_send_exits(s, &s->requests.attach.peers[i], status, ranks, n);

@@ -347,6 +347,7 @@ static const struct key_row {
 	{"AcctGatherProfileType", NULL, "acct_gather_profile/none"},
 	{"AuthType", NULL, "auth/munge"},
 	{"CredType", NULL, "cred/munge"},
+	{"HashPlugin", NULL, "hash/k12"},
 	{"JobAcctGatherFrequency", take_frequency, NULL},
 	{"JobAcctGatherParams", NULL, "NoOverMemoryKill,DisableGPUAcct"},
 	{"JobAcctGatherType", take_accounting, NULL},

@@ -2,6 +2,7 @@
 #include "contrib/slurm/step_spec.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -111,6 +112,28 @@ static int set_own_variables(json_t *env, const struct step_spec_input *in)
 	return r;
 }
 
+static int set_number(json_t *env, const char *name, uint64_t n)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, n);
+	return set_text(env, name, text);
+}
+
+/* What slurmstepd adds in releases after 22.05. */
+static int set_later_variables(json_t *env, const struct slurm_launch *l)
+{
+	int r = set_text(env, "SLURM_JOB_LICENSES", l->licenses);
+
+	if (r == 0 && l->start_time)
+		r = set_number(env, "SLURM_JOB_START_TIME", l->start_time);
+	if (r == 0 && l->end_time)
+		r = set_number(env, "SLURM_JOB_END_TIME", l->end_time);
+	if (r == 0 && l->cred_release >= SLURM_24_11)
+		r = set_number(env, "SLURM_OOM_KILL_STEP", l->oom_kill_step != 0);
+	return r;
+}
+
 static int set_env(json_t *doc, const struct step_spec_input *in)
 {
 	struct slurm_strs rest = in->launch->env;
@@ -120,7 +143,9 @@ static int set_env(json_t *doc, const struct step_spec_input *in)
 
 	while (r == 0 && (entry = slurm_strs_next(&rest)))
 		r = set_variable(env, entry, in);
-	return r == 0 ? set_own_variables(env, in) : r;
+	if (r == 0)
+		r = set_own_variables(env, in);
+	return r == 0 ? set_later_variables(env, in->launch) : r;
 }
 
 /* ---- limits -------------------------------------------------------------------------------- */

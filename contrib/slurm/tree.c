@@ -114,11 +114,9 @@ static void tree_on_delivered(const struct err *err, void *userdata)
 
 static void put_report(const struct tree *t, struct pack *body)
 {
-	const struct slurm_step_id *id = &t->options.init->launch.id;
+	const struct slurm_init *init = t->options.init;
 
-	pack_u32(body, id->job);
-	pack_u32(body, id->step);
-	pack_u32(body, id->het_component);
+	slurm_rpc_put_step(body, init->frame.release, &init->launch.id);
 	pack_u32(body, t->first);
 	pack_u32(body, t->last);
 	pack_u32(body, (uint32_t)t->ranks.status);
@@ -128,6 +126,8 @@ static void put_report(const struct tree *t, struct pack *body)
 			buffer_size(&t->end.record.bytes));
 	else
 		pack_u8(body, 0); /* no accounting */
+	if (init->frame.release >= SLURM_24_05)
+		pack_u8(body, 0); /* for slurmctld, not for a step that manages the others */
 	body->failed |= t->end.record.failed;
 }
 

@@ -181,6 +181,8 @@ int wire_parse_request(
 		used = parse_core_spec(&c, version);
 	else if (r.kind == WIRE_PID_IN_CONTAINER)
 		used = take(&c, &r.pid, sizeof(r.pid)) ? (int)c.at : 0;
+	else if (r.kind == WIRE_RECONFIGURE && version >= WIRE_23_11)
+		used = pass_bytes(&c, WIRE_CONTROLLERS_MAX);
 	else if (r.kind == WIRE_ATTACH)
 		used = parse_attach(&c, version, &r.attach);
 	if (used > 0)

@@ -7,7 +7,8 @@
  * belong to it. A connection begins with the client's protocol version,
  * which is Slurm's release: 38 << 8 is 22.05, 46 << 8 is 26.11. The formats depend on it:
  *	before 23.11  suspend and resume are followed by a u16; state 3 is "ending"
- *	from 23.11    they are not; state 3 is "cancelled", 4 "ending"
+ *	from 23.11    they are not; state 3 is "cancelled", 4 "ending"; a reconfiguration has the
+ *	              controllers' addresses, which are passed over
  *	from 24.05    a completion has a step's number and a flag in front of the accounting
  *	before 26.05  the memory limits are two u64, from then on one
  */
@@ -34,6 +35,8 @@
 /* Of a completion's record of accounting, 116 bytes for each kind of resource that a site counts.
  */
 #define WIRE_ACCOUNTING_MAX 8192
+/* Of the controllers that a reconfiguration names. */
+#define WIRE_CONTROLLERS_MAX 4096
 /* Of what an sattach is known by: a credential's signature, 1.2 KB in 22.05. */
 #define WIRE_KEY_MAX 2048
 /* The longest request, and so the size of a connection's buffer. */

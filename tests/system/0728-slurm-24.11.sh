@@ -1,0 +1,190 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Steps and scripts of Slurm 24.11, in a tree of trixie, that stepd-slurmstepd serves, beside those of that
+# Slurm's own slurmstepd: two Slurms at the same time, of two nodes each, the same command lines in both;
+# what users see must be the same, but for pids, ports and times. 0708 to 0712 have more of it for 22.05.
+# shellcheck source=tests/lib/local_slurm.sh
+. "${top_srcdir:?}/tests/lib/local_slurm.sh"
+# shellcheck source=tests/lib/slurm_root.sh
+. "$top_srcdir/tests/lib/slurm_root.sh"
+
+[ "$(id -u)" = 0 ] || skip_all "needs root"
+find_slurm_root trixie || skip_all "$slurm_root_reason"
+program=$(cd "$top_builddir" && pwd -P)/contrib/slurm/stepd-slurmstepd
+STEPD_CONFIG=$tmpdir/stepd.conf
+export STEPD_CONFIG
+echo 'slurm_serve = srun, batch, interactive' >"$STEPD_CONFIG"
+
+# ---- the command lines -----------------------------------------------------------------------
+cp "$top_srcdir/tests/lib/in_slurm.sh" "$tmpdir/functions"
+
+# All at once, in an allocation.
+cat >"$tmpdir/commands" <<'S'
+. "$1/functions"
+dir=$1
+line hello srun -Q --overlap -N 1 -n 2 -l echo hello
+line nodes srun -Q --overlap -N 2 -n 4 -l sh -c 'echo $SLURM_PROCID $SLURM_NODEID $SLURM_LOCALID $SLURM_GTIDS'
+line missing srun -Q --overlap -N 1 -n 2 nonexistent
+line elsewhere srun -Q --overlap -N 1 -n 1 -D /nowhere pwd
+line statuses srun -Q --overlap -N 1 -n 2 sh -c 'exit $((SLURM_PROCID + 3))'
+line killed srun -Q --overlap -N 1 -n 2 sh -c 'kill -9 $$'
+line aborted srun -Q --overlap -N 1 -n 1 sh -c 'kill -ABRT $$'
+line bad-exit srun -Q --overlap -N 1 -n 3 -K sh -c '[ $SLURM_PROCID = 1 ] && exit 7; exec sleep 300'
+line errors srun -Q --overlap -N 1 -n 2 -l sh -c 'echo out; echo err >&2'
+line half srun -Q --overlap -N 1 -n 1 printf half
+line long srun -Q --overlap -N 1 -n 1 sh -c 'head -c 5000 /dev/zero | tr "\0" x'
+line files srun -Q --overlap -N 1 -n 2 -o files.%t.%n -e files.err.%t sh -c 'echo $SLURM_PROCID; echo e$SLURM_PROCID >&2'
+line made srun -Q --overlap -N 1 -n 2 -o made/by/%t echo made
+line null srun -Q --overlap -N 1 -n 2 -i /dev/null -l cat
+line words srun -Q --overlap -N 1 -n 1 printf '%s|' 'a b' '' 'ü' '*'
+line directory srun -Q --overlap -N 1 -n 2 sh -c 'pwd; id; umask'
+line limits srun -Q --overlap -N 1 -n 1 sh -c 'ulimit -a; ulimit -Ha'
+line unbuffered srun -Q --overlap -N 1 -n 1 -u echo unbuffered
+line programs srun -Q --overlap -N 1 -n 2 --multi-prog ./programs
+line launcher srun -Q --overlap -N 2 -n 2 --external-launcher sh -c 'echo $SLURM_PROCID'
+shell variables 'srun -Q --overlap -N 1 -n 2 --oom-kill-step=1 sh -c "env >variables.\$SLURM_PROCID"; cat variables.0 variables.1 | "$1"' "$1/variables"
+shell input 'echo line | srun -Q --overlap -N 1 -n 3 -l cat'
+shell input-much 'seq 60000 | srun -Q --overlap -N 2 -n 2 sh -c md5sum'
+# The real one loses output if it ends before it has read all of its input, and a task's errno.
+shell output-much 'srun -Q --overlap -N 2 -n 2 -i /dev/null seq 40000 | sort | md5sum'
+shell denied 'srun -Q --overlap -N 1 -n 2 /etc/passwd 2>&1 | grep -v Exited'
+shell binary 'head -c 300000 /usr/sbin/slurmd | srun -Q --overlap -N 1 -n 1 cat | md5sum'
+
+# A step that runs, and what is done to it.
+running() { # NAME COMMAND-OF-ITS-STEP
+	name=$1
+	shift
+	{
+		srun -Q --overlap -N 1 -n 2 python3 "$dir/waiting" >"$name.step" 2>"$name.err" </dev/null &
+		pid=$!
+		until_true has_lines "$name.step" 2
+		"$@" "$SLURM_JOB_ID.$(head -n 1 "$name.step")" >"$name.command" 2>&1
+		wait $pid
+		echo $? >"$name.rc"
+		sed 1,2d "$name.step" >"$name.out"
+	} &
+}
+running cancel scancel
+running cancel-kill scancel -s KILL
+running cancel-usr2 scancel -s USR2
+running pids sh -c 'scontrol listpids "$1" | awk "NR > 1 && \$4 != \"-\" { print \$4, \$5 }" | sort >pids.list; scancel $1' sh
+running usage sh -c 'sstat -n -P -o NTasks -j "$1" >usage.list 2>&1; scancel $1' sh
+running attached sh -c 'sattach -Q "$1" >attached.raw 2>&1 & until test -s attached.raw; do sleep 0.02; done
+	scancel -s USR2 "$1"; wait; grep -v "^[0-9]*$" attached.raw | sort -u >attached.list' sh
+wait
+# Of all that runs.
+running reconfigured sh -c 'scontrol reconfigure; scancel -s USR2 $1' sh
+wait
+running suspended sh -c 'scontrol suspend $SLURM_JOB_ID; scontrol resume $SLURM_JOB_ID; scancel -s USR2 $1' sh
+wait
+S
+
+# A task of one process, which writes its step's number.
+cat >"$tmpdir/waiting" <<'S'
+import os, signal, sys
+def on_usr2(*_):
+    print("usr2", flush=True)
+    os._exit(5)
+signal.signal(signal.SIGUSR2, on_usr2)
+print(os.environ["SLURM_STEP_ID"], flush=True)
+while True:
+    signal.pause()
+S
+
+# Without what differs between any two steps.
+cat >"$tmpdir/variables" <<'S'
+#!/bin/sh
+sed -E '/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_(WORKING_CLUSTER|JOB_.*ID|JOBID|CONF|STEP.*ID|NODELIST|JOB_NODELIST|STEP_NODELIST|TOPOLOGY_ADDR|ARRAY_.*|SUBMIT_DIR)=/d
+	/^(TMPDIR|HOSTNAME|SLURMD_NODENAME|PWD|OLDPWD|SLURM_JOB_(START|END)_TIME)=/d' | sort
+S
+chmod 755 "$tmpdir/variables"
+
+# Scripts, another user's step, a job that is cancelled, and a shell of salloc.
+cat >"$tmpdir/inside" <<'S'
+. "$1/functions"
+mkdir "$1/$2"
+cd "$1/$2"
+printf '0 echo first\n1 echo second\n' >programs
+printf '#!/bin/sh\nenv | %s; printenv SLURM_JOB_END_TIME | wc -l\n' "$1/variables" >environment
+printf '#!/bin/sh\necho $0 "$@" | sed "s,.*/,,"; srun -Q -n 1 echo in its step; echo err >&2; exit 7\n' >script
+printf '#!/bin/sh\ntrap "echo term; exit 3" TERM\necho up; sleep 300 & wait\n' >stubborn
+salloc -Q -N 2 -n 100 sh "$1/commands" "$1" >salloc 2>&1 &
+line batch sbatch -Q --wait -o batch.file script some words
+line batch-environment sbatch -Q --wait -N 2 -n 3 -o environment.file environment
+line batch-tasks sbatch -Q --wait -N 2 --ntasks-per-node=2 -c 2 -o tasks.file environment
+line batch-array sbatch -Q --wait -a 3-4 -o array.%a --wrap 'exit $SLURM_ARRAY_TASK_ID'
+line batch-made sbatch -Q --wait -o new/directory/%x --wrap 'echo made'
+line batch-missing sbatch -Q --wait -D /nowhere -o "$PWD/missing.file" --wrap pwd
+line user setpriv --reuid=65534 --regid=65534 --clear-groups srun -Q -N 1 -n 2 -D / sh -c 'id; pwd'
+shell interactive 'echo "echo in \$SLURM_STEP_ID; exit 4" | salloc -Q -N 1 srun -Q --interactive sh'
+srun -Q -N 1 -n 1 -J cancelled sh -c 'echo up; exec sleep 300' >job.out 2>job.err </dev/null &
+step=$!
+until_true test -s job.out
+scancel -n cancelled
+wait $step
+echo $? >job.rc
+sbatch -Q -J stubborn -o stubborn.file stubborn
+until_true grep -qs up stubborn.file
+scancel -n stubborn
+wait
+until_true no_step
+echo >over
+S
+
+slurm() { # NAME
+	BENCH_SLURM_ALLOCATION=no in_slurm_root timeout -k 10 300 sh "$top_srcdir/tests/bench/with-slurm" \
+		sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
+}
+port=$(slurm_port 8)
+# A served step's container has the name of its job and step: another test's Slurm has other jobs.
+BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
+FirstJobId=$((1000 + $$ % 40000 * 20))
+JobAcctGatherType=jobacct_gather/linux
+LaunchParameters=use_interactive_step
+SlurmdLogFile=$tmpdir/%n.log"
+BENCH_SLURM_NODES=2
+export BENCH_SLURM_LINES BENCH_SLURM_NODES
+BENCH_SLURM_PORT=$port BENCH_SLURM_STEPD=$program slurm served &
+BENCH_SLURM_PORT=$((port + 4)) slurm real
+wait
+for name in served real; do
+	[ -s "$tmpdir/$name/over" ] || bail "no Slurm came up: $(tail -n 1 "$tmpdir/$name.slurm")"
+done
+
+# ---- the comparison --------------------------------------------------------------------------
+seen() { # FILE...: what users see in it
+	sed -E 's/bench[0-9]+(-[12])?/NODE/g; s,/(real|served)\>,/DIR,g; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/
+		s/(STEP|JOB|StepId=)[ ]?[0-9]+(\.[0-9]+)?/\1 ID/; /\*\*\* (STEP|JOB) ID ON NODE CANCELLED/d
+		s/^(.*): tasks 0(-1|,2): (.*)$/\1: task 0: \3\n\1: task\2: \3/; s/: task[-,]([12]): /: task \1: /' "$@" | sort
+}
+for rc in "$tmpdir"/real/*.rc; do
+	name=$(basename "$rc" .rc)
+	for part in out err rc; do
+		echo "$part: $(seen "$tmpdir/served/$name.$part" 2>&1)" >>"$tmpdir/served.$name"
+		echo "$part: $(seen "$tmpdir/real/$name.$part" 2>&1)" >>"$tmpdir/real.$name"
+	done
+	is "$(cat "$tmpdir/served.$name")" "$(cat "$tmpdir/real.$name")" "$name: users see the same of a served step"
+done
+cd "$tmpdir/real" || bail "no directory of the real one"
+for file in files.[01].* files.err.[01] made/by/[01] new/directory/* *.file array.[34] *.list; do
+	is "$(seen "$tmpdir/served/$file")" "$(seen "$tmpdir/real/$file")" "the file $file is the same"
+done
+cd "$tmpdir" || bail "no directory '$tmpdir'"
+for name in cancel cancel-kill bad-exit job; do
+	like "$(cat "$tmpdir/served/$name.err")" \
+		"^slurmstepd-bench[-0-9]+: error: \*\*\* STEP [0-9]+\.[0-9]+ ON bench[-0-9]+ CANCELLED AT [-0-9]+T[0-9:]+ \*\*\*$" \
+		"$name: a served step says when it was cancelled"
+done
+
+# ---- which were served -----------------------------------------------------------------------
+cat "$tmpdir"/bench*.log | grep ' stepd-slurmstepd: ' >"$tmpdir/lines"
+count() {
+	grep -Ec "$1" "$tmpdir/lines"
+}
+is "$(count 'handed over to')" 2 "all steps but those whose files need directories are served" ||
+	diag "$(grep 'handed over to' "$tmpdir/lines")"
+is "$(count 'handed over to .*: open a file of the step.s tasks')" 2 "the log has why they were handed over"
+is "$(count 'batch step served$')" 7 "the log has each script that was served"
+is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
+done_testing

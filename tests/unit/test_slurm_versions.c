@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What differs between the releases of Slurm whose steps are served: inits that slurmd of 24.11 has
+ * written, tests/fuzz/corpus/slurm_init, messages, and requests at the step's socket.
+ */
+#include "contrib/slurm/decision.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "contrib/slurm/batch_spec.h"
+#include "contrib/slurm/rpc.h"
+#include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/wire.h"
+#include "stepd/base/fs.h"
+
+struct recorded {
+	char *bytes;
+	struct site_conf site;
+	struct slurm_frame frame;
+	struct slurm_init init;
+};
+
+static void recorded_clear(struct recorded *r)
+{
+	free(r->bytes);
+}
+#define _cleanup_recorded_ _cleanup_(recorded_clear)
+
+/* One whose kind the site has chosen. */
+static void load(struct recorded *r, const char *name)
+{
+	char path[PATH_MAX];
+	size_t size;
+
+	assert_non_null(getenv("top_srcdir"));
+	(void)snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/slurm_init/%s",
+		getenv("top_srcdir"), name);
+	assert_int_equal(fs_read(AT_FDCWD, path, SLURM_INIT_MAX, &r->bytes, &size), 0);
+	assert_int_equal(slurm_init_missing(r->bytes, size, &r->frame), 0);
+	slurm_init_decode(&r->init, r->bytes, &r->frame, 0);
+	assert_int_equal(r->init.error, 0);
+	r->init.chosen = true;
+	r->init.site = &r->site;
+}
+
+/* ---- which are served ---------------------------------------------------------------------- */
+
+static void test_releases(void **state)
+{
+	static const struct {
+		const char *file;
+		enum slurm_reason reason;
+	} rows[] = {
+		{"srun", SLURM_REASON_NONE},
+		{"batch", SLURM_REASON_NONE},
+		{"srun-24.11", SLURM_REASON_NONE},
+		{"batch-24.11", SLURM_REASON_NONE},
+		{"gres-24.11", SLURM_REASON_GRES},
+		{"container-24.11", SLURM_REASON_CONTAINER},
+		{"interactive-24.11", SLURM_REASON_NONE},
+		{"multi_prog-24.11", SLURM_REASON_NONE},
+		/* The node above is known by its name alone. */
+		{"tree-24.11", SLURM_REASON_ADDRESS},
+		{"srun-26.05", SLURM_REASON_OTHER_RELEASE},
+		{"batch-26.05", SLURM_REASON_OTHER_RELEASE},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_recorded_ struct recorded r = {0};
+
+		load(&r, rows[i].file);
+		assert_int_equal(slurm_decide(&r.init), rows[i].reason);
+	}
+}
+
+/* During an upgrade. */
+static void test_mixed(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "srun-24.11");
+	r.init.frame.client_release = SLURM_24_05;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_OTHER_RELEASE);
+	r.init.frame.client_release = SLURM_24_11;
+	r.init.launch.cred_release = SLURM_24_05;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_OTHER_RELEASE);
+	r.init.launch.cred_release = 0; /* srun --no-alloc */
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_OTHER_RELEASE);
+	r.init.launch.cred_release = SLURM_24_11;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.launch.step_manager = "node1";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_STEP_MANAGER);
+}
+
+/* ---- the environment ----------------------------------------------------------------------- */
+
+static void env_is(const json_t *doc, const char *name, const char *wanted)
+{
+	const char *value = json_string_value(json_object_get(json_object_get(doc, "env"), name));
+
+	if (wanted)
+		assert_string_equal(value, wanted);
+	else
+		assert_null(value);
+}
+
+static void env_is_number(const json_t *doc, const char *name, uint64_t n)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+	env_is(doc, name, text);
+}
+
+static json_t *make_script(struct recorded *r)
+{
+	const struct step_spec_input input = {.node = &r->init.conf,
+		.launch = &r->init.launch,
+		.site = &r->site,
+		.ntasks = 1,
+		.cwd = "/tmp"};
+	_cleanup_batch_files_ struct batch_files files = {0};
+	struct err err = ERR_INIT;
+	json_t *doc = NULL;
+
+	r->site.cluster = (char *)"c";
+	r->site.controller_name = (char *)"ctl";
+	r->site.select_plugin = 109;
+	assert_int_equal(batch_expand_files(&r->init.launch, &r->init.conf, &files, &err), 0);
+	assert_int_equal(batch_spec_make(&input, &files, "/script", &doc, &err), 0);
+	return doc;
+}
+
+static void test_script(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0}, old = {0};
+	json_auto_t *doc = NULL, *old_doc = NULL;
+
+	(void)state;
+	load(&r, "batch-24.11");
+	assert_true(r.init.launch.start_time > 1000000000);
+	assert_true(r.init.launch.end_time > r.init.launch.start_time);
+	doc = make_script(&r);
+	env_is(doc, "SLURM_JOB_ID", "2");
+	env_is(doc, "SLURM_NODE_ALIASES", NULL);
+	env_is(doc, "SLURM_WORKING_CLUSTER", NULL);
+	env_is(doc, "SLURM_JOB_LICENSES", NULL);
+	env_is(doc, "SLURM_OOM_KILL_STEP", "0");
+	env_is_number(doc, "SLURM_JOB_START_TIME", r.init.launch.start_time);
+	env_is_number(doc, "SLURM_JOB_END_TIME", r.init.launch.end_time);
+
+	load(&old, "batch");
+	old_doc = make_script(&old);
+	env_is(old_doc, "SLURM_NODE_ALIASES", "(null)");
+	env_is(old_doc, "SLURM_OOM_KILL_STEP", NULL);
+	env_is(old_doc, "SLURM_JOB_START_TIME", NULL);
+}
+
+/* sbatch --ntasks-per-node, without --ntasks. */
+static void test_tasks_per_node(void **state)
+{
+	static const uint8_t env[] = "\0\0\0\030SLURM_NTASKS_PER_NODE=3";
+	static const uint8_t cpus[] = {0, 4}, nodes[] = {0, 0, 0, 2};
+	_cleanup_recorded_ struct recorded r = {0};
+	json_auto_t *doc = NULL, *old_doc = NULL;
+
+	(void)state;
+	load(&r, "batch-24.11");
+	r.init.launch.env = (struct slurm_strs){1, env, sizeof(env)};
+	r.init.launch.ntasks = 0;
+	r.init.launch.batch.node_cpus = (struct slurm_array){1, cpus};
+	r.init.launch.batch.node_cpus_reps = (struct slurm_array){1, nodes};
+	doc = make_script(&r);
+	env_is(doc, "SLURM_NTASKS", "6");
+	env_is(doc, "SLURM_NPROCS", "6");
+	env_is(doc, "SLURM_TASKS_PER_NODE", "3(x2)");
+	r.init.launch.cred_release = SLURM_22_05;
+	old_doc = make_script(&r);
+	env_is(old_doc, "SLURM_NTASKS", NULL);
+	env_is(old_doc, "SLURM_TASKS_PER_NODE", "4(x2)");
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+static void test_step(void **state)
+{
+	static const struct slurm_step_id id = {
+		.sluid = 0x0102030405060708, .job = 9, .step = 10, .het_component = SLURM_NO_VAL};
+	static const uint8_t bytes[] = {
+		1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 9, 0, 0, 0, 10, 0xff, 0xff, 0xff, 0xfe};
+	static const struct {
+		uint16_t release;
+		size_t from;
+	} rows[] = {{SLURM_22_05, 8}, {SLURM_24_05, 8}, {SLURM_24_11, 0}, {SLURM_26_11, 0}};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_pack_ struct pack p = {0};
+
+		slurm_rpc_put_step(&p, rows[i].release, &id);
+		assert_false(p.failed);
+		assert_int_equal(buffer_size(&p.bytes), sizeof(bytes) - rows[i].from);
+		assert_memory_equal(
+			buffer_bytes(&p.bytes), bytes + rows[i].from, sizeof(bytes) - rows[i].from);
+	}
+}
+
+/* A reply of 24.11 does not say who has sent it. */
+static void test_reply(void **state)
+{
+	static const uint8_t bytes[] = {0, 0, 0, 20, 0x2a, 0, 0, 0x40, 0x1f, 0x41, 0, 0, 0, 4, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 7};
+	uint8_t other[sizeof(bytes)];
+	uint32_t result = 0;
+
+	(void)state;
+	assert_int_equal(slurm_rpc_size(bytes, sizeof(bytes)), (int)sizeof(bytes));
+	assert_int_equal(slurm_rpc_decode_result(bytes, sizeof(bytes), &result), 0);
+	assert_int_equal(result, 7);
+	assert_int_equal(slurm_rpc_decode_result(bytes, sizeof(bytes) - 1, &result), -EBADMSG);
+	memcpy(other, bytes, sizeof(other));
+	other[7] = 0;
+	assert_int_equal(slurm_rpc_decode_result(other, sizeof(other), &result), -EBADMSG);
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static void test_reconfigure(void **state)
+{
+	struct {
+		int32_t kind, size;
+		char controllers[7];
+	} bytes = {WIRE_RECONFIGURE, 7, "nothin"};
+	const size_t head = sizeof(bytes.kind) + sizeof(bytes.size),
+		     all = head + sizeof(bytes.controllers);
+	struct wire_request request;
+
+	(void)state;
+	assert_int_equal(wire_parse_request(&bytes, all, WIRE_22_05, &request), 4);
+	assert_int_equal(wire_parse_request(&bytes, 4, WIRE_23_11, &request), 0);
+	assert_int_equal(wire_parse_request(&bytes, all - 1, WIRE_23_11, &request), 0);
+	assert_int_equal(wire_parse_request(&bytes, all, WIRE_23_11, &request), (int)all);
+	assert_int_equal(request.kind, WIRE_RECONFIGURE);
+	bytes.size = 0; /* the log alone */
+	assert_int_equal(wire_parse_request(&bytes, head, WIRE_26_11, &request), (int)head);
+	bytes.size = -1;
+	assert_int_equal(wire_parse_request(&bytes, all, WIRE_23_11, &request), -EMSGSIZE);
+	bytes.size = WIRE_CONTROLLERS_MAX + 1;
+	assert_int_equal(wire_parse_request(&bytes, all, WIRE_23_11, &request), -EMSGSIZE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_releases),
+		cmocka_unit_test(test_mixed),
+		cmocka_unit_test(test_script),
+		cmocka_unit_test(test_tasks_per_node),
+		cmocka_unit_test(test_step),
+		cmocka_unit_test(test_reply),
+		cmocka_unit_test(test_reconfigure),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
