@@ -879,6 +879,7 @@ PMI_CPPFLAGS = -I$(top_srcdir)/tests/lib
 PMI_LIBS = libpmiserver.la libbase.la
 if CMOCKA
 PMI_UNIT_TESTS = tests/unit/test_pmi_codec tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts \
+	tests/unit/test_pmi_managed \
 	tests/unit/test_pmix_version tests/unit/test_pmix_claim tests/unit/test_pmix_trace
 check_PROGRAMS += $(PMI_UNIT_TESTS)
 TESTS += $(PMI_UNIT_TESTS)
@@ -891,6 +892,9 @@ tests_unit_test_pmi1_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_pmi2_SOURCES = tests/unit/test_pmi2.c $(PMI_SCENE)
 tests_unit_test_pmi2_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
 tests_unit_test_pmi2_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_pmi_managed_SOURCES = tests/unit/test_pmi_managed.c $(PMI_SCENE)
+tests_unit_test_pmi_managed_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
+tests_unit_test_pmi_managed_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_pmi_parts_SOURCES = tests/unit/test_pmi_parts.c $(PMI_RIG)
 tests_unit_test_pmi_parts_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
 tests_unit_test_pmi_parts_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
