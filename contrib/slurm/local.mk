@@ -44,6 +44,7 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/rpc.c contrib/slurm/rpc.h \
 	contrib/slurm/io_client.c contrib/slurm/io_client.h \
 	contrib/slurm/srun_io.c contrib/slurm/srun_io.h \
+	contrib/slurm/step_record.c contrib/slurm/step_record.h \
 	contrib/slurm/step_usage.c contrib/slurm/step_usage.h \
 	contrib/slurm/tree.c contrib/slurm/tree.h \
 	contrib/slurm/window.c contrib/slurm/window.h
