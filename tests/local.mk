@@ -508,6 +508,12 @@ tests_fuzz_fuzz_slurm_init_SOURCES = tests/fuzz/fuzz_slurm_init.c $(FUZZER_MAIN)
 tests_fuzz_fuzz_slurm_init_LDFLAGS = $(FUZZER_LINK)
 tests_fuzz_fuzz_slurm_init_LDADD = libslurminit.la
 
+# tests/fuzz/fuzz_slurm_pmi -max_total_time=300 -max_len=4096 CORPUS
+FUZZERS += tests/fuzz/fuzz_slurm_pmi
+tests_fuzz_fuzz_slurm_pmi_SOURCES = tests/fuzz/fuzz_slurm_pmi.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_slurm_pmi_LDFLAGS = $(FUZZER_LINK)
+tests_fuzz_fuzz_slurm_pmi_LDADD = libslurmserve.la
+
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
 	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_pty tests/unit/test_transfer \
@@ -734,6 +740,8 @@ EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0708-slurm-served.sh tests/syst
 # Two Slurms of nine nodes each, and agents that wait a minute for those below them.
 TESTS_LONG += tests/system/0710-slurm-nodes.sh
 EXTRA_DIST += tests/system/0710-slurm-nodes.sh
+TESTS_LONG += tests/system/0718-slurm-mpi-nodes.sh
+EXTRA_DIST += tests/system/0718-slurm-mpi-nodes.sh
 TESTS_LONG += tests/system/0712-slurm-tasks.sh
 EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
 SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh
@@ -741,7 +749,8 @@ TESTS_LONG += $(SLURM_UPHEAVALS)
 EXTRA_DIST += $(SLURM_UPHEAVALS)
 if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_init tests/unit/test_slurm_io \
-	tests/unit/test_slurm_k12 tests/unit/test_slurm_names tests/unit/test_slurm_requests \
+	tests/unit/test_slurm_k12 tests/unit/test_slurm_names tests/unit/test_slurm_pmi \
+	tests/unit/test_slurm_requests \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
@@ -761,6 +770,9 @@ tests_unit_test_slurm_k12_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_names_SOURCES = tests/unit/test_slurm_names.c
 tests_unit_test_slurm_names_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_names_LDADD = libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_pmi_SOURCES = tests/unit/test_slurm_pmi.c
+tests_unit_test_slurm_pmi_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_pmi_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_requests_SOURCES = tests/unit/test_slurm_requests.c
 tests_unit_test_slurm_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)

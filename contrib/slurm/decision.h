@@ -24,7 +24,6 @@ enum slurm_reason {
 	SLURM_REASON_OTHER_RELEASE,
 	SLURM_REASON_SITE, /* what slurm.conf has */
 	SLURM_REASON_HET,
-	SLURM_REASON_NODES, /* with --pty or --multi-prog */
 	SLURM_REASON_GRES,
 	SLURM_REASON_DEBUGGER,
 	SLURM_REASON_TASK_PROLOG, /* of a script */
