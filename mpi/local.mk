@@ -56,7 +56,8 @@ libmpiserve_la_LIBADD = libmpiwire.la libmpilink.la $(JANSSON_LIBS) $(EV_LIBS)
 noinst_LTLIBRARIES += libpmi.la libpmiclient.la
 libpmi_la_SOURCES = \
 	mpi/pmi/bytes.c mpi/pmi/bytes.h \
-	mpi/pmi/codec.c mpi/pmi/codec.h
+	mpi/pmi/codec.c mpi/pmi/codec.h \
+	mpi/pmi/manager.c mpi/pmi/manager.h
 libpmiclient_la_SOURCES = mpi/pmi/client.c mpi/pmi/client.h
 libpmiclient_la_LIBADD = libpmi.la
 
@@ -69,6 +70,7 @@ libpmiserver_la_SOURCES = \
 	mpi/pmi2/fence.c \
 	mpi/pmi2/gather.c mpi/pmi2/gather.h \
 	mpi/pmi2/kvs.c mpi/pmi2/kvs.h \
+	mpi/pmi2/managed.c \
 	mpi/pmi2/names.c \
 	mpi/pmi2/pmi.c mpi/pmi2/pmi.h mpi/pmi2/pmi_impl.h \
 	mpi/pmi2/spawn.c
@@ -76,6 +78,7 @@ libpmiserver_la_LIBADD = libpmi.la
 
 stepdplugin_LTLIBRARIES += mpi/pmi2/mpi_pmi2.la
 mpi_pmi2_mpi_pmi2_la_SOURCES = \
+	mpi/pmi2/manager_link.c mpi/pmi2/manager_link.h \
 	mpi/pmi2/pmi2.c $(MPI_CLIENT_HOOKS)
 mpi_pmi2_mpi_pmi2_la_LIBADD = libpmiserver.la libmpiserve.la
 mpi_pmi2_mpi_pmi2_la_LDFLAGS = $(PLUGIN_LDFLAGS)

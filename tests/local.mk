@@ -508,6 +508,12 @@ tests_fuzz_fuzz_slurm_init_SOURCES = tests/fuzz/fuzz_slurm_init.c $(FUZZER_MAIN)
 tests_fuzz_fuzz_slurm_init_LDFLAGS = $(FUZZER_LINK)
 tests_fuzz_fuzz_slurm_init_LDADD = libslurminit.la
 
+# tests/fuzz/fuzz_slurm_pmi -max_total_time=300 -max_len=4096 CORPUS
+FUZZERS += tests/fuzz/fuzz_slurm_pmi
+tests_fuzz_fuzz_slurm_pmi_SOURCES = tests/fuzz/fuzz_slurm_pmi.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_slurm_pmi_LDFLAGS = $(FUZZER_LINK)
+tests_fuzz_fuzz_slurm_pmi_LDADD = libslurmserve.la
+
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
 	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_pty tests/unit/test_transfer \
@@ -738,6 +744,8 @@ TESTS_LONG += tests/system/0717-slurm-limits.sh
 TESTS_LONG += tests/system/0718-slurm-limits-vm.sh
 EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0718-slurm-limits-vm.sh tests/lib/slurm_pair.sh \
 	tests/testbed/guest-slurm.sh tests/testbed/guest-slurm-limits.sh
+TESTS_LONG += tests/system/0718-slurm-mpi-nodes.sh
+EXTRA_DIST += tests/system/0718-slurm-mpi-nodes.sh
 TESTS_LONG += tests/system/0712-slurm-tasks.sh
 EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
 SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh
@@ -754,6 +762,7 @@ if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_gres \
 	tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
+	tests/unit/test_slurm_pmi \
 	tests/unit/test_slurm_requests \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire
@@ -780,6 +789,9 @@ tests_unit_test_slurm_limits_LDADD = libslurminit.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_names_SOURCES = tests/unit/test_slurm_names.c
 tests_unit_test_slurm_names_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_names_LDADD = libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_pmi_SOURCES = tests/unit/test_slurm_pmi.c
+tests_unit_test_slurm_pmi_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_pmi_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_requests_SOURCES = tests/unit/test_slurm_requests.c
 tests_unit_test_slurm_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)
@@ -901,6 +913,7 @@ PMI_CPPFLAGS = -I$(top_srcdir)/tests/lib
 PMI_LIBS = libpmiserver.la libbase.la
 if CMOCKA
 PMI_UNIT_TESTS = tests/unit/test_pmi_codec tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts \
+	tests/unit/test_pmi_managed \
 	tests/unit/test_pmix_version tests/unit/test_pmix_claim tests/unit/test_pmix_trace
 check_PROGRAMS += $(PMI_UNIT_TESTS)
 TESTS += $(PMI_UNIT_TESTS)
@@ -913,6 +926,9 @@ tests_unit_test_pmi1_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_pmi2_SOURCES = tests/unit/test_pmi2.c $(PMI_SCENE)
 tests_unit_test_pmi2_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
 tests_unit_test_pmi2_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_pmi_managed_SOURCES = tests/unit/test_pmi_managed.c $(PMI_SCENE)
+tests_unit_test_pmi_managed_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
+tests_unit_test_pmi_managed_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_pmi_parts_SOURCES = tests/unit/test_pmi_parts.c $(PMI_RIG)
 tests_unit_test_pmi_parts_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
 tests_unit_test_pmi_parts_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)

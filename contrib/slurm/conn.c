@@ -331,6 +331,7 @@ static enum conn_next begin_request(struct conn *c, const struct wire_request *r
 static enum conn_next take_request(struct conn *c)
 {
 	struct wire_request request;
+	enum conn_next next;
 	int n = wire_parse_request(c->in, c->in_size, c->version, &request);
 
 	if (n == 0)
@@ -341,8 +342,9 @@ static enum conn_next take_request(struct conn *c)
 			(unsigned)c->peer.uid, (int)c->peer.pid, strerror(-n));
 		return NEXT_END;
 	}
+	next = begin_request(c, &request); /* it has a part of what is read */
 	consume(c, n);
-	return begin_request(c, &request);
+	return next;
 }
 
 static enum conn_next await_agent(struct conn *c)

@@ -123,13 +123,6 @@ static bool is_het(const struct slurm_init *i)
 	return i->launch.kind == SLURM_KIND_BATCH && is_number(i->launch.het_job);
 }
 
-/* Each node would have to know of the others' programs, and of the terminal on the first one. */
-static bool has_nodes(const struct slurm_init *i)
-{
-	return i->launch.kind != SLURM_KIND_BATCH && i->launch.nnodes != 1 &&
-		(i->launch.flags & (SLURM_FLAG_MULTI_PROG | SLURM_FLAG_PTY));
-}
-
 static bool has_gres(const struct slurm_init *i)
 {
 	return i->gres_err.code;
@@ -174,17 +167,22 @@ static const char *find_mpi(const struct slurm_init *i)
 	return step_spec_find_mpi(type ? type : i->site->mpi_default);
 }
 
+/* A step that mpi/pmi2 of Slurm has spawned belongs to another one. */
 static bool wants_mpi(const struct slurm_init *i)
 {
-	return !find_mpi(i);
+	const char *mpi = find_mpi(i);
+
+	return !mpi ||
+		(strcmp(mpi, "pmi2") == 0 && step_spec_getenv(&i->launch, "SLURM_PMI2_SPAWN_SEQ"));
 }
 
-/* The agents of a step would have to find each other. */
+/* The agents of a step would have to find each other. The parts of a het step are one to srun. */
 static bool has_mpi_nodes(const struct slurm_init *i)
 {
 	const char *mpi = find_mpi(i);
 
-	return i->launch.nnodes != 1 && mpi && strcmp(mpi, "none") != 0;
+	return (i->launch.nnodes != 1 || i->launch.kind == SLURM_KIND_HET) && mpi &&
+		strcmp(mpi, "none") != 0 && !step_spec_is_managed(&i->launch, i->site);
 }
 
 static bool has_spank_options(const struct slurm_init *i)
@@ -197,11 +195,14 @@ static bool has_other_files(const struct slurm_init *i)
 {
 	const struct slurm_launch *l = &i->launch;
 	bool batch = l->kind == SLURM_KIND_BATCH;
+	uint32_t rank;
 	int k, n = 0;
 
 	if (step_spec_wants_terminal(l))
 		return false;
 	for (k = 0; k < 3; k++) {
+		if (k == 0 && step_spec_find_input(l, &rank))
+			continue;
 		if (l->files[k] &&
 			!(batch ? batch_knows_pattern : step_spec_knows_pattern)(l->files[k]))
 			return true;
@@ -249,8 +250,6 @@ static const struct reason_row {
 		"slurmd, srun and slurmctld are not all of 22.05, or all of 24.11"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
 	[SLURM_REASON_HET] = {"het", is_het, "it is a part of a heterogeneous job"},
-	[SLURM_REASON_NODES] = {"nodes", has_nodes,
-		"it has several nodes, and a pseudo-terminal or several programs"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "its generic resources (GRES) are not served"},
 	[SLURM_REASON_LIMITS] = {"limits", has_other_limits,
 		"its limits (task/cgroup) can't be had here"},
@@ -262,7 +261,7 @@ static const struct reason_row {
 		"frequency"},
 	[SLURM_REASON_MPI] = {"mpi", wants_mpi, "its MPI is served by no plugin of stepd (--mpi)"},
 	[SLURM_REASON_MPI_NODES] = {"mpi-nodes", has_mpi_nodes,
-		"it has several nodes and an MPI (--mpi)"},
+		"it has several nodes, or is a het step, and its MPI can't be served there (--mpi)"},
 	[SLURM_REASON_SPANK] = {"spank", has_spank_options, "it has options of SPANK plugins"},
 	[SLURM_REASON_FILES] = {"files", has_other_files,
 		"its files have labels, or names with patterns of Slurm's own"},

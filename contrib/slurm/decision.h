@@ -25,7 +25,6 @@ enum slurm_reason {
 	SLURM_REASON_OTHER_RELEASE,
 	SLURM_REASON_SITE, /* what slurm.conf has */
 	SLURM_REASON_HET,
-	SLURM_REASON_NODES, /* with --pty or --multi-prog */
 	SLURM_REASON_GRES,
 	SLURM_REASON_LIMITS, /* of task/cgroup */
 	SLURM_REASON_DEBUGGER,

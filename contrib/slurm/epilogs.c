@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "contrib/slurm/task_script.h"
+#include "mpi/pmi/manager.h"
 #include "stepd/base/json.h"
 #include "stepd/base/strv.h"
 #include "stepd/cli/relay/supervisor.h"
@@ -80,6 +81,20 @@ static int set_tasks(json_t *doc, const struct run *run)
 	return r;
 }
 
+/* What is the PMI server's: the layout, which names all tasks, and the way to its manager. */
+static int leave_out(json_t *doc, const char *object, const char *member)
+{
+	json_t *copy = json_object_get(doc, object);
+
+	if (!json_object_get(copy, member))
+		return 0;
+	copy = json_copy(copy);
+	if (!copy)
+		return -ENOMEM;
+	(void)json_object_del(copy, member); /* it is there */
+	return set(doc, object, copy);
+}
+
 static json_t *make_doc(const struct run *run)
 {
 	const json_t *of_step = run->epilogs->options.doc;
@@ -93,6 +108,10 @@ static json_t *make_doc(const struct run *run)
 		if (value && json_object_set(doc, copied[i], value) < 0)
 			r = -ENOMEM;
 	}
+	if (r == 0)
+		r = leave_out(doc, "node", "ranks");
+	if (r == 0)
+		r = leave_out(doc, "env", MANAGER_VARIABLE);
 	if (r == 0)
 		r = set(doc, "step", json_integer(run->number));
 	if (r == 0)

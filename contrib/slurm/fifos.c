@@ -122,6 +122,16 @@ int fifos_make(
 	return take_fd(&fd);
 }
 
+int fifos_make_empty(const struct fifos *f, uint32_t rank, struct err *err)
+{
+	char name[NAME_SIZE];
+
+	make_name(FIFO_STDIN, rank, name);
+	return symlinkat("/dev/null", f->dir_fd, name) < 0
+		? err_set(err, -errno, "make the link '%s/%s'", f->path, name)
+		: 0;
+}
+
 int fifos_open_terminal(int *ret_master, int *ret_slave)
 {
 	_cleanup_close_ int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);

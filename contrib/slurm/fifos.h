@@ -42,6 +42,9 @@ int fifos_open(struct fifos *f, const char *name, struct err *err) _must_check_;
 int fifos_make(const struct fifos *f, enum fifo_kind kind, uint32_t rank, uid_t uid,
 	struct err *err) _must_check_;
 
+/* In place of a rank's FIFO for standard input: there is none. */
+int fifos_make_empty(const struct fifos *f, uint32_t rank, struct err *err) _must_check_;
+
 /* A pseudo-terminal's two ends; the master does not block. 0 or -errno. */
 int fifos_open_terminal(int *ret_master, int *ret_slave) _must_check_;
 

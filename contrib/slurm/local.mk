@@ -45,11 +45,14 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/pack.c contrib/slurm/pack.h \
 	contrib/slurm/rpc.c contrib/slurm/rpc.h \
 	contrib/slurm/io_client.c contrib/slurm/io_client.h \
+	contrib/slurm/pmi_messages.c contrib/slurm/pmi_messages.h \
 	contrib/slurm/srun_io.c contrib/slurm/srun_io.h \
+	contrib/slurm/srun_message.c contrib/slurm/srun_message.h \
+	contrib/slurm/step_record.c contrib/slurm/step_record.h \
 	contrib/slurm/step_usage.c contrib/slurm/step_usage.h \
 	contrib/slurm/tree.c contrib/slurm/tree.h \
 	contrib/slurm/window.c contrib/slurm/window.h
-libslurmserve_la_LIBADD = libmungeclient.la libslurminit.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+libslurmserve_la_LIBADD = libmungeclient.la libpmi.la libslurminit.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd
 contrib_slurm_stepd_slurmstepd_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"' \
@@ -63,6 +66,7 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/epilogs.c contrib/slurm/epilogs.h \
 	contrib/slurm/handover.c contrib/slurm/handover.h \
 	contrib/slurm/listener.c \
+	contrib/slurm/pmi_tree.c contrib/slurm/pmi_tree.h \
 	contrib/slurm/programs.c contrib/slurm/programs.h \
 	contrib/slurm/served.c contrib/slurm/served.h \
 	contrib/slurm/served_impl.h \
@@ -75,6 +79,7 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/spool.c contrib/slurm/spool.h \
 	contrib/slurm/suspension.c contrib/slurm/suspension.h \
 	contrib/slurm/user_probe.c contrib/slurm/user_probe.h \
+	mpi/wire/listener.c mpi/wire/listener.h \
 	stepd/cli/options.c stepd/cli/options.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \

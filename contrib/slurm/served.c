@@ -10,6 +10,7 @@
 #include "contrib/slurm/accounting.h"
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/epilogs.h"
+#include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/srun_io.h"
 #include "contrib/slurm/window.h"
 #include "stepd/base/fs.h"
@@ -364,6 +365,7 @@ struct served *served_free(struct served *s)
 	s->epilogs = epilogs_close(s->epilogs);
 	s->streams.io = srun_io_close(s->streams.io);
 	s->batch = batch_free(s->batch);
+	s->pmi = pmi_tree_close(s->pmi);
 	served_reports_close(&s->reports, s->loop);
 	s->streams.window = window_close(s->streams.window);
 	served_requests_close(&s->requests);

@@ -32,6 +32,7 @@ struct call;
 struct epilogs;
 struct json_t;
 struct munge_client;
+struct pmi_tree;
 struct supervisor;
 struct suspension;
 struct tree;
@@ -123,6 +124,7 @@ struct served_reports {
 	struct delivery_retry to_srun;
 	unsigned deliveries;
 	bool out_of_memory; /* that is reported in place of each status */
+	bool cancels; /* slurmctld has been told to end the step on all nodes */
 };
 
 struct served {
@@ -135,6 +137,7 @@ struct served {
 	struct batch *batch;           /* NULL: a step of srun */
 	struct epilogs *epilogs;       /* NULL: there is none */
 	struct accounting *accounting; /* NULL: the site has none */
+	struct pmi_tree *pmi;          /* NULL: no PMI-2 over several nodes */
 
 	struct served_setup setup;
 	struct served_tasks tasks;
@@ -219,6 +222,9 @@ void served_send_exits(struct served *s, const struct attach_peer *peer, int sta
 /* The last report, to slurmctld or the node above. */
 void served_report_step(struct served *s);
 void served_report_script(struct served *s);
+
+/* slurmctld ends the step on all nodes, as pmi_tree.h wants it. */
+void served_cancel_step(const char *why, void *userdata);
 
 /* A line of the program that users know, on the standard error of the first task. */
 void served_put_note(struct served *s, const char *text);

@@ -10,6 +10,7 @@
 #include "contrib/slurm/accounting.h"
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/credential.h"
+#include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/srun_io.h"
 #include "contrib/slurm/step_spec.h"
@@ -93,6 +94,7 @@ static void files_clear(struct user_probe_options *o)
 static int add_files(const struct served *s, struct user_probe_options *o, struct err *err)
 {
 	struct user_probe_file *files;
+	bool uses[FIFO_KIND_MAX];
 	uint32_t i;
 	int stream, r = 0;
 
@@ -102,9 +104,10 @@ static int add_files(const struct served *s, struct user_probe_options *o, struc
 	if (!files)
 		return err_set(err, -ENOMEM, "look for the step's files");
 	o->files = files;
+	step_spec_uses(s->launch, uses);
 	for (i = 0; r == 0 && i < s->tasks.n; i++) {
 		for (stream = 0; r == 0 && stream < 3; stream++) {
-			if (s->launch->files[stream])
+			if (!uses[stream])
 				r = add_file(s, stream, s->tasks.ranks[i], &files[o->files_count++],
 					err);
 		}
@@ -248,6 +251,27 @@ static int prepare_script(struct served *s, struct err *err)
 	return batch_make_spec(s->batch, &input, &s->agent.doc, err);
 }
 
+/* In the directory of the FIFOs. */
+static int prepare_pmi(struct served *s, struct step_spec_input *input, struct err *err)
+{
+	const struct pmi_tree_options options = {.loop = s->loop,
+		.log = s->log,
+		.label = s->label,
+		.init = s->init,
+		.fifos = &s->streams.fifos,
+		.node_id = s->setup.node_id,
+		.abort = served_cancel_step,
+		.userdata = s};
+	int r;
+
+	if (!step_spec_is_managed(s->launch, s->init->site))
+		return 0;
+	r = pmi_tree_open(&options, &s->pmi, err);
+	if (r == 0)
+		input->pmi_manager = pmi_tree_get_path(s->pmi);
+	return r;
+}
+
 static int prepare_spec(struct served *s, struct err *err)
 {
 	_cleanup_strv_ struct strv before = {0};
@@ -262,6 +286,8 @@ static int prepare_spec(struct served *s, struct err *err)
 	r = fifos_open(&s->streams.fifos, name, err);
 	if (r == 0)
 		r = prepare_scripts(s, &before, err);
+	if (r == 0)
+		r = prepare_pmi(s, &input, err);
 	input.before = &before;
 	return r == 0 ? step_spec_make(&input, &s->agent.doc, err) : r;
 }
@@ -322,6 +348,7 @@ static int prepare_streams(struct served *s, struct err *err)
 		.userdata = s};
 
 	step_spec_uses(s->launch, options.uses);
+	options.one_input = step_spec_find_input(s->launch, &options.input_rank);
 	options.notes_later = task_script_has_epilog(s->launch, s->init->site) ||
 		s->init->limits.memory_bytes; /* that it was reached is noted */
 	options.address.sin_port = htons(slurm_launch_port(&s->launch->io_ports, s->setup.node_id));

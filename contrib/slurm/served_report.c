@@ -2,6 +2,7 @@
 #include "contrib/slurm/served_impl.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -304,6 +305,36 @@ static struct sockaddr_in find_controller(const struct served *s)
 		return site.controller;
 	log_warning(s->log, "step %s: %s, ignoring", s->label, err.text);
 	return s->init->site->controller;
+}
+
+void served_cancel_step(const char *why, void *userdata)
+{
+	static const struct delivery_retry retry = {.tries = 5, .first_s = 1, .longest_s = 8};
+	struct served *s = userdata;
+	const struct delivery_options to = {.loop = s->loop,
+		.munge = s->munge,
+		.retry = &retry,
+		.address = find_controller(s),
+		.version = s->init->frame.release,
+		.type = SLURM_REQUEST_CANCEL_JOB_STEP,
+		.reader = (uid_t)-1,
+		.done = served_on_delivered,
+		.userdata = s};
+	struct pack body = {0};
+
+	if (s->reports.cancels)
+		return; /* a user may call for it again and again */
+	s->reports.cancels = true;
+	if (why)
+		log_error(s->log, "step %s: it is ended on all nodes: %s", s->label, why);
+	pack_u32(&body, s->launch->id.job);
+	pack_u32(&body, s->launch->id.step);
+	pack_u32(&body, SLURM_NO_VAL); /* all parts of a het step */
+	pack_text(&body, NULL);
+	pack_text(&body, NULL);
+	pack_u16(&body, SIGKILL);
+	pack_u16(&body, 0);
+	send_message(s, &to, &body);
 }
 
 void served_report_step(struct served *s)

@@ -295,11 +295,15 @@ void served_on_detached(unsigned id, void *userdata)
 static void take_completion(
 	struct served *s, const struct wire_request *request, struct wire_answer *answer)
 {
+	const struct tree_report report = {.first = (uint32_t)request->first,
+		.last = (uint32_t)request->last,
+		.status = request->status,
+		.record = request->record,
+		.record_size = request->record_size};
 	int error = SLURM_STEP_NOT_RUNNING;
 
 	if (s->reports.tree)
-		error = tree_take_report(s->reports.tree, (uint32_t)request->first,
-			(uint32_t)request->last, request->status);
+		error = tree_take_report(s->reports.tree, &report);
 	wire_put_result(answer, error);
 }
 

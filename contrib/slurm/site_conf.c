@@ -18,6 +18,7 @@
 #define PLUGSTACK_MAX (1u << 20)
 #define SAMPLE_S      30u
 #define SAMPLE_S_MAX  86400u
+#define TREE_WIDTH    50u
 
 static const struct {
 	const char *name, *field;
@@ -225,6 +226,16 @@ static int take_mpi(struct reading *r, _unused_ const char *key, const char *val
 	return set_text(&r->conf->mpi_default, value, strlen(value));
 }
 
+static int take_tree_width(struct reading *r, const char *key, const char *value)
+{
+	uint32_t width;
+
+	if (parse_u32(value, 0, UINT16_MAX, &width) < 0)
+		return refuse(r, key, value);
+	r->conf->tree_width = width ? width : TREE_WIDTH;
+	return 0;
+}
+
 static int take_cluster(struct reading *r, _unused_ const char *key, const char *value)
 {
 	int e = set_text(&r->conf->cluster, value, strlen(value));
@@ -358,6 +369,7 @@ static const struct key_row {
 	{"TaskEpilog", take_task_epilog, NULL},
 	{"TaskPlugin", take_task_plugin, NULL},
 	{"TaskProlog", take_task_prolog, NULL},
+	{"TreeWidth", take_tree_width, NULL},
 	{"UsePAM", NULL, "0,no"},
 	{"VSizeFactor", take_virtual_percent, NULL},
 };
@@ -466,8 +478,10 @@ int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 		path = SITE_CONF_DEFAULT;
 	if (path[0] != '/')
 		return err_set_text(err, -EINVAL, "SLURM_CONF '%s' is not an absolute path", path);
-	*conf = (struct site_conf){
-		.propagated = ALL_LIMITS, .sample_s = SAMPLE_S, .select_plugin = SELECT_LINEAR};
+	*conf = (struct site_conf){.propagated = ALL_LIMITS,
+		.sample_s = SAMPLE_S,
+		.select_plugin = SELECT_LINEAR,
+		.tree_width = TREE_WIDTH};
 	r = conf_lines_read_trusted(path, on_line, &reading, err);
 	if (r == 0)
 		r = check_plugstack(&reading, path, err);

@@ -63,6 +63,7 @@ struct site_conf {
 	uint32_t virtual_percent;        /* VSizeFactor; 0: none */
 	char *task_prolog, *task_epilog; /* NULL: none */
 	char *mpi_default;               /* NULL: none */
+	uint32_t tree_width;             /* TreeWidth */
 	/* Of batch scripts' environments. */
 	char *cluster;          /* in small letters; NULL: none */
 	char *controller_name;  /* as it is written there */

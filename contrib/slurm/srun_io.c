@@ -608,8 +608,12 @@ static void input_init(struct srun_io *io, uint32_t local_id, int fd)
 static int add_input(struct srun_io *io, uint32_t local_id, struct err *err)
 {
 	const struct srun_io_options *o = &io->options;
-	int fd = fifos_make(o->fifos, FIFO_STDIN, o->ranks[local_id], o->uid, err);
+	uint32_t rank = o->ranks[local_id];
+	int fd;
 
+	if (o->one_input && rank != o->input_rank)
+		return fifos_make_empty(o->fifos, rank, err);
+	fd = fifos_make(o->fifos, FIFO_STDIN, rank, o->uid, err);
 	if (fd < 0)
 		return fd;
 	input_init(io, local_id, fd);

@@ -39,6 +39,8 @@ struct srun_io_options {
 	uint32_t ntasks;       /* on this node, at most SRUN_IO_TASKS_MAX */
 	const uint32_t *ranks; /* borrowed */
 	bool uses[FIFO_KIND_MAX];
+	bool one_input; /* standard input is for the task of input_rank alone */
+	uint32_t input_rank;
 	bool unbuffered;
 	/* In place of all these streams: this process's end of the terminal of rank 0, which is on
 	 * this node; borrowed. -1: it has none. */

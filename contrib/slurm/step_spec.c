@@ -10,6 +10,7 @@
 #include "contrib/slurm/bind.h"
 #include "contrib/slurm/decision.h"
 #include "contrib/slurm/site_conf.h"
+#include "mpi/pmi/manager.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
 
@@ -43,6 +44,44 @@ const char *step_spec_getenv(const struct slurm_launch *launch, const char *name
 	return value;
 }
 
+/* ---- MPI ------------------------------------------------------------------------------------ */
+
+/* "pmix_v4", and any other of its versions: the tasks' library speaks to all servers. */
+const char *step_spec_find_mpi(const char *type)
+{
+	if (!type || !*type || strcmp(type, "none") == 0)
+		return "none";
+	if (strcmp(type, "pmi2") == 0)
+		return "pmi2";
+	return strncmp(type, "pmix", 4) == 0 ? "pmix" : NULL;
+}
+
+/* "none" also for one that is not served. */
+static const char *step_spec_get_mpi(
+	const struct slurm_launch *launch, const struct site_conf *site)
+{
+	const char *type = step_spec_getenv(launch, "SLURM_MPI_TYPE");
+	const char *mpi = step_spec_find_mpi(type ? type : site->mpi_default);
+
+	return mpi ? mpi : "none";
+}
+
+/* Below this width, which the user may choose, each node is srun's neighbour. */
+static uint32_t get_tree_width(const struct slurm_launch *launch, const struct site_conf *site)
+{
+	const char *text = step_spec_getenv(launch, "SLURM_PMI2_TREE_WIDTH");
+	uint32_t width;
+
+	return text && parse_u32(text, 2, UINT16_MAX, &width) == 0 ? width : site->tree_width;
+}
+
+bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_conf *site)
+{
+	return launch->kind == SLURM_KIND_SRUN && launch->nnodes > 1 &&
+		launch->nnodes + 1 < get_tree_width(launch, site) &&
+		strcmp(step_spec_get_mpi(launch, site), "pmi2") == 0;
+}
+
 /* ---- arguments and environment ------------------------------------------------------------- */
 
 static int set_argv(json_t *doc, const struct slurm_launch *launch, const struct strv *before)
@@ -60,10 +99,29 @@ static int set_argv(json_t *doc, const struct slurm_launch *launch, const struct
 	return r;
 }
 
+/* What is srun's for the PMI server. */
+static bool is_pmi2s(const char *entry, const struct step_spec_input *in)
+{
+	static const char *const names[] = {"SRUN_PORT=", "STEP_NODES=", "PROC_MAPPING="};
+	static const char prefix[] = "SLURM_PMI2_";
+	size_t i;
+
+	if (strncmp(entry, prefix, sizeof(prefix) - 1) != 0 ||
+		strcmp(step_spec_get_mpi(in->launch, in->site), "pmi2") != 0)
+		return false;
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strncmp(entry + sizeof(prefix) - 1, names[i], strlen(names[i])) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* As slurmstepd: those that are meant for it are not the tasks'. */
 /* What the step has in another form. */
 static bool is_consumed(const char *entry, const struct step_spec_input *in)
 {
+	if (is_pmi2s(entry, in))
+		return true;
 	if (in->site->priority != SITE_PRIORITY_DEFAULT &&
 		strncmp(entry, PRIO_NAME "=", strlen(PRIO_NAME) + 1) == 0)
 		return true;
@@ -105,6 +163,8 @@ static int set_own_variables(json_t *env, const struct step_spec_input *in)
 			slurm_launch_port(&in->launch->resp_ports, in->node_id));
 		r = set_text(env, "SLURM_SRUN_COMM_PORT", number);
 	}
+	if (r == 0)
+		r = set_text(env, MANAGER_VARIABLE, in->pmi_manager);
 	if (r == 0 && in->launch->restart_count) {
 		(void)snprintf(number, sizeof(number), "%u", in->launch->restart_count);
 		r = set_text(env, "SLURM_RESTART_COUNT", number);
@@ -251,11 +311,20 @@ static int set_umask(json_t *doc, const struct slurm_launch *launch)
 
 /* ---- streams ------------------------------------------------------------------------------- */
 
+bool step_spec_find_input(const struct slurm_launch *launch, uint32_t *ret_rank)
+{
+	const char *name = launch->files[FIFO_STDIN];
+
+	return launch->kind != SLURM_KIND_BATCH && launch->ntasks > 0 && name &&
+		parse_u32(name, 0, launch->ntasks - 1, ret_rank) == 0;
+}
+
 void step_spec_uses(const struct slurm_launch *launch, bool ret_uses[static FIFO_KIND_MAX])
 {
 	bool fifos = !step_spec_wants_terminal(launch);
+	uint32_t rank;
 
-	ret_uses[FIFO_STDIN] = fifos && !launch->files[0];
+	ret_uses[FIFO_STDIN] = fifos && (!launch->files[0] || step_spec_find_input(launch, &rank));
 	ret_uses[FIFO_STDOUT] = fifos && !launch->files[1];
 	ret_uses[FIFO_STDERR] = fifos && !launch->files[2];
 }
@@ -309,8 +378,10 @@ static int set_streams(json_t *doc, const struct step_spec_input *in)
 	const struct slurm_launch *l = in->launch;
 	bool append = l->open_mode == SLURM_OPEN_APPEND ||
 		(l->open_mode == SLURM_OPEN_DEFAULT && in->site->appends);
+	bool uses[FIFO_KIND_MAX];
 	int i, r = 0;
 
+	step_spec_uses(l, uses);
 	if (step_spec_wants_terminal(l))
 		return set_terminal(doc, in->has_terminal);
 	for (i = 0; r == 0 && i < FIFO_KIND_MAX; i++) {
@@ -319,7 +390,7 @@ static int set_streams(json_t *doc, const struct step_spec_input *in)
 		if (i == FIFO_STDERR && l->files[1] && l->files[2] &&
 			strcmp(l->files[1], l->files[2]) == 0) {
 			r = set(doc, fields[i], json_pack("{s:s}", "mode", "stdout"));
-		} else if (l->files[i]) {
+		} else if (!uses[i]) {
 			r = set_file(doc, fields[i], l->files[i], append && i != FIFO_STDIN);
 		} else {
 			fifo = fifos_pattern(in->fifos, (enum fifo_kind)i);
@@ -356,6 +427,30 @@ static int set_identity(json_t *doc, const struct step_spec_input *in)
 	return r == 0 ? set(doc, "groups", pack_numbers(in->groups, in->groups_count)) : r;
 }
 
+/* Of all nodes, ["0-3,8","4-7"]: the PMI server tells them. */
+static json_t *pack_layout(const struct slurm_launch *launch)
+{
+	json_t *nodes = json_array();
+	struct slurm_array ranks;
+	uint32_t node, i;
+
+	for (node = 0; nodes && node < launch->nnodes; node++) {
+		_cleanup_free_ char *text = NULL;
+		size_t size;
+		FILE *f = open_memstream(&text, &size);
+		bool good = f && slurm_launch_ranks(launch, node, &ranks);
+
+		for (i = 0; good && i < ranks.n; i++)
+			good = fprintf(f, i ? ",%u" : "%u", slurm_array_u32(&ranks, i)) > 0;
+		good &= f && fclose(f) == 0;
+		if (!good || json_array_append_new(nodes, json_string(text)) < 0) {
+			json_decref(nodes);
+			nodes = NULL;
+		}
+	}
+	return nodes;
+}
+
 static int set_step(json_t *doc, const struct step_spec_input *in)
 {
 	const struct slurm_launch *l = in->launch;
@@ -371,6 +466,8 @@ static int set_step(json_t *doc, const struct step_spec_input *in)
 			json_pack("{s:s, s:I, s:I, s:i}", "name", in->node->node_name, "id",
 				(json_int_t)in->node_id, "count", (json_int_t)l->nnodes, "cpus",
 				(int)(l->node_cpus ? l->node_cpus : 1)));
+	if (r == 0 && in->pmi_manager)
+		r = set(json_object_get(doc, "node"), "ranks", pack_layout(l));
 	if (r == 0)
 		r = set(doc, "ntasks", json_integer(l->ntasks));
 	if (r == 0)
@@ -378,24 +475,16 @@ static int set_step(json_t *doc, const struct step_spec_input *in)
 	return r == 0 ? set(doc, "cwd", json_string(in->cwd)) : r;
 }
 
-/* "pmix_v4", and any other of its versions: the tasks' library speaks to all servers. */
-const char *step_spec_find_mpi(const char *type)
-{
-	if (!type || !*type || strcmp(type, "none") == 0)
-		return "none";
-	if (strcmp(type, "pmi2") == 0)
-		return "pmi2";
-	return strncmp(type, "pmix", 4) == 0 ? "pmix" : NULL;
-}
-
 /* What would differ by the site's stepd.conf. */
 static int set_fixed(json_t *doc, const struct step_spec_input *in)
 {
-	const char *type = step_spec_getenv(in->launch, "SLURM_MPI_TYPE");
-	const char *mpi = step_spec_find_mpi(type ? type : in->site->mpi_default);
+	const char *mpi = step_spec_get_mpi(in->launch, in->site);
 	bool batch = in->launch->kind == SLURM_KIND_BATCH; /* its steps may have it */
-	int r = set(doc, "mpi", json_string(mpi && !batch ? mpi : "none"));
+	int r = set(doc, "mpi", json_string(batch ? "none" : mpi));
 
+	/* Over nodes Slurm has no deadline, nor a way to tell the others of one. */
+	if (r == 0 && in->pmi_manager)
+		r = set(doc, "pmi", json_pack("{s:i}", "timeout_ms", 0));
 	return r == 0 ? set(doc, "kill_on_bad_exit", json_false()) : r;
 }
 

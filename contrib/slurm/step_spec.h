@@ -25,6 +25,7 @@ struct step_spec_input {
 	const struct fifos *fifos;
 	const struct json_t *tasks; /* of "--multi-prog"; NULL: all run the same */
 	bool has_terminal;
+	const char *pmi_manager;   /* step_spec_is_managed(): the socket's path; NULL: it is not */
 	const char *cwd;           /* the one that the user can enter */
 	const struct strv *before; /* arguments before those of the program; NULL: none */
 };
@@ -32,8 +33,14 @@ struct step_spec_input {
 /* Which of the streams are srun's, by a FIFO of each task: none with --pty. */
 void step_spec_uses(const struct slurm_launch *launch, bool ret_uses[static FIFO_KIND_MAX]);
 
+/* "srun --input=N": the one rank that has srun's standard input, the others /dev/null. */
+bool step_spec_find_input(const struct slurm_launch *launch, uint32_t *ret_rank);
+
 /* Whether the step has a terminal, that of rank 0, instead of all streams. */
 bool step_spec_wants_terminal(const struct slurm_launch *launch);
+
+/* Whether PMI-2 goes over the step's nodes by srun: pmi_tree.h. */
+bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_conf *site);
 
 /* Whether a file's name has only such patterns as mean the same to the agent. */
 bool step_spec_knows_pattern(const char *name);

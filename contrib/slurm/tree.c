@@ -3,9 +3,11 @@
 
 #include <assert.h>
 #include <ev.h>
+#include <string.h>
 
 #include "contrib/slurm/delivery.h"
 #include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/step_record.h"
 
 #define WAIT_S          60.
 #define WAIT_OF_LEVEL_S 3.
@@ -71,11 +73,12 @@ struct tree {
 	struct tree_options options;
 	struct tree_ranks ranks;
 	ev_timer wait;
-	bool ended;           /* on this node */
-	struct tree_end end;  /* once it has */
-	bool reports;         /* nothing that comes now is among what is reported */
-	bool has_parent;      /* as far as is known */
-	uint32_t first, last; /* of the report that is under way */
+	bool ended;               /* on this node */
+	struct tree_end end;      /* once it has */
+	struct step_record below; /* of the agents that have reported */
+	bool reports;             /* nothing that comes now is among what is reported */
+	bool has_parent;          /* as far as is known */
+	uint32_t first, last;     /* of the report that is under way */
 	struct delivery *delivery;
 };
 
@@ -112,7 +115,36 @@ static void tree_on_delivered(const struct err *err, void *userdata)
 	report_next(t, t->last + 1);
 }
 
-static void put_report(const struct tree *t, struct pack *body)
+/* One that can't be read, or counts other resources, is left out: the end is reported all the same.
+ */
+static void add_record(struct tree *t, struct step_record *sum, const void *data, size_t size)
+{
+	_cleanup_step_record_ struct step_record record = {0};
+	int r = step_record_read(&record, data, size);
+
+	if (r == 0)
+		r = step_record_add(sum, &record);
+	if (r < 0)
+		log_info(t->options.log, "step %s: a record of accounting is left out: %s",
+			t->options.label, strerror(-r));
+}
+
+/* This node's, and those of the agents below. */
+static void put_record(struct tree *t, struct pack *body)
+{
+	_cleanup_step_record_ struct step_record sum = {0};
+	const struct buffer *own = &t->end.record.bytes;
+
+	add_record(t, &sum, buffer_bytes(own), buffer_size(own));
+	if (step_record_add(&sum, &t->below) < 0)
+		log_info(t->options.log,
+			"step %s: the accounting of the nodes below is left out: they count "
+			"other resources, or memory is short",
+			t->options.label);
+	step_record_pack(&sum, body);
+}
+
+static void put_report(struct tree *t, struct pack *body)
 {
 	const struct slurm_init *init = t->options.init;
 
@@ -121,9 +153,8 @@ static void put_report(const struct tree *t, struct pack *body)
 	pack_u32(body, t->last);
 	pack_u32(body, (uint32_t)t->ranks.status);
 	/* This node is in the first one. */
-	if (t->first == t->ranks.first && buffer_size(&t->end.record.bytes) > 0)
-		pack_raw(body, buffer_bytes(&t->end.record.bytes),
-			buffer_size(&t->end.record.bytes));
+	if (t->first == t->ranks.first)
+		put_record(t, body);
 	else
 		pack_u8(body, 0); /* no accounting */
 	if (init->frame.release >= SLURM_24_05)
@@ -171,16 +202,19 @@ static void on_waited(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ i
 	begin_reports(t);
 }
 
-int tree_take_report(struct tree *t, uint32_t first, uint32_t last, int32_t status)
+int tree_take_report(struct tree *t, const struct tree_report *report)
 {
+	uint32_t first = report->first, last = report->last;
+
 	if (first <= t->ranks.first || last < first || last - t->ranks.first >= t->ranks.count)
 		return ERANGE;
 	if (tree_ranks_have(&t->ranks, first, last))
 		return 0; /* its sender has missed the answer */
 	if (t->reports)
 		return ETIMEDOUT;
-	if (tree_ranks_add(&t->ranks, first, last, status) < 0)
+	if (tree_ranks_add(&t->ranks, first, last, report->status) < 0)
 		return ERANGE;
+	add_record(t, &t->below, report->record, report->record_size);
 	if (t->ranks.missing == 0)
 		begin_reports(t);
 	return 0;
@@ -245,6 +279,7 @@ struct tree *tree_free(struct tree *t)
 		ev_timer_stop(t->options.loop, &t->wait);
 	t->delivery = delivery_cancel(t->delivery);
 	tree_ranks_clear(&t->ranks);
+	step_record_clear(&t->below);
 	pack_clear(&t->end.record);
 	free(t);
 	return NULL;

@@ -11,8 +11,8 @@
  * Agents that have not reported within 60 s from the end on this node, and 3 s for each level below
  * it, are left out: what comes from them later is refused, and they report to slurmctld themselves.
  * So does an agent whose parent is gone or refuses, after five tries, a second apart. What is
- * reported twice counts once. The first range has this node's record of accounting; those of the
- * agents below are passed over.
+ * reported twice counts once. The first range has the record of accounting, in which this node's
+ * and those of the agents below are added up.
  */
 #ifndef SLURM_TREE_H
 #define SLURM_TREE_H
@@ -67,8 +67,16 @@ struct tree_options {
 int tree_new(
 	const struct tree_options *options, struct tree **ret_tree, struct err *err) _must_check_;
 
-/* A report of agents below: 0; ETIMEDOUT: this one waits no longer; ERANGE: they are not below. */
-int tree_take_report(struct tree *tree, uint32_t first, uint32_t last, int32_t status);
+/* What agents below report. */
+struct tree_report {
+	uint32_t first, last;
+	int32_t status;
+	const void *record; /* of their accounting, step_record.h */
+	size_t record_size;
+};
+
+/* 0; ETIMEDOUT: this one waits no longer; ERANGE: they are not below. */
+int tree_take_report(struct tree *tree, const struct tree_report *report);
 
 /* What is reported of this node, and to which slurmctld. */
 struct tree_end {

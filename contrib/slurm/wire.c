@@ -88,11 +88,13 @@ static int parse_signal(struct cursor *c, struct wire_request *r)
 	return take(c, &uid, sizeof(uid)) ? (int)c->at : 0;
 }
 
-/* Numbers of nodes and a status, and their accounting, which is passed over. */
+/* Numbers of nodes and a status, and their accounting. */
 static int parse_completion(struct cursor *c, uint16_t version, struct wire_request *r)
 {
 	uint32_t step;
 	uint8_t to_manager;
+	size_t at;
+	int n;
 
 	if (!take(c, &r->first, sizeof(r->first)) || !take(c, &r->last, sizeof(r->last)) ||
 		!take(c, &r->status, sizeof(r->status)))
@@ -100,7 +102,13 @@ static int parse_completion(struct cursor *c, uint16_t version, struct wire_requ
 	if (version >= WIRE_24_05 &&
 		(!take(c, &step, sizeof(step)) || !take(c, &to_manager, sizeof(to_manager))))
 		return 0;
-	return pass_bytes(c, WIRE_ACCOUNTING_MAX);
+	at = c->at + sizeof(int32_t); /* behind its length */
+	n = pass_bytes(c, WIRE_ACCOUNTING_MAX);
+	if (n > 0) {
+		r->record = c->data + at;
+		r->record_size = (size_t)n - at;
+	}
+	return n;
 }
 
 /* A text for the step's user, which has an end or not. */

@@ -84,6 +84,8 @@ struct wire_request {
 	uint32_t flags;
 	int32_t pid;                 /* of WIRE_PID_IN_CONTAINER */
 	int32_t first, last, status; /* of WIRE_COMPLETION */
+	const void *record;          /* of its accounting, borrowed from what was parsed */
+	size_t record_size;
 	struct wire_attach attach;
 	char text[WIRE_DETAILS_MAX + 1]; /* of WIRE_NOTIFY */
 };

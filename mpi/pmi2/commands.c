@@ -109,7 +109,9 @@ static int run_abort(struct request *request, int code, struct slice text)
 	/* A failure must not become a success by being cut to eight bits. */
 	if (status == 0 && code != 0)
 		status = 1;
-	serve_abort(pmi->config.serve, status, sentence);
+	/* The manager ends the step on all nodes, this one among them. */
+	if (!pmi->config.manager || !managed_abort(pmi, status, sentence))
+		serve_abort(pmi->config.serve, status, sentence);
 	return 0;
 }
 

@@ -73,7 +73,8 @@ static void death_report(const struct pmi_task *task)
 	struct err err = ERR_INIT;
 	struct iovec iov;
 
-	if (bitset_count(&space->node_set) < 2 || space->deaths_reported++ >= DEATHS_REPORTED_MAX)
+	if (bitset_count(&space->node_set) < 2 || pmi->config.manager ||
+		space->deaths_reported++ >= DEATHS_REPORTED_MAX)
 		return;
 	bytes_add_u32(&data, space->number);
 	bytes_add_u32(&data, task->rank);
@@ -125,6 +126,8 @@ static struct gather *free_gather(struct gather *g)
 		return NULL;
 	if (g->kind->free_state && g->state)
 		g->kind->free_state(g->state);
+	if (g->space->pmi->managed == g)
+		g->space->pmi->managed = NULL;
 	bitset_clear(&g->ranks);
 	bitset_clear(&g->nodes);
 	bitset_clear(&g->arrived);
@@ -142,7 +145,7 @@ static void detach(struct gather *g)
 	pmi_resume(g->space);
 }
 
-static void gather_fail(struct gather *g, enum pmi_code code, const char *why)
+void gather_fail(struct gather *g, enum pmi_code code, const char *why)
 {
 	struct pmi *pmi = g->space->pmi;
 	uint32_t i;
@@ -157,7 +160,7 @@ static void gather_fail(struct gather *g, enum pmi_code code, const char *why)
 	(void)free_gather(g);
 }
 
-static void gather_finish(struct gather *g)
+void gather_finish(struct gather *g)
 {
 	uint32_t i;
 
@@ -196,6 +199,10 @@ static void abandon(struct gather *g, const char *why)
 	struct wire_set set = set_of(g);
 	struct err err = ERR_INIT;
 
+	if (pmi->config.manager) { /* which has no way to end it on other nodes */
+		gather_fail(g, PMI_OTHER, why ? why : "ranks of this node did not come in time");
+		return;
+	}
 	deadline_stop(pmi, &g->deadline);
 	g->exchanging = true;
 	if (wire_fence_abandon(serve_get_wire(pmi->config.serve), &set, pmi->config.timeout_ms, why,
@@ -225,6 +232,10 @@ static void exchange(struct gather *g)
 	if (!g->across && g->kind->merge_local) {
 		g->kind->merge_local(g);
 		gather_finish(g);
+		return;
+	}
+	if (g->across && pmi->config.manager) {
+		managed_exchange(g);
 		return;
 	}
 	g->kind->encode(g, &data);
@@ -446,7 +457,8 @@ void gather_task_went(struct pmi_task *task, const char *how)
 		g = gather_fail_if_gone(g, how) ? TAILQ_FIRST(&task->space->gathers)
 						: TAILQ_NEXT(g, link);
 	}
-	fail_next(task->space);
+	if (!task->pmi->config.manager)
+		fail_next(task->space);
 }
 
 void gather_drop_all(struct pmi_space *space)

@@ -54,6 +54,13 @@ int gather_get(struct pmi_space *space, const struct gather_kind *kind, const st
 bool gather_has(const struct gather *g, const struct pmi_task *task);
 void gather_arrive(struct gather *g, const struct request *request);
 
+/* All that have come are answered, and it is gone. */
+void gather_finish(struct gather *g);
+void gather_fail(struct gather *g, enum pmi_code code, const char *why);
+
+/* All of this node are here: the process manager goes on (managed.c). */
+void managed_exchange(struct gather *g);
+
 /* A task has hung up: nothing waits for it any longer, on any node. */
 void gather_task_went(struct pmi_task *task, const char *how);
 void gather_drop_all(struct pmi_space *space);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "mpi/pmi/manager.h"
+
 #define CAPACITY_LEAST 32u
 
 /* Published and pending, it can be one and the same. */
@@ -256,6 +258,19 @@ void kvs_encode(struct kvs *k, bool all, struct bytes *b)
 	}
 	/* Entries that are put from now on come later. */
 	clock_raise(k, clock_next(k->clock));
+}
+
+void kvs_add_pending(struct kvs *k, struct bytes *pairs)
+{
+	size_t i;
+
+	for (i = 0; i < k->fresh_count; i++) {
+		struct kvs_entry *e = &k->entries[k->fresh[i]];
+
+		manager_pair_add(
+			pairs, key_of(e), (struct slice){e->pending->data, e->pending->size});
+		e->sent = true;
+	}
 }
 
 static int merge_one(struct kvs *k, struct slice *data)

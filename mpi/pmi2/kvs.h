@@ -52,6 +52,9 @@ bool kvs_next(const struct kvs *k, uint32_t *index, struct slice *ret_key, struc
 /* Adds all that is pending, for other nodes; nothing if there is nothing to be known of this one.
  * all: of a fence of all ranks, which kvs_settle() ends. */
 void kvs_encode(struct kvs *k, bool all, struct bytes *b);
+/* Adds what is pending as pairs of mpi/pmi/manager.h, for a fence of all ranks: it is not published
+ * here, but by kvs_set() when it comes back. */
+void kvs_add_pending(struct kvs *k, struct bytes *pairs);
 /* Publishes what a node has encoded, this one or another. -EBADMSG: that it is not. */
 int kvs_merge(struct kvs *k, struct slice data) _must_check_;
 /* Publishes what is pending here. all: as kvs_encode() does. */

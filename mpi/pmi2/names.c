@@ -9,6 +9,7 @@
  */
 #include "mpi/pmi2/pmi_impl.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "mpi/pmi2/gather.h"
@@ -30,6 +31,17 @@ enum remote_status {
 	REMOTE_TAKEN,
 	REMOTE_FULL,
 	REMOTE_STATUS_MAX,
+};
+
+/* The numbers of an answer's status are those of manager_status, too. */
+static_assert((int)REMOTE_DONE == MANAGER_DONE && (int)REMOTE_UNKNOWN == MANAGER_UNKNOWN &&
+		(int)REMOTE_TAKEN == MANAGER_TAKEN && (int)REMOTE_FULL == MANAGER_FULL,
+	"one table of texts");
+
+static const enum manager_query queries[REMOTE_GET] = {
+	[REMOTE_PUBLISH] = MANAGER_PUBLISH,
+	[REMOTE_UNPUBLISH] = MANAGER_UNPUBLISH,
+	[REMOTE_LOOKUP] = MANAGER_LOOKUP,
 };
 
 struct remote {
@@ -217,7 +229,7 @@ static void answer_query(struct remote *q, uint32_t status, struct slice value)
 		answer_name(&q->request, q->op == REMOTE_LOOKUP ? &value : NULL);
 }
 
-static void on_answer(struct pmi *pmi, struct slice data)
+void remote_take_answer(struct pmi *pmi, struct slice data)
 {
 	struct slice value;
 	uint32_t id, status;
@@ -237,14 +249,38 @@ static void on_answer(struct pmi *pmi, struct slice data)
 	drop(q);
 }
 
+/* The way to the node that answers. 0 or -errno. */
+static int remote_dispatch(
+	struct remote *q, uint32_t number, struct slice key, struct slice value, struct err *err)
+{
+	_cleanup_bytes_ struct bytes data = {0};
+	struct pmi *pmi = q->pmi;
+	struct iovec iov;
+
+	if (pmi->config.manager) {
+		if (q->op < REMOTE_GET && managed_query(pmi, q->id, queries[q->op], key, value))
+			return 0;
+		return err_set_text(
+			err, -EHOSTUNREACH, "the step's process manager can't be reached for it");
+	}
+	bytes_add_u32(&data, q->id);
+	bytes_add_u32(&data, q->op);
+	bytes_add_u32(&data, number);
+	bytes_add_sized(&data, key);
+	bytes_add_sized(&data, value);
+	iov = bytes_iovec(&data);
+	if (data.failed)
+		return err_set_text(err, -ENOMEM, "there is no memory for the query");
+	return wire_send(
+		serve_get_wire(pmi->config.serve), q->node, PMI_CHANNEL_QUERY, &iov, 1, err);
+}
+
 static int remote_send(struct request *request, uint32_t node, enum remote_op op, uint32_t number,
 	struct slice key, struct slice value)
 {
-	_cleanup_bytes_ struct bytes data = {0};
 	struct pmi *pmi = request->task->pmi;
 	struct remote *q = calloc(1, sizeof(*q));
 	struct err err = ERR_INIT;
-	struct iovec iov;
 
 	if (!q)
 		return -ENOMEM;
@@ -252,17 +288,8 @@ static int remote_send(struct request *request, uint32_t node, enum remote_op op
 	request_park(&q->request, request);
 	TAILQ_INSERT_TAIL(&pmi->remotes, q, link);
 	deadline_start(pmi, &q->deadline, remote_on_deadline);
-	bytes_add_u32(&data, q->id);
-	bytes_add_u32(&data, op);
-	bytes_add_u32(&data, number);
-	bytes_add_sized(&data, key);
-	bytes_add_sized(&data, value);
-	iov = bytes_iovec(&data);
 	/* The answer may be here before this returns: q is not touched but on failure. */
-	if (data.failed)
-		remote_fail(q, "there is no memory for the query");
-	else if (wire_send(serve_get_wire(pmi->config.serve), node, PMI_CHANNEL_QUERY, &iov, 1,
-			 &err) < 0)
+	if (remote_dispatch(q, number, key, value, &err) < 0)
 		remote_fail(q, err.text);
 	return 0;
 }
@@ -320,10 +347,16 @@ void pmi_message(struct pmi *pmi, uint32_t from, uint16_t channel, const struct 
 	if (channel == PMI_CHANNEL_QUERY)
 		on_query(pmi, from, data);
 	else if (channel == PMI_CHANNEL_ANSWER)
-		on_answer(pmi, data);
+		remote_take_answer(pmi, data);
 	else if (channel == PMI_CHANNEL_DEATH)
 		death_receive(pmi, from, data);
 	pmi_run(pmi);
+}
+
+void remote_fail_all(struct pmi *pmi, const char *why)
+{
+	while (!TAILQ_EMPTY(&pmi->remotes))
+		remote_fail(TAILQ_FIRST(&pmi->remotes), why);
 }
 
 /* A query whose answer can't come any more ends now. Which nodes are behind a lost one only the

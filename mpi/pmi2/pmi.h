@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 
 #include "mpi/pmi/bytes.h"
+#include "mpi/pmi/manager.h"
 #include "mpi/serve/spawning.h"
 #include "mpi/wire/wire.h"
 #include "stepd/base/err.h"
@@ -43,9 +44,17 @@ struct pmi_ops {
 	void (*attend)(void *userdata, struct pmi_task *task);
 };
 
+/* The link to a process manager that has the way to the other nodes: mpi/pmi/manager.h. */
+struct pmi_manager {
+	/* 0 or -errno. userdata: that of the server's operations. */
+	int (*send)(void *userdata, enum manager_type type, struct slice body);
+};
+
 struct pmi_config {
 	struct serve *serve; /* the way to the other nodes and to the agent */
-	const char *label;   /* "7.0" */
+	/* The way to the other nodes where it is not serve; NULL: it is */
+	const struct pmi_manager *manager;
+	const char *label; /* "7.0" */
 	const char *node_name;
 	uint32_t node;
 	uint32_t node_count;
@@ -104,5 +113,9 @@ void pmi_expire(struct pmi *pmi);
 void pmi_message(struct pmi *pmi, uint32_t from, uint16_t channel, const struct wire_block *block);
 void pmi_missing(struct pmi *pmi, uint64_t set_id, char *text, size_t size);
 void pmi_lost(struct pmi *pmi, uint32_t node, const struct err *err);
+
+/* From the process manager; and that it is gone. */
+void pmi_manager_frame(struct pmi *pmi, const struct manager_frame *frame);
+void pmi_manager_lost(struct pmi *pmi, const struct err *err);
 
 #endif

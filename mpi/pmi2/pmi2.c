@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "mpi/pmi2/manager_link.h"
 #include "mpi/pmi2/pmi_impl.h"
 #include "mpi/serve/peer.h"
 #include "mpi/serve/serve.h"
@@ -65,7 +66,11 @@ struct service {
 	struct endpoint_list endpoints;
 	ev_prepare prepare;
 	ev_timer timer;
-	struct tcp *tcp; /* NULL: tasks have descriptors */
+	struct tcp *tcp;              /* NULL: tasks have descriptors */
+	struct manager_link *manager; /* NULL: there is none */
+	/* With it: the step as if it had no other nodes, for serve. */
+	stepd_step_rec_t alone;
+	stepd_mpi_service_t alone_start;
 };
 
 /* ---- conversations' descriptors ------------------------------------------------------------- */
@@ -597,6 +602,52 @@ static const struct spawn_events spawn_events = {
 	.failed = on_spawn_failed,
 };
 
+/* ---- the process manager ------------------------------------------------------------------- */
+
+static int manager_send(void *userdata, enum manager_type type, struct slice body)
+{
+	return manager_link_send(((struct service *)userdata)->manager, type, body);
+}
+
+static void on_manager_frame(void *userdata, const struct manager_frame *frame)
+{
+	pmi_manager_frame(((struct service *)userdata)->pmi, frame);
+}
+
+static void on_manager_lost(void *userdata, const struct err *err)
+{
+	struct service *s = userdata;
+
+	serve_log(s->serve, LOG_LEVEL_WARNING, "PMI: %s", err->text);
+	pmi_manager_lost(s->pmi, err);
+}
+
+static const struct pmi_manager manager_ops = {.send = manager_send};
+
+static int open_manager(struct service *s, const char *path, struct err *err)
+{
+	const struct manager_link_options options = {.loop = s->loop,
+		.path = path,
+		.frame = on_manager_frame,
+		.lost = on_manager_lost,
+		.userdata = s};
+
+	return manager_link_open(&options, &s->manager, err);
+}
+
+/* Where a process manager has the way to the other nodes, there is no wire. */
+static const stepd_mpi_service_t *leave_others(struct service *s, const stepd_mpi_service_t *start)
+{
+	if (!start->userdata)
+		return start;
+	s->alone = *start->job;
+	s->alone.nodeid = 0;
+	s->alone.nnodes = 1;
+	s->alone_start = *start;
+	s->alone_start.job = &s->alone;
+	return &s->alone_start;
+}
+
 /* ---- its life ------------------------------------------------------------------------------ */
 
 static int add_step(struct service *s, const stepd_step_rec_t *job, struct err *err)
@@ -657,15 +708,18 @@ static int open_service(struct service *s, const stepd_mpi_service_t *start, str
 	int r;
 
 	(void)snprintf(label, sizeof(label), "%u.%s", job->job_id, job->step_name);
-	r = serve_open(start, &serve_events, s, &s->serve, err);
+	r = serve_open(leave_others(s, start), &serve_events, s, &s->serve, err);
 	if (r < 0)
 		return r;
+	config.manager = start->userdata ? &manager_ops : NULL;
 	config.serve = s->serve;
 	s->loop = serve_get_loop(s->serve);
 	ev_prepare_init(&s->prepare, on_prepare);
 	ev_timer_init(&s->timer, service_on_timer, 0, 0);
 	s->prepare.data = s->timer.data = s;
 	r = pmi_new(&config, &ops, s, &s->pmi, err);
+	if (r == 0 && start->userdata)
+		r = open_manager(s, start->userdata, err);
 	if (r == 0)
 		r = add_step(s, job, err);
 	if (r == 0)
@@ -686,6 +740,7 @@ static void close_service(struct service *s)
 	s->tcp = tcp_close(s->tcp);
 	/* Requests that wait for other nodes end with an error, for which the server must be there.
 	 */
+	s->manager = manager_link_close(s->manager);
 	s->serve = serve_close(s->serve);
 	s->pmi = pmi_free(s->pmi);
 }
@@ -707,16 +762,21 @@ static int service_main(const stepd_mpi_service_t *start)
 
 /* ---- the hooks ----------------------------------------------------------------------------- */
 
-int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, _unused_ char ***env)
+int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env)
 {
 	const struct stepd_mpi_host *host = job->mpi_host;
+	const char *path = stepd_env_get(*env, MANAGER_VARIABLE);
+	_cleanup_free_ char *manager = path ? strdup(path) : NULL;
 
-	if (!host) {
-		errno = ENOTSUP;
+	if (!host || (path && !manager)) {
+		errno = host ? ENOMEM : ENOTSUP;
 		return SLURM_ERROR;
 	}
-	return host->service_start(host->ctx, service_main, NULL, !host->tcp) == 0 ? SLURM_SUCCESS
-										   : SLURM_ERROR;
+	stepd_env_unset(*env, MANAGER_VARIABLE);
+	/* The service is forked: it has a copy of the path. */
+	return host->service_start(host->ctx, service_main, manager, !host->tcp) == 0
+		? SLURM_SUCCESS
+		: SLURM_ERROR;
 }
 
 /* Variables that a launcher around this step has left, or another plugin would have set. The

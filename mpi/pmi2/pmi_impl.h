@@ -130,6 +130,7 @@ struct pmi {
 	uint32_t last_remote;
 	struct name_list names; /* of services, on node 0 */
 	uint32_t names_count;
+	struct gather *managed; /* which waits for the process manager; NULL: none */
 	struct bytes scratch;
 	struct pmi_message message;
 };
@@ -210,6 +211,16 @@ int name_lookup(struct request *request, const struct pmi_message *m);
 /* The value of a key in a space that has no task here. */
 int remote_get(struct request *request, struct pmi_space *space, struct slice key);
 void remote_drop(struct pmi *pmi);
+/* The body of an answer, and that none comes any more. */
+void remote_take_answer(struct pmi *pmi, struct slice data);
+void remote_fail_all(struct pmi *pmi, const char *why);
+
+/* ---- the process manager (managed.c) ------------------------------------------------------- */
+
+/* Both are false if it can't be reached. */
+bool managed_query(struct pmi *pmi, uint32_t id, enum manager_query query, struct slice name,
+	struct slice value) _must_check_;
+bool managed_abort(struct pmi *pmi, int status, const char *text) _must_check_;
 
 /* ---- spawn (spawn.c) ----------------------------------------------------------------------- */
 

@@ -233,6 +233,9 @@ static int draft_start(struct draft *d, const struct request *request)
 			(void)err_set(&err, r,
 				"spawn: each command needs a program and 1 to %d tasks",
 				SPAWN_TASKS_MAX);
+		else if (pmi->config.manager)
+			r = err_set_text(&err, -EOPNOTSUPP,
+				"spawn: the step's process manager starts no tasks");
 		else
 			r = spawn_start(pmi->config.serve,
 				request->task->space->first_rank + request->task->rank, &wanted,

@@ -156,9 +156,9 @@ log_lines >"$tmpdir/lines"
 count() {
 	grep -Ec "$1" "$tmpdir/lines"
 }
-is "$(count 'srun step served$')" 40 "the log has each step that was served"
+is "$(count 'srun step served$')" 41 "the log has each step that was served"
 is "$(count 'handed over to .*: .*UTF-8|handed over to .*: make the step.s spec')" 1 "the log has the step whose environment is no UTF-8"
-is "$(count 'handed over to .*: its files have labels')" 1 "the log has the step whose input is one task's, which was handed over"
+is "$(count 'handed over')" 1 "no other step was handed over, nor the one whose input is one task's"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
 node=$(sed -nE 's/^slurmstepd-([^:]*):.*/\1/p' "$tmpdir/served/missing.err" | head -n 1)
 isnt "$node" "" "messages name the node"

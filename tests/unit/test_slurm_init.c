@@ -388,11 +388,25 @@ static void test_mpi_nodes(void **state)
 	r.init.launch.env = (struct slurm_strs){0}; /* srun's --mpi=none */
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	site.mpi_default = (char *)"pmi2";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES); /* a tree of levels */
+	site.tree_width = 10;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
+	site.tree_width = 11;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	site.mpi_default = (char *)"pmix";
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
 	r.init.launch.nnodes = 1;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	site.mpi_default = (char *)"cray_shasta";
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI);
+	site.mpi_default = NULL;
+	r.init.launch.files[0] = "8"; /* for one of the nine ranks */
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.launch.files[0] = "9";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_FILES);
+	r.init.launch.files[0] = NULL;
+	r.init.launch.files[1] = "8";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_FILES);
 }
 
 static void test_reasons(void **state)

@@ -206,26 +206,32 @@ static void fixture_clear(struct fixture *f)
 }
 #define _cleanup_fixture_ _cleanup_(fixture_clear)
 
+static int report(const struct fixture *f, uint32_t first, uint32_t last, int32_t status)
+{
+	return tree_take_report(
+		f->tree, &(struct tree_report){.first = first, .last = last, .status = status});
+}
+
 static void test_reports(void **state)
 {
 	_cleanup_fixture_ struct fixture f;
 
 	(void)state;
 	fixture_init(&f, 8, 7); /* 9 to 15 */
-	assert_int_equal(tree_take_report(f.tree, 9, 12, 0), 0);
-	assert_int_equal(tree_take_report(f.tree, 8, 8, 0), ERANGE);
-	assert_int_equal(tree_take_report(f.tree, 8, 12, 0), ERANGE);
-	assert_int_equal(tree_take_report(f.tree, 7, 16, 0), ERANGE);
-	assert_int_equal(tree_take_report(f.tree, 16, 16, 0), ERANGE);
-	assert_int_equal(tree_take_report(f.tree, 14, 13, 0), ERANGE);
-	assert_int_equal(tree_take_report(f.tree, UINT32_MAX, UINT32_MAX, 0), ERANGE);
+	assert_int_equal(report(&f, 9, 12, 0), 0);
+	assert_int_equal(report(&f, 8, 8, 0), ERANGE);
+	assert_int_equal(report(&f, 8, 12, 0), ERANGE);
+	assert_int_equal(report(&f, 7, 16, 0), ERANGE);
+	assert_int_equal(report(&f, 16, 16, 0), ERANGE);
+	assert_int_equal(report(&f, 14, 13, 0), ERANGE);
+	assert_int_equal(report(&f, UINT32_MAX, UINT32_MAX, 0), ERANGE);
 	tree_end_take(f.tree, &(struct tree_end){0});
-	assert_int_equal(tree_take_report(f.tree, 13, 14, 0), 0);
-	assert_int_equal(tree_take_report(f.tree, 15, 15, 0), 0);
+	assert_int_equal(report(&f, 13, 14, 0), 0);
+	assert_int_equal(report(&f, 15, 15, 0), 0);
 	/* All have reported: what comes now comes again. */
-	assert_int_equal(tree_take_report(f.tree, 13, 14, 0), 0);
-	assert_int_equal(tree_take_report(f.tree, 9, 15, 0), 0);
-	assert_int_equal(tree_take_report(f.tree, 9, 16, 0), ERANGE);
+	assert_int_equal(report(&f, 13, 14, 0), 0);
+	assert_int_equal(report(&f, 9, 15, 0), 0);
+	assert_int_equal(report(&f, 9, 16, 0), ERANGE);
 }
 
 static void test_reports_of_none(void **state)
@@ -234,9 +240,9 @@ static void test_reports_of_none(void **state)
 
 	(void)state;
 	fixture_init(&f, 0, 0);
-	assert_int_equal(tree_take_report(f.tree, 1, 1, 0), ERANGE);
+	assert_int_equal(report(&f, 1, 1, 0), ERANGE);
 	tree_end_take(f.tree, &(struct tree_end){.status = 9});
-	assert_int_equal(tree_take_report(f.tree, 0, 0, 0), ERANGE);
+	assert_int_equal(report(&f, 0, 0, 0), ERANGE);
 }
 
 static void test_impossible_numbers(void **state)

@@ -213,6 +213,9 @@ static void test_completion(void **state)
 			assert_int_equal(request.first, 3);
 			assert_int_equal(request.last, 7);
 			assert_int_equal(request.status, 256);
+			assert_int_equal(request.record_size, lengths[i]);
+			assert_ptr_equal((const char *)request.record + lengths[i],
+				(const char *)m.data + m.size);
 			request = (struct wire_request){0};
 		}
 		for (i = 0; i < ARRAY_SIZE(bad); i++) {

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm/pmi_tree.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "contrib/slurm/pmi_messages.h"
+#include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/spool.h"
+#include "contrib/slurm/srun_message.h"
+#include "contrib/slurm/step_spec.h"
+#include "mpi/wire/listener.h"
+#include "stepd/base/parse.h"
+
+#define SERVER_NAME    "pmi"
+#define PEERS_MAX      4u
+#define PEERS_BYTES    (2 * (size_t)SLURM_PMI_MAX)
+#define PEER_TIMEOUT_S 30.0
+#define PEER_HEAD_SIZE (2 * sizeof(uint32_t)) /* who has sent it, and its size */
+#define QUERIES_MAX    64u
+#define PIECE_SIZE     65536u
+
+/* A connection of slurmd's, with one message. */
+struct tree_peer {
+	LIST_ENTRY(tree_peer) link;
+	struct pmi_tree *tree;
+	int fd;
+	struct bytes in;
+	ev_io readable;
+	ev_timer limit;
+};
+
+/* To srun, for the server. */
+struct tree_query {
+	LIST_ENTRY(tree_query) link;
+	struct pmi_tree *tree;
+	uint32_t id, query;
+	struct srun_message *message;
+};
+
+struct pmi_tree {
+	struct pmi_tree_options options;
+	struct sockaddr_in srun;
+	struct spool *spool;
+	struct spool_socket *socket;
+	struct wire_listener peer_listener;
+	LIST_HEAD(tree_peers, tree_peer) peers;
+	unsigned peers_count;
+	size_t peers_bytes;
+	bool had_unknown; /* which has been reported */
+
+	char *path; /* of the server's socket */
+	int listen_fd;
+	struct wire_listener server_listener;
+	int fd; /* the server; -1: it is not there, or no more */
+	ev_io readable, writable;
+	struct bytes in, out;
+
+	uint32_t fences; /* that this node has come to */
+	bool fencing;    /* the server waits for the last one's end */
+	struct srun_message *fence;
+	LIST_HEAD(tree_queries, tree_query) queries;
+	unsigned queries_count;
+};
+
+static void server_lose(struct pmi_tree *t, const char *why);
+
+/* The user of the other end, from the kernel; false: it is not known. */
+static bool find_user(int fd, uid_t *ret_uid)
+{
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || size != sizeof(cred))
+		return false;
+	*ret_uid = cred.uid;
+	return true;
+}
+
+/* ---- to the server ------------------------------------------------------------------------- */
+
+static void server_flush(struct pmi_tree *t)
+{
+	struct slice out = slice_of(&t->out);
+	ssize_t n;
+
+	while (out.size > 0) {
+		n = send(t->fd, out.data, out.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break;
+		bytes_drop(&t->out, (size_t)n);
+		out = slice_of(&t->out);
+	}
+	/* Another error shows when it is read from. */
+	if (out.size > 0 && errno == EAGAIN)
+		ev_io_start(t->options.loop, &t->writable);
+	else
+		ev_io_stop(t->options.loop, &t->writable);
+}
+
+static void server_send(struct pmi_tree *t, enum manager_type type, const struct bytes *body)
+{
+	if (t->fd < 0)
+		return;
+	manager_frame_add(&t->out, type, slice_of(body));
+	if (t->out.failed || body->failed || bytes_size(&t->out) > PEERS_BYTES)
+		server_lose(t, "does not read, or memory is short");
+	else
+		server_flush(t);
+}
+
+static void server_end_fence(struct pmi_tree *t, int error, struct slice body)
+{
+	_cleanup_bytes_ struct bytes answer = {0};
+
+	t->fencing = false;
+	bytes_add_u32(&answer, (uint32_t)error);
+	bytes_add(&answer, body.data, body.size);
+	server_send(t, MANAGER_FENCED, &answer);
+}
+
+/* As slurmstepd has it: no task waits for ever. */
+static void fail_fence(struct pmi_tree *t, const char *why)
+{
+	log_warning(t->options.log, "step %s: a fence of PMI-2 fails: %s", t->options.label, why);
+	server_end_fence(t, EIO, slice_of_text(why));
+	t->options.abort(why, t->options.userdata);
+}
+
+/* ---- from the server ----------------------------------------------------------------------- */
+
+static void on_fence_sent(void *userdata, const struct err *err, _unused_ struct slice reply)
+{
+	struct pmi_tree *t = userdata;
+
+	assert(t);
+	t->fence = NULL;
+	if (err->code && t->fencing)
+		fail_fence(t, err->text);
+}
+
+static struct srun_message_options tree_to_srun(const struct pmi_tree *t)
+{
+	return (struct srun_message_options){.loop = t->options.loop, .address = t->srun};
+}
+
+static void take_fence(struct pmi_tree *t, struct slice pairs)
+{
+	struct srun_message_options to = tree_to_srun(t);
+	_cleanup_pack_ struct pack body = {0};
+	struct err err = ERR_INIT;
+	int r;
+
+	if (t->fencing) {
+		server_lose(t, "does not wait for a fence");
+		return;
+	}
+	/* srun has the former one, or has been given up for it. */
+	t->fence = srun_message_cancel(t->fence);
+	t->fencing = true;
+	r = slurm_pmi_fence(
+		&body, t->options.node_id, t->options.init->conf.node_name, ++t->fences, pairs);
+	to.done = on_fence_sent;
+	to.userdata = t;
+	if (r < 0)
+		server_lose(t, "sends what are no pairs");
+	else if (srun_message_begin_take(&to, &body, &t->fence, &err) < 0)
+		fail_fence(t, err.text);
+}
+
+static void answer_query(
+	struct pmi_tree *t, uint32_t id, enum manager_status status, struct slice value)
+{
+	_cleanup_bytes_ struct bytes body = {0};
+
+	bytes_add_u32(&body, id);
+	bytes_add_u32(&body, status);
+	bytes_add_sized(&body, value);
+	server_send(t, MANAGER_ANSWER, &body);
+}
+
+static void query_free(struct tree_query *q)
+{
+	LIST_REMOVE(q, link);
+	q->tree->queries_count--;
+	q->message = srun_message_cancel(q->message);
+	free(q);
+}
+
+static void on_query_done(void *userdata, const struct err *err, struct slice reply)
+{
+	struct tree_query *q = userdata;
+	struct pmi_tree *t;
+	enum manager_status status = MANAGER_FAILED;
+	struct slice value = {"", 0};
+	uint32_t id;
+
+	assert(q);
+	t = q->tree;
+	id = q->id;
+	q->message = NULL;
+	if (!err->code)
+		status = slurm_pmi_reply(q->query, reply, &value);
+	query_free(q);
+	answer_query(t, id, status, value);
+}
+
+static void take_query(struct pmi_tree *t, struct slice data)
+{
+	struct srun_message_options to = tree_to_srun(t);
+	_cleanup_pack_ struct pack body = {0};
+	struct slice name, value;
+	struct err err = ERR_INIT;
+	uint32_t id, query;
+	struct tree_query *q;
+
+	if (!slice_take_u32(&data, &id) || !slice_take_u32(&data, &query) ||
+		!slice_take_sized(&data, &name) || !slice_take_sized(&data, &value) ||
+		slurm_pmi_query(&body, query, name, value) < 0) {
+		server_lose(t, "sends what is no query");
+		return;
+	}
+	q = t->queries_count < QUERIES_MAX ? calloc(1, sizeof(*q)) : NULL;
+	if (!q) {
+		answer_query(t, id, MANAGER_FULL, (struct slice){"", 0});
+		return;
+	}
+	*q = (struct tree_query){.tree = t, .id = id, .query = query};
+	LIST_INSERT_HEAD(&t->queries, q, link);
+	t->queries_count++;
+	to.replies = true;
+	to.done = on_query_done;
+	to.userdata = q;
+	if (srun_message_begin_take(&to, &body, &q->message, &err) < 0) {
+		query_free(q);
+		answer_query(t, id, MANAGER_FAILED, (struct slice){"", 0});
+	}
+}
+
+static void take_frame(struct pmi_tree *t, const struct manager_frame *frame)
+{
+	switch (frame->type) {
+	case MANAGER_FENCE:
+		take_fence(t, frame->body);
+		break;
+	case MANAGER_QUERY:
+		take_query(t, frame->body);
+		break;
+	case MANAGER_ABORT:
+		t->options.abort(NULL, t->options.userdata);
+		break;
+	default:
+		server_lose(t, "sends what only a manager sends");
+	}
+}
+
+static void server_take_frames(struct pmi_tree *t)
+{
+	struct manager_frame frame;
+	ssize_t size = 0;
+
+	while (t->fd >= 0 && (size = manager_frame_read(slice_of(&t->in), &frame)) > 0) {
+		take_frame(t, &frame);
+		if (t->fd >= 0)
+			bytes_drop(&t->in, (size_t)size);
+	}
+	if (size < 0 || t->in.failed || bytes_size(&t->in) > SLURM_PMI_MAX)
+		server_lose(t, "sends what can't be parsed");
+}
+
+static void server_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+{
+	struct pmi_tree *t = io->data;
+	char piece[PIECE_SIZE];
+	ssize_t n;
+
+	assert(t);
+	n = recv(t->fd, piece, sizeof(piece), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		server_lose(t, NULL);
+		return;
+	}
+	bytes_add(&t->in, piece, (size_t)n);
+	server_take_frames(t);
+}
+
+static void server_on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+{
+	assert(io->data);
+	server_flush(io->data);
+}
+
+/* ---- the server's connection --------------------------------------------------------------- */
+
+/* why: NULL, it has ended. */
+static void server_lose(struct pmi_tree *t, const char *why)
+{
+	if (t->fd < 0)
+		return;
+	if (why)
+		log_warning(t->options.log, "step %s: its PMI server is given up: it %s",
+			t->options.label, why);
+	ev_io_stop(t->options.loop, &t->readable);
+	ev_io_stop(t->options.loop, &t->writable);
+	t->fd = close_fd(t->fd);
+	bytes_clear(&t->in);
+	bytes_clear(&t->out);
+	t->fencing = false;
+	while (!LIST_EMPTY(&t->queries))
+		query_free(LIST_FIRST(&t->queries));
+}
+
+static void on_server_connects(int accepted_fd, void *userdata)
+{
+	struct pmi_tree *t = userdata;
+	_cleanup_close_ int fd = accepted_fd;
+	uid_t uid;
+
+	assert(t);
+	if (fd < 0 || !find_user(fd, &uid) || uid != t->options.init->launch.uid)
+		return;
+	/* There is one of them, which begins before the tasks do. */
+	wire_listener_stop(&t->server_listener);
+	t->listen_fd = close_fd(t->listen_fd);
+	t->fd = take_fd(&fd);
+	ev_io_set(&t->readable, t->fd, EV_READ);
+	ev_io_set(&t->writable, t->fd, EV_WRITE);
+	ev_io_start(t->options.loop, &t->readable);
+}
+
+static int listen_for_server(struct pmi_tree *t)
+{
+	const struct fifos *fifos = t->options.fifos;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int n;
+
+	if (asprintf(&t->path, "%s/%s", fifos->path, SERVER_NAME) < 0) {
+		t->path = NULL;
+		return -ENOMEM;
+	}
+	n = snprintf(address.sun_path, sizeof(address.sun_path), "%s", t->path);
+	if ((size_t)n >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	t->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* Only root can change the directory. */
+	if (t->listen_fd < 0 ||
+		bind(t->listen_fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+		fchmodat(fifos->dir_fd, SERVER_NAME, 0600, 0) < 0 ||
+		fchownat(fifos->dir_fd, SERVER_NAME, t->options.init->launch.uid, (gid_t)-1,
+			AT_SYMLINK_NOFOLLOW) < 0 ||
+		listen(t->listen_fd, 1) < 0)
+		return -errno;
+	wire_listener_start(&t->server_listener, t->listen_fd);
+	return 0;
+}
+
+/* ---- from srun, by slurmd ------------------------------------------------------------------ */
+
+static void take_fenced(struct pmi_tree *t, struct slice message)
+{
+	_cleanup_bytes_ struct bytes pairs = {0};
+	uint32_t number;
+	int r = slurm_pmi_fenced(message, &number, &pairs);
+
+	/* srun sends it again to all nodes where one of them has missed it. */
+	if (!t->fencing || (r == 0 && number < t->fences))
+		return;
+	if (r == 0 && number == t->fences)
+		server_end_fence(t, 0, slice_of(&pairs));
+	else
+		fail_fence(
+			t, r == 0 ? "srun has ended another one" : "srun's message can't be read");
+}
+
+static void take_message(struct pmi_tree *t, struct slice message)
+{
+	if (slurm_pmi_type(message) == SLURM_PMI_FENCED) {
+		take_fenced(t, message);
+		return;
+	}
+	if (!t->had_unknown) /* a user may send more of them */
+		log_info(t->options.log,
+			"step %s: it gets messages of Slurm's mpi/pmi2 that are not served here "
+			"(spawns and rings), ignoring",
+			t->options.label);
+	t->had_unknown = true;
+}
+
+static void peer_close(struct tree_peer *peer)
+{
+	struct pmi_tree *t = peer->tree;
+
+	ev_io_stop(t->options.loop, &peer->readable);
+	ev_timer_stop(t->options.loop, &peer->limit);
+	LIST_REMOVE(peer, link);
+	t->peers_count--;
+	t->peers_bytes -= bytes_size(&peer->in);
+	peer->fd = close_fd(peer->fd);
+	bytes_clear(&peer->in);
+	free(peer);
+	if (t->socket && t->peers_count == PEERS_MAX - 1)
+		wire_listener_start(&t->peer_listener, spool_socket_get_fd(t->socket));
+}
+
+/* 1: *ret_message is whole; 0: more has to come; -EBADMSG. */
+static int peer_read(const struct tree_peer *peer, struct slice *ret_message)
+{
+	struct slice in = slice_of(&peer->in);
+	uint32_t size;
+
+	if (in.size < PEER_HEAD_SIZE)
+		return 0;
+	memcpy(&size, in.data + sizeof(uint32_t), sizeof(size));
+	size = be32toh(size);
+	if (size > SLURM_PMI_MAX || in.size - PEER_HEAD_SIZE > size)
+		return -EBADMSG;
+	*ret_message = (struct slice){in.data + PEER_HEAD_SIZE, size};
+	return in.size - PEER_HEAD_SIZE == size;
+}
+
+static void peer_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+{
+	struct tree_peer *peer = io->data;
+	struct slice message;
+	char piece[PIECE_SIZE];
+	ssize_t n;
+	int r;
+
+	assert(peer);
+	n = recv(peer->fd, piece, sizeof(piece), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0 || peer->tree->peers_bytes + (size_t)n > PEERS_BYTES) {
+		peer_close(peer);
+		return;
+	}
+	bytes_add(&peer->in, piece, (size_t)n);
+	if (!peer->in.failed)
+		peer->tree->peers_bytes += (size_t)n;
+	r = peer->in.failed ? -ENOMEM : peer_read(peer, &message);
+	if (r > 0)
+		take_message(peer->tree, message);
+	if (r != 0)
+		peer_close(peer);
+}
+
+static void peer_on_limit(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+{
+	assert(timer->data);
+	peer_close(timer->data);
+}
+
+static bool is_admitted(const struct pmi_tree *t, int fd)
+{
+	const struct slurm_init *init = t->options.init;
+	uid_t uid;
+
+	return find_user(fd, &uid) &&
+		(uid == 0 || uid == init->site->slurm_user || uid == init->launch.uid);
+}
+
+static void on_peer_connects(int accepted_fd, void *userdata)
+{
+	struct pmi_tree *t = userdata;
+	_cleanup_close_ int fd = accepted_fd;
+	struct tree_peer *peer;
+
+	assert(t);
+	if (fd < 0 || !is_admitted(t, fd))
+		return;
+	peer = calloc(1, sizeof(*peer));
+	if (!peer)
+		return; /* srun tries again */
+	*peer = (struct tree_peer){.tree = t, .fd = take_fd(&fd)};
+	ev_io_init(&peer->readable, peer_on_readable, peer->fd, EV_READ);
+	ev_timer_init(&peer->limit, peer_on_limit, PEER_TIMEOUT_S, 0.);
+	peer->readable.data = peer->limit.data = peer;
+	ev_io_start(t->options.loop, &peer->readable);
+	ev_timer_start(t->options.loop, &peer->limit);
+	LIST_INSERT_HEAD(&t->peers, peer, link);
+	if (++t->peers_count == PEERS_MAX)
+		wire_listener_stop(&t->peer_listener); /* the others wait */
+}
+
+static int listen_for_peers(struct pmi_tree *t, struct err *err)
+{
+	const struct slurm_init *init = t->options.init;
+	char name[64];
+	int r = spool_open_slurmds(init->conf.spool_dir, &t->spool, err);
+
+	(void)snprintf(
+		name, sizeof(name), "sock.pmi2.%u.%u", init->launch.id.job, init->launch.id.step);
+	if (r == 0)
+		r = spool_listen(t->spool, name, &t->socket, err);
+	if (r < 0)
+		return r;
+	wire_listener_start(&t->peer_listener, spool_socket_get_fd(t->socket));
+	return 0;
+}
+
+/* ---- its life ------------------------------------------------------------------------------ */
+
+static void set_up_watchers(struct pmi_tree *t)
+{
+	wire_listener_init(&t->peer_listener, t->options.loop, on_peer_connects, t);
+	wire_listener_init(&t->server_listener, t->options.loop, on_server_connects, t);
+	ev_init(&t->readable, server_on_readable);
+	ev_init(&t->writable, server_on_writable);
+	t->readable.data = t->writable.data = t;
+}
+
+static int find_srun(struct pmi_tree *t, struct err *err)
+{
+	const struct slurm_launch *launch = &t->options.init->launch;
+	const char *text = step_spec_getenv(launch, "SLURM_PMI2_SRUN_PORT");
+	uint32_t port;
+
+	if (!text || parse_u32(text, 1, UINT16_MAX, &port) < 0)
+		return err_set_text(
+			err, -EBADMSG, "the message has no port of srun (SLURM_PMI2_SRUN_PORT)");
+	t->srun = launch->srun;
+	t->srun.sin_port = htons((uint16_t)port);
+	return 0;
+}
+
+int pmi_tree_open(
+	const struct pmi_tree_options *options, struct pmi_tree **ret_tree, struct err *err)
+{
+	struct pmi_tree *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (!t)
+		return err_set(err, -ENOMEM, "listen for PMI-2");
+	t->options = *options;
+	t->listen_fd = t->fd = -1;
+	LIST_INIT(&t->peers);
+	LIST_INIT(&t->queries);
+	set_up_watchers(t);
+	r = find_srun(t, err);
+	if (r == 0) {
+		r = listen_for_server(t);
+		if (r < 0)
+			(void)err_set(err, r, "listen for the step's PMI server");
+	}
+	if (r == 0)
+		r = listen_for_peers(t, err);
+	if (r < 0)
+		(void)pmi_tree_close(t);
+	else
+		*ret_tree = t;
+	return r;
+}
+
+const char *pmi_tree_get_path(const struct pmi_tree *t)
+{
+	return t->path;
+}
+
+struct pmi_tree *pmi_tree_close(struct pmi_tree *t)
+{
+	if (!t)
+		return NULL;
+	server_lose(t, NULL);
+	wire_listener_stop(&t->server_listener);
+	wire_listener_stop(&t->peer_listener);
+	t->socket = spool_socket_close(t->socket);
+	while (!LIST_EMPTY(&t->peers))
+		peer_close(LIST_FIRST(&t->peers));
+	t->fence = srun_message_cancel(t->fence);
+	t->listen_fd = close_fd(t->listen_fd);
+	t->spool = spool_close(t->spool);
+	free(t->path);
+	free(t);
+	return NULL;
+}
