@@ -22,8 +22,15 @@ void slurm_init_decode(
 		return;
 	init->error = slurm_launch_decode(data, frame, &init->conf, &init->launch, &init->err);
 	init->has_launch = init->error == 0 || init->launch.id.job;
-	if (init->error || frame->release != SLURM_22_05)
+	if (init->error)
 		return;
+	if (frame->release != SLURM_22_05) {
+		/* Nor are the node's own resources, and cgroup.conf, read in its layout. */
+		if (init->launch.job_gres.n > 0 || init->launch.step_gres.n > 0)
+			(void)err_set_text(&init->gres_err, -EOPNOTSUPP,
+				"they are served of release 22.05 alone");
+		return;
+	}
 	init->error = slurm_init_decode_cgroup(data, frame, &init->cgroup, &init->err);
 	/* A plugin of the site's own may have written into it what it likes. */
 	if (gres_read_kinds((const uint8_t *)data + frame->gres.at, frame->gres.size, &init->kinds,
@@ -181,8 +188,11 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 {
 	const char *mpi = find_mpi(i);
 
-	return (i->launch.nnodes != 1 || i->launch.kind == SLURM_KIND_HET) && mpi &&
-		strcmp(mpi, "none") != 0 && !step_spec_is_managed(&i->launch, i->site);
+	if ((i->launch.nnodes == 1 && i->launch.kind != SLURM_KIND_HET) || !mpi ||
+		strcmp(mpi, "none") == 0)
+		return false;
+	/* Messages between step daemons have been seen in 22.05 alone. */
+	return i->frame.release != SLURM_22_05 || !step_spec_is_managed(&i->launch, i->site);
 }
 
 static bool has_spank_options(const struct slurm_init *i)

@@ -149,7 +149,10 @@ static void read_site(struct stepd *s)
 		return;
 	s->init.site = &s->site;
 	r = s->init.gres_err.code ? s->init.gres_err.code : gres_check(&s->init, &s->init.gres_err);
-	if (r == 0 && s->site.limits)
+	if (r == 0 && s->site.limits && s->init.frame.release != SLURM_22_05)
+		r = err_set_text(&s->init.limits_err, -EOPNOTSUPP,
+			"those of task/cgroup are served of release 22.05 alone");
+	else if (r == 0 && s->site.limits)
 		r = step_limits_find(&s->init, &s->init.limits, &s->init.limits_err);
 	(void)r; /* the errors are reasons */
 }
