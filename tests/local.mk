@@ -250,6 +250,13 @@ EXTRA_DIST += tests/lib/lastgasp_plugin.c
 CLEANFILES += tests/lib/plugins/proctrack_lastgasp.so
 tests/lib/plugins/proctrack_lastgasp.so: tests/lib/lastgasp_plugin.c stepd/api/proctrack.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+check_DATA += tests/lib/hooks/traced.so tests/lib/hooks/other.so
+EXTRA_DIST += tests/lib/traced_hooks.c
+CLEANFILES += tests/lib/hooks/traced.so tests/lib/hooks/other.so
+tests/lib/hooks/traced.so: tests/lib/traced_hooks.c stepd/api/step_hooks.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+tests/lib/hooks/other.so: tests/lib/traced_hooks.c stepd/api/step_hooks.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -DOTHER_VERSION -o $@ $<
 check_DATA += tests/lib/plugins/proctrack_halfway.so
 CLEANFILES += tests/lib/plugins/proctrack_halfway.so
 tests/lib/plugins/proctrack_halfway.so: tests/lib/halfway_plugin.c stepd/api/proctrack.h
@@ -315,6 +322,7 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0348-topology-user.sh \
 	tests/system/0349-few-descriptors.sh \
 	tests/system/0351-held-tasks.sh \
+	tests/system/0352-step-hooks.sh \
 	tests/system/0350-registry.sh \
 	tests/system/0360-failures-leave-nothing.sh \
 	tests/system/0370-many-tasks.sh \

@@ -21,6 +21,7 @@
 #include "stepd/launch/environ.h"
 #include "stepd/stdio/stdio.h"
 
+struct hooks;
 struct mpi;
 struct plan;
 struct plan_joined;
@@ -33,7 +34,8 @@ enum child_stage {
 	CHILD_STAGE_NICE,
 	CHILD_STAGE_RLIMITS,
 	CHILD_STAGE_BINDING,
-	CHILD_STAGE_IDENTITY, /* from here on as the user */
+	CHILD_STAGE_PRIVILEGED, /* the step hooks' */
+	CHILD_STAGE_IDENTITY,   /* from here on as the user */
 	CHILD_STAGE_NO_NEW_PRIVS,
 	CHILD_STAGE_CWD,
 	CHILD_STAGE_STDIO,
@@ -42,6 +44,7 @@ enum child_stage {
 	CHILD_STAGE_HOOK,   /* the MPI plugin's */
 	CHILD_STAGE_LINKED, /* the step's first task: with which MPI library */
 	CHILD_STAGE_SIGNALS,
+	CHILD_STAGE_TASK, /* the step hooks' */
 	CHILD_STAGE_EXEC,
 	CHILD_STAGE_MAX,
 };
@@ -64,6 +67,7 @@ struct child_setup {
 	struct plan *plan;
 	const struct plan_joined *joined; /* NULL: the tasks that the step begins with */
 	struct mpi *mpi;                  /* NULL: no task hook */
+	struct hooks *hooks;              /* NULL: none */
 	const struct rlimit *nofile;      /* the agent's limit before it raised it */
 	const char *oom_score_adj;        /* to write, NULL: leave */
 	int lock_fd;                      /* the agent's lock; -1: there is none */
