@@ -172,9 +172,10 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 	return i->launch.nnodes != 1 && mpi && strcmp(mpi, "none") != 0;
 }
 
-static bool has_spank_options(const struct slurm_init *i)
+static bool has_spank(const struct slurm_init *i)
 {
-	return i->launch.options > 0 || i->launch.spank_env.n > 0;
+	return i->site->spank_obstacle ||
+		(i->site->spank_loads && i->launch.kind == SLURM_KIND_EXTERN);
 }
 
 /* Labels are put into all of a step's streams or into none. */
@@ -246,7 +247,7 @@ static const struct reason_row {
 	[SLURM_REASON_MPI] = {"mpi", wants_mpi, "its MPI is served by no plugin of stepd (--mpi)"},
 	[SLURM_REASON_MPI_NODES] = {"mpi-nodes", has_mpi_nodes,
 		"it has several nodes and an MPI (--mpi)"},
-	[SLURM_REASON_SPANK] = {"spank", has_spank_options, "it has options of SPANK plugins"},
+	[SLURM_REASON_SPANK] = {"spank", has_spank, "a SPANK plugin can't be served with it"},
 	[SLURM_REASON_FILES] = {"files", has_other_files,
 		"its files have labels, or names with patterns of Slurm's own"},
 	[SLURM_REASON_ADDRESS] = {"address", has_other_address,
@@ -310,6 +311,10 @@ static void print_detail(const struct slurm_init *init, enum slurm_reason reason
 	case SLURM_REASON_SITE:
 		(void)fprintf(
 			out, ": %s", init->site ? init->site->not_served : init->site_err.text);
+		break;
+	case SLURM_REASON_SPANK:
+		if (init->site->spank_obstacle)
+			(void)fprintf(out, ": %s", init->site->spank_obstacle);
 		break;
 	default:
 		break;

@@ -59,11 +59,34 @@ static void skip_arrays(struct unpack *u, uint32_t n, const enum unpack_type *ty
 		unpack_skip(u, types[i]);
 }
 
-static void skip_sockets(struct unpack *u, _unused_ void *result)
+static void take_sockets(struct unpack *u, void *result)
 {
-	static const enum unpack_type types[] = {UNPACK_A16, UNPACK_A16, UNPACK_A32};
+	struct slurm_launch *launch = result;
 
-	skip_arrays(u, unpack_u16(u), types, ARRAY_SIZE(types));
+	if (unpack_u16(u) == 0)
+		return;
+	launch->socket_cores = unpack_array(u, unpack_u32(u), sizeof(uint16_t));
+	launch->sockets = unpack_array(u, unpack_u32(u), sizeof(uint16_t));
+	launch->socket_reps = unpack_array(u, unpack_u32(u), sizeof(uint32_t));
+}
+
+static struct slurm_bits unpack_bits(struct unpack *u)
+{
+	struct slurm_bits bits = {.n = unpack_u32(u)};
+
+	if (bits.n != SLURM_NO_VAL)
+		bits.mask = unpack_text(u);
+	return bits;
+}
+
+static void take_job_cores(struct unpack *u, void *result)
+{
+	((struct slurm_launch *)result)->job_cores = unpack_bits(u);
+}
+
+static void take_step_cores(struct unpack *u, void *result)
+{
+	((struct slurm_launch *)result)->step_cores = unpack_bits(u);
 }
 
 static void skip_cpus(struct unpack *u, _unused_ void *result)
@@ -265,13 +288,13 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred x11", U16),
 	FIELD("cred ctime", U64),
 	FIELD("cred cores", U32),
-	FIELD("cred job_core_bitmap", BITS),
-	FIELD("cred step_core_bitmap", BITS),
-	FIELD("cred sockets", CALL, .call = skip_sockets),
+	FIELD("cred job_core_bitmap", CALL, .call = take_job_cores),
+	FIELD("cred step_core_bitmap", CALL, .call = take_step_cores),
+	FIELD("cred sockets", CALL, .call = take_sockets),
 	FIELD("cred cpus", CALL, .call = skip_cpus),
-	FIELD("cred job_nhosts", U32),
+	FIELD("cred job_nhosts", U32, .keep = LAUNCH(job_nnodes)),
 	FIELD("cred job_ntasks", U32),
-	FIELD("cred job_hostlist", TEXT),
+	FIELD("cred job_hostlist", TEXT, .keep = LAUNCH(job_nodes)),
 	FIELD("cred licenses", TEXT, .since = SLURM_23_02),
 	FIELD("cred job_mem", CALL, .call = take_memory),
 	FIELD("cred step_mem", CALL, .call = take_memory),
@@ -361,17 +384,26 @@ static int search_node(const char *name, void *userdata)
 	return 0;
 }
 
-int slurm_launch_find_node(const struct slurm_launch *launch, const char *name, uint32_t *ret_node)
+static int find_node(const char *nodes, uint32_t n, const char *name, uint32_t *ret_node)
 {
 	struct node_search search = {.name = name};
-	int r = launch->nodes && name
-		? hostlist_each(launch->nodes, launch->nnodes, search_node, &search)
-		: -EINVAL;
+	int r = nodes && name ? hostlist_each(nodes, n, search_node, &search) : -EINVAL;
 
 	if (!search.found)
 		return r < 0 ? -EINVAL : -ENOENT;
 	*ret_node = search.index;
 	return 0;
+}
+
+int slurm_launch_find_node(const struct slurm_launch *launch, const char *name, uint32_t *ret_node)
+{
+	return find_node(launch->nodes, launch->nnodes, name, ret_node);
+}
+
+int slurm_launch_find_job_node(
+	const struct slurm_launch *launch, const char *name, uint32_t *ret_node)
+{
+	return find_node(launch->job_nodes, launch->job_nnodes, name, ret_node);
 }
 
 bool slurm_launch_ranks(
@@ -409,18 +441,37 @@ uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node)
 /* SPANK's options. */
 static void take_options(struct unpack *u, void *result)
 {
-	struct slurm_launch *launch = result;
+	struct slurm_options *options = &((struct slurm_launch *)result)->options;
 	const char *tag = unpack_text(u);
 	uint32_t n;
+	size_t at;
 
 	if (!tag || strcmp(tag, "job_options") != 0)
 		unpack_fail(u, "no job options");
-	launch->options = unpack_u32(u);
-	for (n = launch->options; n > 0 && !u->bad; n--) {
+	options->n = unpack_u32(u);
+	options->bytes = u->data + u->at;
+	at = u->at;
+	for (n = options->n; n > 0 && !u->bad; n--) {
 		(void)unpack_u32(u);
 		(void)unpack_text(u);
 		(void)unpack_text(u);
 	}
+	options->size = u->at - at;
+}
+
+bool slurm_options_next(struct slurm_options *rest, const char **ret_name, const char **ret_arg)
+{
+	struct unpack u = {.data = rest->bytes, .size = rest->size};
+
+	if (rest->n == 0)
+		return false;
+	(void)unpack_u32(&u); /* the type: there is one only */
+	*ret_name = unpack_text(&u);
+	*ret_arg = unpack_text(&u);
+	rest->n--;
+	rest->bytes += u.at;
+	rest->size -= u.at;
+	return !u.bad;
 }
 
 /* Records of the job, node and partition, for the agent that manages the job's steps. */
@@ -494,7 +545,7 @@ static const struct unpack_row tasks_rows[] = {
 	FIELD("profile", U32, .keep = LAUNCH(profile)),
 	FIELD("task_prolog", TEXT, .keep = LAUNCH(task_prolog)),
 	FIELD("task_epilog", TEXT, .keep = LAUNCH(task_epilog)),
-	FIELD("slurmd_debug", U16),
+	FIELD("slurmd_debug", U16, .keep = LAUNCH(debug)),
 	FIELD("switch", CALL, .until = SLURM_24_05, .call = skip_switch),
 	FIELD("job_options", CALL, .call = take_options),
 	FIELD("alias_list", TEXT, .until = SLURM_24_11),

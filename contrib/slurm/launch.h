@@ -62,6 +62,19 @@ struct slurm_batch_job {
 
 #define SLURM_MEMORY_PER_CPU (UINT64_C(1) << 63)
 
+/* As a hexadecimal number, "0xff"; NULL: there is none. */
+struct slurm_bits {
+	uint32_t n;
+	const char *mask;
+};
+
+/* As they are packed. */
+struct slurm_options {
+	uint32_t n;
+	const uint8_t *bytes;
+	size_t size;
+};
+
 struct slurm_launch {
 	enum slurm_step_kind kind;
 	struct slurm_step_id id;
@@ -80,6 +93,12 @@ struct slurm_launch {
 	const char *nodes;
 	struct slurm_batch_job batch;
 	uint64_t cred_memory_mb; /* of the first node; 0: no limit */
+	/* The job's nodes, and their cores one behind the other: of each kind of node the sockets,
+	 * the cores of a socket, and how many nodes there are. */
+	const char *job_nodes;
+	uint32_t job_nnodes;
+	struct slurm_array socket_cores, sockets, socket_reps;
+	struct slurm_bits job_cores, step_cores;
 	/* Of tasks alone. */
 	struct slurm_array node_tasks; /* all nodes': slurm_launch_ranks() */
 	struct sockaddr_in srun;       /* with no port; family 0: nobody */
@@ -97,7 +116,8 @@ struct slurm_launch {
 	const char *task_prolog, *task_epilog;
 	const char *tres_bind, *tres_freq;
 	uint32_t cpu_freq_min, cpu_freq_max, cpu_freq_gov;
-	uint32_t options; /* of SPANK, how many */
+	struct slurm_options options; /* of SPANK */
+	uint16_t debug;               /* --slurmd-debug */
 	struct slurm_strs spank_env;
 	/* What not every agent can do. */
 	const char *container; /* an OCI bundle */
@@ -119,6 +139,13 @@ int slurm_launch_decode(const void *data, const struct slurm_frame *frame,
 /* The node's index in the step. -ENOENT: it has no part in it; -EINVAL: the message has no list. */
 int slurm_launch_find_node(
 	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;
+
+/* The same among the job's nodes. */
+int slurm_launch_find_job_node(
+	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;
+
+/* The next option, "NAME:PLUGIN" with its argument, which may be NULL; false: that was the last. */
+bool slurm_options_next(struct slurm_options *rest, const char **ret_name, const char **ret_arg);
 
 /* srun's port for a node, of which it has one for so many; there is at least one. */
 uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node);

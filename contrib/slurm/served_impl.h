@@ -32,6 +32,7 @@ struct call;
 struct epilogs;
 struct json_t;
 struct munge_client;
+struct spank_serve;
 struct supervisor;
 struct suspension;
 struct tree;
@@ -133,6 +134,7 @@ struct served {
 	struct batch *batch;           /* NULL: a step of srun */
 	struct epilogs *epilogs;       /* NULL: there is none */
 	struct accounting *accounting; /* NULL: the site has none */
+	struct spank_serve *spank;     /* NULL: no SPANK plugin has to do with it */
 
 	struct served_setup setup;
 	struct served_tasks tasks;
@@ -214,5 +216,8 @@ void served_report_script(struct served *s);
 
 /* A line of the program that users know, on the standard error of the first task. */
 void served_put_note(struct served *s, const char *text);
+
+/* A whole line of a SPANK plugin. */
+void served_on_spank_line(const char *text, void *userdata);
 
 #endif
