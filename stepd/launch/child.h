@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A task between its fork and its exec: a fixed list of operations over what the plan prepared.
- * It makes system calls, touches no lock and no heap of the agent (an MPI task hook may allocate:
- * it has memory of its own and the agent one thread), and reports the operation that failed by one
- * record on a pipe. The pipe is O_CLOEXEC: its end of file means that every task has been
- * executed.
+ * It makes system calls, touches no lock and no heap of the agent (MPI task and step hooks may
+ * allocate: a child with them has memory of its own, and the agent one thread), and reports the
+ * operation that failed by one record on a pipe. The pipe is O_CLOEXEC: its end of file means that
+ * every task has been executed.
  *
  * Such a child may share its parent's memory (CLONE_VM, launch.h). So it writes only to its own
  * stack and its own context, and where child_can_share_memory() is true it uses nothing of the C

@@ -223,6 +223,7 @@ struct hooks *hooks_end(struct hooks *hooks, const struct plan *plan)
 {
 	const stepd_step_hook_t hook = {.step = &plan->job};
 
+	hooks_after_forks(hooks); /* of a launch that failed before them */
 	if (hooks && hooks->began && hooks->functions->end)
 		hooks->functions->end(&hook);
 	return hooks_free(hooks);
