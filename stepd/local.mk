@@ -1,5 +1,6 @@
 stepdinclude_HEADERS = \
 	stepd/api/client.h stepd/api/env.h stepd/api/limits.h stepd/api/mpi.h stepd/api/plugin.h stepd/api/proctrack.h stepd/api/step.h \
+	stepd/api/step_hooks.h \
 	stepd/api/usage.h
 if JOBD
 stepdinclude_HEADERS += stepd/api/bitstring.h stepd/api/list.h stepd/api/pack.h stepd/api/preempt.h stepd/api/select.h
@@ -117,6 +118,7 @@ libagent_la_SOURCES = \
 	stepd/frontend/mpi_requests.c \
 	stepd/launch/child.c stepd/launch/child.h \
 	stepd/launch/environ.c stepd/launch/environ.h \
+	stepd/launch/hooks.c stepd/launch/hooks.h \
 	stepd/launch/launch.c stepd/launch/launch.h \
 	stepd/launch/plan.c stepd/launch/plan.h \
 	stepd/loop/loop.c stepd/loop/loop.h \

@@ -250,6 +250,13 @@ EXTRA_DIST += tests/lib/lastgasp_plugin.c
 CLEANFILES += tests/lib/plugins/proctrack_lastgasp.so
 tests/lib/plugins/proctrack_lastgasp.so: tests/lib/lastgasp_plugin.c stepd/api/proctrack.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+check_DATA += tests/lib/hooks/traced.so tests/lib/hooks/other.so
+EXTRA_DIST += tests/lib/traced_hooks.c
+CLEANFILES += tests/lib/hooks/traced.so tests/lib/hooks/other.so
+tests/lib/hooks/traced.so: tests/lib/traced_hooks.c stepd/api/step_hooks.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+tests/lib/hooks/other.so: tests/lib/traced_hooks.c stepd/api/step_hooks.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -DOTHER_VERSION -o $@ $<
 check_DATA += tests/lib/plugins/proctrack_halfway.so
 CLEANFILES += tests/lib/plugins/proctrack_halfway.so
 tests/lib/plugins/proctrack_halfway.so: tests/lib/halfway_plugin.c stepd/api/proctrack.h
@@ -315,6 +322,7 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0348-topology-user.sh \
 	tests/system/0349-few-descriptors.sh \
 	tests/system/0351-held-tasks.sh \
+	tests/system/0352-step-hooks.sh \
 	tests/system/0350-registry.sh \
 	tests/system/0360-failures-leave-nothing.sh \
 	tests/system/0370-many-tasks.sh \
@@ -730,7 +738,7 @@ SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh \
 	tests/system/0701-slurm-scontrol.sh tests/system/0702-slurm-spool.sh \
 	tests/system/0703-slurm-actions.sh tests/system/0704-slurmstepd-handover.sh \
 	tests/system/0705-slurmstepd-doctor.sh tests/system/0706-slurmstepd-alone.sh \
-	tests/system/0713-slurm-task.sh
+	tests/system/0713-slurm-task.sh tests/system/0717-slurm-plugstack.sh tests/system/0719-slurm-spank-host.sh
 TESTS += $(SLURM_SYSTEM_TESTS)
 # Two Slurms each.
 TESTS_LONG += tests/system/0708-slurm-served.sh tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh
@@ -746,6 +754,8 @@ EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0718-slurm-limits-v
 	tests/testbed/guest-slurm.sh tests/testbed/guest-slurm-limits.sh
 TESTS_LONG += tests/system/0718-slurm-mpi-nodes.sh
 EXTRA_DIST += tests/system/0718-slurm-mpi-nodes.sh
+TESTS_LONG += tests/system/0716-slurm-spank.sh
+EXTRA_DIST += tests/lib/spank_plugin.h tests/lib/spank_traced.c tests/lib/spank_host.py tests/system/0716-slurm-spank.sh
 TESTS_LONG += tests/system/0712-slurm-tasks.sh
 EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
 SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh

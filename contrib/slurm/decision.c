@@ -195,9 +195,12 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 	return i->frame.release != SLURM_22_05 || !step_spec_is_managed(&i->launch, i->site);
 }
 
-static bool has_spank_options(const struct slurm_init *i)
+static bool has_spank(const struct slurm_init *i)
 {
-	return i->launch.options > 0 || i->launch.spank_env.n > 0;
+	bool loads = i->site->spank_loads;
+
+	return i->site->spank_obstacle || (loads && i->launch.kind == SLURM_KIND_EXTERN) ||
+		(loads && i->frame.release != SLURM_22_05);
 }
 
 /* Labels are put into all of a step's streams or into none. */
@@ -272,7 +275,7 @@ static const struct reason_row {
 	[SLURM_REASON_MPI] = {"mpi", wants_mpi, "its MPI is served by no plugin of stepd (--mpi)"},
 	[SLURM_REASON_MPI_NODES] = {"mpi-nodes", has_mpi_nodes,
 		"it has several nodes, or is a het step, and its MPI can't be served there (--mpi)"},
-	[SLURM_REASON_SPANK] = {"spank", has_spank_options, "it has options of SPANK plugins"},
+	[SLURM_REASON_SPANK] = {"spank", has_spank, "a SPANK plugin can't be served with it"},
 	[SLURM_REASON_FILES] = {"files", has_other_files,
 		"its files have labels, or names with patterns of Slurm's own"},
 	[SLURM_REASON_ADDRESS] = {"address", has_other_address,
@@ -342,6 +345,10 @@ static void print_detail(const struct slurm_init *init, enum slurm_reason reason
 		break;
 	case SLURM_REASON_LIMITS:
 		(void)fprintf(out, ": %s", init->limits_err.text);
+		break;
+	case SLURM_REASON_SPANK:
+		if (init->site->spank_obstacle)
+			(void)fprintf(out, ": %s", init->site->spank_obstacle);
 		break;
 	default:
 		break;

@@ -15,6 +15,8 @@
 #include "contrib/slurm/decision.h"
 #include "contrib/slurm/handover.h"
 #include "contrib/slurm/settings.h"
+#include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/spank_check.h"
 #include "stepd/base/fs.h"
 
 /* As slurmd looks for it: the last one is slurmctld's copy where nodes have none. */
@@ -38,6 +40,8 @@ enum conf_key {
 	KEY_CONTAINER,
 	KEY_PROFILE,
 	KEY_TLS,
+	KEY_PLUGSTACK,
+	KEY_PLUGIN_DIR,
 	KEY_MAX,
 };
 
@@ -55,6 +59,8 @@ static const struct {
 	[KEY_CONTAINER] = {"JobContainerType", ""},
 	[KEY_PROFILE] = {"AcctGatherProfileType", ""},
 	[KEY_TLS] = {"TLSType", ""},
+	[KEY_PLUGSTACK] = {"PlugStackConfig", ""},
+	[KEY_PLUGIN_DIR] = {"PluginDir", ""},
 };
 
 struct slurm_doctor {
@@ -247,6 +253,55 @@ static void report_obstacles(struct slurm_doctor *d)
 			slurm_reason_text(SLURM_REASON_CONTAINER));
 }
 
+/* ---- SPANK plugins ------------------------------------------------------------------------- */
+
+static void report_plugin(struct slurm_doctor *d, const struct plugstack_plugin *plugin)
+{
+	char text[ERR_TEXT_SIZE];
+
+	switch (spank_check(plugin, text)) {
+	case SPANK_USE_OBSTACLE:
+		report(d, "note", "slurm.spank", plugin->path, "",
+			"for this plugin every step is handed over: %s", text);
+		break;
+	case SPANK_USE_LOADED:
+		report(d, "ok", "slurm.spank", plugin->path, "", "served steps load it: %s", text);
+		break;
+	case SPANK_USE_IGNORED:
+		report(d, "warning", "slurm.spank", plugin->path,
+			"mend or remove its line in plugstack.conf",
+			"Slurm goes on without this plugin: %s", text);
+		break;
+	default:
+		report(d, "ok", "slurm.spank", plugin->path, "", "%s", text);
+		break;
+	}
+}
+
+static void report_spank(struct slurm_doctor *d)
+{
+	_cleanup_free_ char *path = site_plugstack_path(d->values[KEY_PLUGSTACK], d->conf);
+	_cleanup_plugstack_ struct plugstack stack = {0};
+	struct err err = ERR_INIT;
+	size_t i;
+
+	if (!path) {
+		d->error = -ENOMEM;
+		return;
+	}
+	if (plugstack_read(path, d->values[KEY_PLUGIN_DIR], &stack, &err) < 0) {
+		report(d, "warning", "slurm.spank", path, "",
+			"for this file every step is handed over: %s", err.text);
+		return;
+	}
+	if (stack.ignored)
+		report(d, "warning", "slurm.spank", stack.ignored,
+			"a line is 'required|optional PLUGIN ARGUMENT...' or 'include PATTERN'",
+			"%s is ignored", stack.ignored);
+	for (i = 0; i < stack.n; i++)
+		report_plugin(d, &stack.v[i]);
+}
+
 /* ---- whether steps can be handed over ------------------------------------------------------ */
 
 static void report_stepd(struct slurm_doctor *d, const struct slurm_settings *settings)
@@ -329,6 +384,7 @@ int main(void)
 	if (read_conf(&d)) {
 		report_needs(&d);
 		report_obstacles(&d);
+		report_spank(&d);
 	}
 	report_handover(&d);
 	if (d.error || fflush(stdout) == EOF) {

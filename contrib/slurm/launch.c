@@ -316,6 +316,31 @@ int slurm_launch_find_job_node(
 	return find_node(launch->cores.hosts, launch->cores.nhosts, name, ret_node);
 }
 
+/* Nodes with the same sockets stand in one entry of the lists. */
+bool slurm_cores_find(const struct slurm_cores *cores, uint32_t node, uint32_t bits,
+	uint64_t *ret_first, uint64_t *ret_count)
+{
+	uint64_t first = 0, count;
+	uint32_t i, reps;
+
+	for (i = 0; i < cores->per_socket.n; i++) {
+		count = (uint64_t)slurm_array_u16(&cores->per_socket, i) *
+			slurm_array_u16(&cores->sockets, i);
+		reps = slurm_array_u32(&cores->reps, i);
+		if (node < reps && count * node <= bits) {
+			*ret_first = first + count * node;
+			*ret_count = count;
+			return true;
+		}
+		/* Of more than there are no sum is made, which could overflow. */
+		if (node < reps || count * reps > bits)
+			return false;
+		node -= reps;
+		first += count * reps;
+	}
+	return false;
+}
+
 bool slurm_launch_ranks(
 	const struct slurm_launch *launch, uint32_t node, struct slurm_array *ret_ranks)
 {
@@ -351,18 +376,37 @@ uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node)
 /* SPANK's options. */
 static void take_options(struct unpack *u, void *result)
 {
-	struct slurm_launch *launch = result;
+	struct slurm_options *options = &((struct slurm_launch *)result)->options;
 	const char *tag = unpack_text(u);
 	uint32_t n;
+	size_t at;
 
 	if (!tag || strcmp(tag, "job_options") != 0)
 		unpack_fail(u, "no job options");
-	launch->options = unpack_u32(u);
-	for (n = launch->options; n > 0 && !u->bad; n--) {
+	options->n = unpack_u32(u);
+	options->bytes = u->data + u->at;
+	at = u->at;
+	for (n = options->n; n > 0 && !u->bad; n--) {
 		(void)unpack_u32(u);
 		(void)unpack_text(u);
 		(void)unpack_text(u);
 	}
+	options->size = u->at - at;
+}
+
+bool slurm_options_next(struct slurm_options *rest, const char **ret_name, const char **ret_arg)
+{
+	struct unpack u = {.data = rest->bytes, .size = rest->size};
+
+	if (rest->n == 0)
+		return false;
+	(void)unpack_u32(&u); /* the type: there is one only */
+	*ret_name = unpack_text(&u);
+	*ret_arg = unpack_text(&u);
+	rest->n--;
+	rest->bytes += u.at;
+	rest->size -= u.at;
+	return !u.bad;
 }
 
 /* Records of the job, node and partition, for the agent that manages the job's steps. */
@@ -436,7 +480,7 @@ static const struct unpack_row tasks_rows[] = {
 	FIELD("profile", U32, .keep = LAUNCH(profile)),
 	FIELD("task_prolog", TEXT, .keep = LAUNCH(task_prolog)),
 	FIELD("task_epilog", TEXT, .keep = LAUNCH(task_epilog)),
-	FIELD("slurmd_debug", U16),
+	FIELD("slurmd_debug", U16, .keep = LAUNCH(debug)),
 	FIELD("switch", CALL, .until = SLURM_24_05, .call = skip_switch),
 	FIELD("job_options", CALL, .call = take_options),
 	FIELD("alias_list", TEXT, .until = SLURM_24_11),

@@ -72,6 +72,13 @@ struct slurm_cores {
 
 #define SLURM_MEMORY_PER_CPU (UINT64_C(1) << 63)
 
+/* As they are packed. */
+struct slurm_options {
+	uint32_t n;
+	const uint8_t *bytes;
+	size_t size;
+};
+
 struct slurm_launch {
 	enum slurm_step_kind kind;
 	struct slurm_step_id id;
@@ -111,7 +118,8 @@ struct slurm_launch {
 	const char *task_prolog, *task_epilog;
 	const char *tres_bind, *tres_freq;
 	uint32_t cpu_freq_min, cpu_freq_max, cpu_freq_gov;
-	uint32_t options; /* of SPANK, how many */
+	struct slurm_options options; /* of SPANK */
+	uint16_t debug;               /* --slurmd-debug */
 	struct slurm_strs spank_env;
 	/* What not every agent can do. */
 	const char *container; /* an OCI bundle */
@@ -137,6 +145,14 @@ int slurm_launch_find_node(
 /* The node's index in the job, likewise. */
 int slurm_launch_find_job_node(
 	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;
+
+/* Where the cores of the job's node of that index are among the bits of a mask of cores, of which
+ * there are so many. False: it is not there. */
+bool slurm_cores_find(const struct slurm_cores *cores, uint32_t node, uint32_t bits,
+	uint64_t *ret_first, uint64_t *ret_count);
+
+/* The next option, "NAME:PLUGIN" with its argument, which may be NULL; false: that was the last. */
+bool slurm_options_next(struct slurm_options *rest, const char **ret_name, const char **ret_arg);
 
 /* srun's port for a node, of which it has one for so many; there is at least one. */
 uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node);

@@ -29,7 +29,10 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/gres.c contrib/slurm/gres.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
+	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
 	contrib/slurm/site_conf.c contrib/slurm/site_conf.h \
+	contrib/slurm/spank_check.c contrib/slurm/spank_check.h \
+	contrib/slurm/spank_file.c contrib/slurm/spank_file.h \
 	contrib/slurm/step_limits.c contrib/slurm/step_limits.h \
 	contrib/slurm/step_spec.c contrib/slurm/step_spec.h \
 	contrib/slurm/task_script.c contrib/slurm/task_script.h \
@@ -56,7 +59,8 @@ libslurmserve_la_LIBADD = libmungeclient.la libpmi.la libslurminit.la libbase.la
 
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd
 contrib_slurm_stepd_slurmstepd_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"' \
-	-DTASK_PROGRAM='"$(pkglibexecdir)/stepd-slurm-task"'
+	-DTASK_PROGRAM='"$(pkglibexecdir)/stepd-slurm-task"' \
+	-DSPANK_LIBRARY='"$(pkglibexecdir)/step_hooks_spank.so"'
 contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/accounting.c contrib/slurm/accounting.h \
 	contrib/slurm/attach.c contrib/slurm/attach.h \
@@ -76,6 +80,7 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/server.h \
 	contrib/slurm/settings.c contrib/slurm/settings.h \
 	contrib/slurm/slurmstepd.c \
+	contrib/slurm/spank_serve.c contrib/slurm/spank_serve.h contrib/slurm/spank_wire.h \
 	contrib/slurm/spool.c contrib/slurm/spool.h \
 	contrib/slurm/suspension.c contrib/slurm/suspension.h \
 	contrib/slurm/user_probe.c contrib/slurm/user_probe.h \
@@ -88,6 +93,18 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	stepd/process/process.c stepd/process/process.h
 contrib_slurm_stepd_slurmstepd_LDADD = libslurmserve.la libslurminit.la libslurmwire.la libclient.la libnode.la \
 	libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+
+# The library of step hooks that hosts SPANK plugins in the agent.
+stephooksdir = $(pkglibexecdir)
+stephooks_LTLIBRARIES = contrib/slurm/step_hooks_spank.la
+contrib_slurm_step_hooks_spank_la_SOURCES = \
+	contrib/slurm/spank_api.c contrib/slurm/spank_facts.c \
+	contrib/slurm/spank_file.c contrib/slurm/spank_file.h \
+	contrib/slurm/spank_host.c contrib/slurm/spank_host.h \
+	contrib/slurm/spank_option.c contrib/slurm/spank_wire.h
+contrib_slurm_step_hooks_spank_la_LIBADD = libbase.la $(JANSSON_LIBS)
+contrib_slurm_step_hooks_spank_la_LDFLAGS = $(PLUGIN_LDFLAGS) \
+	-export-symbols-regex '^(stepd_step_hooks|slurm_(debug[2-5]?|error|info|spank_log|verbose)|spank_(context|remote|strerror|symbol_supported|get_item|(get|set|unset)env|job_control_(get|set|unset)env|option_(getopt|register)))$$'
 
 # What a task is executed as that has a prolog.
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurm-task

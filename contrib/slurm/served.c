@@ -11,6 +11,7 @@
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/epilogs.h"
 #include "contrib/slurm/pmi_tree.h"
+#include "contrib/slurm/spank_serve.h"
 #include "contrib/slurm/srun_io.h"
 #include "contrib/slurm/window.h"
 #include "stepd/base/fs.h"
@@ -105,11 +106,13 @@ static void finish(struct served *s)
 static void agent_on_ended(_unused_ int exit_code, const char *result, void *userdata)
 {
 	struct served *s = userdata;
+	int spank_error;
 	uint32_t i;
 
 	assert(s);
+	spank_error = spank_serve_finish(s->spank);
 	if (!s->agent.runs) { /* the agent's own messages are in slurmd's log */
-		s->agent.launch_error = SLURM_IO_ERROR;
+		s->agent.launch_error = spank_error ? spank_error : SLURM_IO_ERROR;
 		served_report_launch(s);
 	}
 	take_result(s, result);
@@ -138,9 +141,11 @@ static int start_agent(struct served *s, struct err *err)
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int fd = s->streams.window ? window_get_slave(s->streams.window) : null_fd, r;
 	const struct supervisor_start start = {.program = s->agent.program,
-		.args = &s->agent.args,
+		.args = s->spank ? spank_serve_args(s->spank) : &s->agent.args,
 		.runtime_dir = s->agent.runtime_dir,
 		.doc = s->agent.doc,
+		.extra_fds = s->spank ? spank_serve_fd(s->spank) : NULL,
+		.extra_fds_count = s->spank ? 1 : 0,
 		.stdio = {fd, fd, s->log->fd >= 0 ? s->log->fd : null_fd}};
 
 	if (null_fd < 0)
@@ -148,6 +153,8 @@ static int start_agent(struct served *s, struct err *err)
 	r = supervisor_new(s->loop, &start, &events, s, &s->agent.supervisor, err);
 	if (s->streams.window)
 		window_close_slave(s->streams.window);
+	if (r == 0 && s->spank)
+		spank_serve_start(s->spank);
 	return r;
 }
 
@@ -361,6 +368,7 @@ struct served *served_free(struct served *s)
 	if (!s)
 		return NULL;
 	s->agent.supervisor = supervisor_free(s->agent.supervisor);
+	s->spank = spank_serve_free(s->spank);
 	s->accounting = accounting_close(s->accounting);
 	s->epilogs = epilogs_close(s->epilogs);
 	s->streams.io = srun_io_close(s->streams.io);

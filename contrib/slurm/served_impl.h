@@ -33,6 +33,7 @@ struct epilogs;
 struct json_t;
 struct munge_client;
 struct pmi_tree;
+struct spank_serve;
 struct supervisor;
 struct suspension;
 struct tree;
@@ -124,7 +125,7 @@ struct served_reports {
 	struct delivery_retry to_srun;
 	unsigned deliveries;
 	bool out_of_memory; /* that is reported in place of each status */
-	bool cancels; /* slurmctld has been told to end the step on all nodes */
+	bool cancels;       /* slurmctld has been told to end the step on all nodes */
 };
 
 struct served {
@@ -138,6 +139,7 @@ struct served {
 	struct epilogs *epilogs;       /* NULL: there is none */
 	struct accounting *accounting; /* NULL: the site has none */
 	struct pmi_tree *pmi;          /* NULL: no PMI-2 over several nodes */
+	struct spank_serve *spank;     /* NULL: no SPANK plugin has to do with it */
 
 	struct served_setup setup;
 	struct served_tasks tasks;
@@ -228,5 +230,8 @@ void served_cancel_step(const char *why, void *userdata);
 
 /* A line of the program that users know, on the standard error of the first task. */
 void served_put_note(struct served *s, const char *text);
+
+/* A whole line of a SPANK plugin. */
+void served_on_spank_line(const char *text, void *userdata);
 
 #endif

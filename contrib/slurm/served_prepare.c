@@ -12,6 +12,7 @@
 #include "contrib/slurm/credential.h"
 #include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/spank_serve.h"
 #include "contrib/slurm/srun_io.h"
 #include "contrib/slurm/step_spec.h"
 #include "contrib/slurm/task_script.h"
@@ -292,6 +293,25 @@ static int prepare_spec(struct served *s, struct err *err)
 	return r == 0 ? step_spec_make(&input, &s->agent.doc, err) : r;
 }
 
+/* With the arguments that the agent has besides. */
+static int prepare_spank(struct served *s, struct err *err)
+{
+	const struct spank_serve_options options = {.loop = s->loop,
+		.log = s->log,
+		.init = s->init,
+		.groups = s->setup.groups,
+		.groups_count = s->setup.groups_count,
+		.doc = s->agent.doc,
+		.args = &s->agent.args,
+		.show = served_on_spank_line,
+		.userdata = s};
+
+	/* Slurm reports options whose plugin is not there. */
+	if (!s->init->site->spank_loads && s->launch->options.n == 0)
+		return 0;
+	return spank_serve_new(&options, &s->spank, err);
+}
+
 static int prepare_agent(struct served *s, struct err *err)
 {
 	int r = program_find("../../stepd/cli/stepd", STEPD_PROGRAM, &s->agent.program, err);
@@ -311,6 +331,8 @@ static int prepare_agent(struct served *s, struct err *err)
 			strv_addf(&s->agent.args, "--runtime-dir=%s", s->agent.runtime_dir) < 0 ||
 			strv_add(&s->agent.args, "--keep-result=0") < 0))
 		r = err_set(err, -ENOMEM, "start the agent");
+	if (r == 0)
+		r = prepare_spank(s, err);
 	return r == 0 ? served_epilogs_open(s, err) : r;
 }
 
@@ -349,8 +371,9 @@ static int prepare_streams(struct served *s, struct err *err)
 
 	step_spec_uses(s->launch, options.uses);
 	options.one_input = step_spec_find_input(s->launch, &options.input_rank);
+	/* Of a plugin, or that the limit of memory was reached. */
 	options.notes_later = task_script_has_epilog(s->launch, s->init->site) ||
-		s->init->limits.memory_bytes; /* that it was reached is noted */
+		s->init->site->spank_loads || s->init->limits.memory_bytes;
 	options.address.sin_port = htons(slurm_launch_port(&s->launch->io_ports, s->setup.node_id));
 	raise_descriptors(&s->streams);
 	return srun_io_open(&options, &s->streams.io, err);

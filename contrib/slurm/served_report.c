@@ -366,16 +366,34 @@ void served_report_script(struct served *s)
 
 /* ---- what users read ----------------------------------------------------------------------- */
 
+static bool put_line(struct served *s, const char *line)
+{
+	if (s->batch)
+		return batch_put_note(s->batch, line);
+	return s->streams.io && srun_io_note(s->streams.io, line);
+}
+
 void served_put_note(struct served *s, const char *text)
 {
 	_cleanup_free_ char *line = NULL;
 
 	if (asprintf(&line, "slurmstepd-%s: error: %s\n", s->init->conf.node_name, text) < 0)
 		line = NULL;
-	if (!line ||
-		(s->batch ? !batch_put_note(s->batch, line)
-			  : !s->streams.io || !srun_io_note(s->streams.io, line)))
+	if (!line || !put_line(s, line))
 		log_info(s->log, "%s", text);
+}
+
+/* slurmd's log has it in any case. */
+void served_on_spank_line(const char *text, void *userdata)
+{
+	struct served *s = userdata;
+	_cleanup_free_ char *line = NULL;
+
+	assert(s);
+	if (asprintf(&line, "%s\n", text) < 0)
+		line = NULL;
+	if (line)
+		(void)put_line(s, line);
 }
 
 /* ---- the part ------------------------------------------------------------------------------ */

@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 
 #include "contrib/jobd/conf/lines.h"
+#include "contrib/slurm/spank_check.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 
 #define PORT_DEFAULT  6817u
 #define SELECT_LINEAR 102u /* the default */
-#define PLUGSTACK_MAX (1u << 20)
 #define SAMPLE_S      30u
 #define SAMPLE_S_MAX  86400u
 #define TREE_WIDTH    50u
@@ -55,6 +55,8 @@ void site_conf_clear(struct site_conf *conf)
 	free(conf->controller_name);
 	free(conf->task_prolog);
 	free(conf->task_epilog);
+	plugstack_clear(&conf->plugstack);
+	free(conf->spank_obstacle);
 	free(conf->not_served);
 	*conf = (struct site_conf){0};
 }
@@ -65,7 +67,7 @@ void site_conf_clear(struct site_conf *conf)
 struct reading {
 	struct site_conf *conf;
 	char *host; /* of slurmctld */
-	char *plugstack;
+	char *plugstack, *plugin_dirs;
 	unsigned hosts;
 	uint32_t port;
 };
@@ -329,6 +331,11 @@ static int take_plugstack(struct reading *r, _unused_ const char *key, const cha
 	return set_text(&r->plugstack, value, strlen(value));
 }
 
+static int take_plugin_dirs(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->plugin_dirs, value, strlen(value));
+}
+
 /* A key is read, or only some values of it are served: those between commas, "" where none is. */
 static const struct key_row {
 	const char *key;
@@ -352,6 +359,7 @@ static const struct key_row {
 	{"SelectTypeParameters", take_select_parameters, NULL},
 	{"ProctrackType", take_proctrack, NULL},
 	{"PlugStackConfig", take_plugstack, NULL},
+	{"PluginDir", take_plugin_dirs, NULL},
 	{"AcctGatherEnergyType", NULL, "acct_gather_energy/none"},
 	{"AcctGatherFilesystemType", NULL, "acct_gather_filesystem/none"},
 	{"AcctGatherInterconnectType", NULL, "acct_gather_interconnect/none"},
@@ -415,31 +423,36 @@ static int on_line(const struct conf_line *line, void *userdata, struct err *err
 
 /* ---- SPANK --------------------------------------------------------------------------------- */
 
-/* Whether plugstack.conf has anything else than comments. Without a file there are no plugins. */
+char *site_plugstack_path(const char *given, const char *conf_path)
+{
+	const char *slash = strrchr(conf_path, '/');
+	char *path;
+
+	if (given)
+		return strdup(given);
+	if (asprintf(&path, "%.*splugstack.conf", slash ? (int)(slash + 1 - conf_path) : 0,
+		    conf_path) < 0)
+		return NULL;
+	return path;
+}
+
+/* Whether steps can be served with the plugins that the site has. */
 static int check_plugstack(struct reading *r, const char *conf_path, struct err *err)
 {
-	_cleanup_free_ char *beside = NULL, *text = NULL;
-	const char *path = r->plugstack, *at;
-	int n;
+	_cleanup_free_ char *path = site_plugstack_path(r->plugstack, conf_path);
+	char text[ERR_TEXT_SIZE];
+	enum spank_use use;
+	int e;
 
-	if (!path) {
-		if (asprintf(&beside, "%.*splugstack.conf",
-			    (int)(strrchr(conf_path, '/') + 1 - conf_path), conf_path) < 0) {
-			beside = NULL;
-			return err_set(err, -ENOMEM, "read plugstack.conf");
-		}
-		path = beside;
-	}
-	n = fs_read(AT_FDCWD, path, PLUGSTACK_MAX, &text, NULL);
-	if (n == -ENOENT)
-		return 0;
-	if (n < 0)
-		return err_set(err, n, "read '%s'", path);
-	for (at = text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
-		at += strspn(at, " \t\r\n");
-		if (*at && *at != '#')
-			return refuse(r, "PlugStackConfig", path);
-	}
+	if (!path)
+		return err_set(err, -ENOMEM, "read plugstack.conf");
+	e = plugstack_read(path, r->plugin_dirs, &r->conf->plugstack, err);
+	if (e < 0)
+		return e;
+	use = spank_check_all(&r->conf->plugstack, text);
+	r->conf->spank_loads = use >= SPANK_USE_LOADED;
+	if (use == SPANK_USE_OBSTACLE && set_text(&r->conf->spank_obstacle, text, strlen(text)) < 0)
+		return err_set(err, -ENOMEM, "read '%s'", path);
 	return 0;
 }
 
@@ -465,6 +478,7 @@ static void reading_clear(struct reading *r)
 {
 	free(r->host);
 	free(r->plugstack);
+	free(r->plugin_dirs);
 }
 
 int site_conf_read(const char *path, struct site_conf *conf, struct err *err)

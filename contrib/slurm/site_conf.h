@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "contrib/slurm/plugstack.h"
 #include "stepd/base/err.h"
 
 #define SITE_CONF_DEFAULT "/etc/slurm/slurm.conf"
@@ -69,6 +70,9 @@ struct site_conf {
 	char *controller_name;  /* as it is written there */
 	unsigned select_plugin; /* SelectType's number; 0: another one */
 	bool packs_nodes;       /* SelectTypeParameters has CR_Pack_Nodes */
+	struct plugstack plugstack;
+	bool spank_loads;     /* plugins of it are loaded in each step */
+	char *spank_obstacle; /* why steps with them are not served; NULL: they are */
 	/* What is set and not served, "UsePAM=1"; NULL: nothing. */
 	char *not_served;
 };
@@ -79,6 +83,9 @@ void site_conf_clear(struct site_conf *conf);
 /* Seconds between two samples of the tasks' usage: "30", "task=30,energy=60"; NULL, or a text that
  * has no number for tasks: as the site has it. */
 uint32_t site_sample_interval(const char *text, const struct site_conf *conf);
+
+/* PlugStackConfig, or else the file beside slurm.conf: from malloc(); NULL: no memory. */
+char *site_plugstack_path(const char *given, const char *conf_path) _must_check_;
 
 /* path NULL: SLURM_CONF of the environment, else SITE_CONF_DEFAULT. */
 int site_conf_read(const char *path, struct site_conf *conf, struct err *err) _must_check_;

@@ -30,30 +30,6 @@ struct node_bits {
 	uint64_t first, count;
 };
 
-/* Nodes with the same sockets stand in one entry of the lists. */
-static int find_node_bits(
-	const struct slurm_cores *cores, uint32_t node, struct node_bits *ret_bits, struct err *err)
-{
-	uint64_t first = 0, count;
-	uint32_t i, reps;
-
-	for (i = 0; i < cores->per_socket.n; i++) {
-		count = (uint64_t)slurm_array_u16(&cores->per_socket, i) *
-			slurm_array_u16(&cores->sockets, i);
-		reps = slurm_array_u32(&cores->reps, i);
-		if (node < reps && count * node <= cores->step.n) {
-			*ret_bits = (struct node_bits){first + count * node, count};
-			return 0;
-		}
-		/* Of more than there are no sum is made, which could overflow. */
-		if (node < reps || count * reps > cores->step.n)
-			break;
-		node -= reps;
-		first += count * reps;
-	}
-	return err_set_text(err, -EBADMSG, "the credential has no cores of this node");
-}
-
 /* A core's threads, as the machine counts them: the same CPU several times where the node has been
  * given more of them than the machine has. */
 static void add_core(struct bitset *cpus, const struct slurm_node_conf *node, uint32_t core)
@@ -110,10 +86,8 @@ static int find_cpus(const struct slurm_init *init, char **ret_cpus, struct err 
 	if (r < 0)
 		return err_set(err, r, "find node '%s' among those of the job, '%s'",
 			node->node_name ? node->node_name : "", c->hosts ? c->hosts : "");
-	r = find_node_bits(c, id, &bits, err);
-	if (r < 0)
-		return r;
-	if (bits.first + bits.count > c->step.n || node->block_map.n == 0)
+	if (!slurm_cores_find(c, id, c->step.n, &bits.first, &bits.count) ||
+		bits.first + bits.count > c->step.n || node->block_map.n == 0)
 		return err_set_text(err, -EBADMSG, "the credential has no cores of this node");
 	r = slurm_bits_read(&c->step, &cores);
 	if (r < 0)

@@ -147,6 +147,10 @@ static const struct cli_option serve_rows[] = {
 	{.name = "sample", .arg = "INTERVAL", .arg_second = "FILE", .take = take_interval,
 	 .take_second = cli_take_text, .offset = AT(agent.sample_file),
 	 .doc = "write what the step uses there, over time"},
+	{.name = "step-hooks", .arg = "LIBRARY", .take = cli_take_text, .offset = AT(agent.step_hooks),
+	 .doc = "call the functions of this library in the step's course"},
+	{.name = "step-hooks-fd", .arg = "N", .take = take_descriptor, .offset = AT(agent.step_hooks_fd),
+	 .doc = "a descriptor for that library"},
 	{.name = "trace", .arg = "FILE", .take = cli_take_text, .offset = AT(agent.trace_file),
 	 .doc = "write the phases of the launch there, as Chrome's trace JSON"},
 	{.name = "usage", .take = cli_take_flag, .offset = AT(agent.usage_table),
@@ -188,6 +192,10 @@ static int check_options(const struct serve *s, struct err *err)
 {
 	if (s->adopt && s->agent.trace_file)
 		return err_set_text(err, -EINVAL, "--trace: an adopted step has no launch");
+	if (s->adopt && s->agent.step_hooks)
+		return err_set_text(err, -EINVAL, "--step-hooks: an adopted step has no hooks");
+	if (s->agent.step_hooks_fd >= 0 && !s->agent.step_hooks)
+		return err_set_text(err, -EINVAL, "--step-hooks-fd is for --step-hooks");
 	if (s->agent.supervisor_fd >= 0 && s->agent.supervisor_fd == s->agent.ready_fd)
 		return err_set_text(err, -EINVAL,
 			"--ready-fd and --supervisor-fd: %d can't be both", s->agent.ready_fd);
@@ -289,6 +297,7 @@ static int become_agent(int argc, char **argv,
 		.spec_fd = -1,
 		.agent = {.ready_fd = -1,
 			.supervisor_fd = -1,
+			.step_hooks_fd = -1,
 			.start_ns = clock_now_ns(),
 			.log = &s.log,
 			.version = stepd_version,

@@ -23,6 +23,7 @@
 #include "stepd/base/fs.h"
 #include "stepd/base/proc.h"
 #include "stepd/base/rawcall.h"
+#include "stepd/launch/hooks.h"
 #include "stepd/launch/plan.h"
 #include "stepd/process/process.h"
 #include "stepd/stdio/stdio.h"
@@ -174,7 +175,7 @@ const char *linked_plugin(unsigned number)
 
 /* All calls here are rawcall()s: the memory, and errno, may be shared with the launcher and the
  * other tasks' children (child.h). This also saves page faults of the C library in a fresh child.
- * An MPI task hook and a verbose binding need the library, and so memory of the child's own:
+ * Hooks and a verbose binding need the library, and so memory of the child's own:
  * child_can_share_memory(). */
 struct child {
 	const struct child_setup *setup;
@@ -274,6 +275,19 @@ static int do_binding(struct child *c)
 	if (c->setup->joined)
 		return 0;
 	return binding_apply(&c->plan->binding, c->local_id, &c->detail);
+}
+
+/* A task that a hook ends has no report: its exit status is the hook's. */
+static int take_hook_result(int r)
+{
+	if (r > 0)
+		(void)rawcall(SYS_exit_group, r);
+	return r;
+}
+
+static int do_privileged(struct child *c)
+{
+	return take_hook_result(hooks_task_privileged(c->setup->hooks, c->plan, c->context));
 }
 
 static int do_identity(struct child *c)
@@ -477,6 +491,11 @@ static int do_signals(struct child *c)
 	return (int)rawcall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 }
 
+static int do_task(struct child *c)
+{
+	return take_hook_result(hooks_task(c->setup->hooks, c->plan, c->context));
+}
+
 /* As a shell reports it: 127 for a program that is nowhere, 126 for all else that prevents a task
  * from being executed. */
 static int exit_status(enum child_stage stage, int error)
@@ -617,6 +636,7 @@ static const struct {
 	[CHILD_STAGE_NICE] = {do_nice, "set the nice value"},
 	[CHILD_STAGE_RLIMITS] = {do_rlimits, "set the resource limit"},
 	[CHILD_STAGE_BINDING] = {do_binding, "bind"},
+	[CHILD_STAGE_PRIVILEGED] = {do_privileged, "run the privileged step hook"},
 	[CHILD_STAGE_IDENTITY] = {do_identity, "become the user"},
 	[CHILD_STAGE_NO_NEW_PRIVS] = {do_no_new_privs, "set no_new_privs"},
 	[CHILD_STAGE_CWD] = {do_cwd, "change to the directory"},
@@ -626,6 +646,7 @@ static const struct {
 	[CHILD_STAGE_HOOK] = {do_hook, "run the MPI task hook"},
 	[CHILD_STAGE_LINKED] = {do_linked, "read the program"},
 	[CHILD_STAGE_SIGNALS] = {do_signals, "reset the signals"},
+	[CHILD_STAGE_TASK] = {do_task, "run the step hook"},
 	[CHILD_STAGE_EXEC] = {do_exec, "execute"},
 };
 
@@ -634,7 +655,7 @@ bool child_can_share_memory(const struct child_setup *setup)
 	const struct spec *spec = setup->plan->spec;
 
 	/* An empty range: whether the flag is known (Linux 5.11). */
-	return RAWCALL_NATIVE && !setup->hide_memory &&
+	return RAWCALL_NATIVE && !setup->hide_memory && !setup->hooks &&
 		(!setup->mpi || mpi_has_task_environ(setup->mpi)) && !spec->cpu_bind.verbose &&
 		!spec->mem_bind.verbose &&
 		rawcall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_CLOEXEC) == 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A task between its fork and its exec: a fixed list of operations over what the plan prepared.
- * It makes system calls, touches no lock and no heap of the agent (an MPI task hook may allocate:
- * it has memory of its own and the agent one thread), and reports the operation that failed by one
- * record on a pipe. The pipe is O_CLOEXEC: its end of file means that every task has been
- * executed.
+ * It makes system calls, touches no lock and no heap of the agent (MPI task and step hooks may
+ * allocate: a child with them has memory of its own, and the agent one thread), and reports the
+ * operation that failed by one record on a pipe. The pipe is O_CLOEXEC: its end of file means that
+ * every task has been executed.
  *
  * Such a child may share its parent's memory (CLONE_VM, launch.h). So it writes only to its own
  * stack and its own context, and where child_can_share_memory() is true it uses nothing of the C
@@ -21,6 +21,7 @@
 #include "stepd/launch/environ.h"
 #include "stepd/stdio/stdio.h"
 
+struct hooks;
 struct mpi;
 struct plan;
 struct plan_joined;
@@ -33,7 +34,8 @@ enum child_stage {
 	CHILD_STAGE_NICE,
 	CHILD_STAGE_RLIMITS,
 	CHILD_STAGE_BINDING,
-	CHILD_STAGE_IDENTITY, /* from here on as the user */
+	CHILD_STAGE_PRIVILEGED, /* the step hooks' */
+	CHILD_STAGE_IDENTITY,   /* from here on as the user */
 	CHILD_STAGE_NO_NEW_PRIVS,
 	CHILD_STAGE_CWD,
 	CHILD_STAGE_STDIO,
@@ -42,6 +44,7 @@ enum child_stage {
 	CHILD_STAGE_HOOK,   /* the MPI plugin's */
 	CHILD_STAGE_LINKED, /* the step's first task: with which MPI library */
 	CHILD_STAGE_SIGNALS,
+	CHILD_STAGE_TASK, /* the step hooks' */
 	CHILD_STAGE_EXEC,
 	CHILD_STAGE_MAX,
 };
@@ -64,6 +67,7 @@ struct child_setup {
 	struct plan *plan;
 	const struct plan_joined *joined; /* NULL: the tasks that the step begins with */
 	struct mpi *mpi;                  /* NULL: no task hook */
+	struct hooks *hooks;              /* NULL: none */
 	const struct rlimit *nofile;      /* the agent's limit before it raised it */
 	const char *oom_score_adj;        /* to write, NULL: leave */
 	int lock_fd;                      /* the agent's lock; -1: there is none */

@@ -443,8 +443,8 @@ static int apply_changes(
 	return r;
 }
 
-int plan_run_prefork(
-	struct plan *plan, struct mpi *mpi, const struct mpi_host *host, struct err *err)
+int plan_change_environ(
+	struct plan *plan, plan_environ_fn fn, void *userdata, int *ret_status, struct err *err)
 {
 	_cleanup_(hook_changes_free) struct hook_changes changes = {0};
 	_cleanup_strv_ struct strv before = {0};
@@ -455,19 +455,43 @@ int plan_run_prefork(
 	r = strv_extend(&before, &plan->programs[0].env);
 	env = r == 0 ? calloc(before.n + 1, sizeof(*env)) : NULL;
 	if (!env)
-		return err_set(err, -ENOMEM, "run the MPI plugin's prefork hook");
+		return err_set(err, -ENOMEM, "change the tasks' environment");
 	memcpy(env, before.v, before.n * sizeof(*env));
-	r = mpi_prefork(mpi, &plan->job, host, &env, err);
+	*ret_status = fn(&env, userdata);
 	compared = compare_environs(&before, env, &changes); /* after a failure, too: to free it */
-	if (r < 0)
-		return r;
+	if (*ret_status < 0)
+		return 0;
 	r = compared;
 	for (k = 0; r == 0 && k < plan->programs_count; k++) {
 		if (plan_has_program(plan, k))
 			r = apply_changes(&plan->programs[k].env, &before, &changes);
 	}
-	return r < 0 ? err_set(err, r, "run the MPI plugin's prefork hook")
+	return r < 0 ? err_set(err, r, "change the tasks' environment")
 		     : reserve_task_env(plan, err);
+}
+
+/* The MPI plugin's prefork hook. */
+struct prefork {
+	struct mpi *mpi;
+	struct plan *plan;
+	const struct mpi_host *host;
+	struct err *err;
+};
+
+static int run_prefork(char ***env, void *userdata)
+{
+	const struct prefork *p = userdata;
+
+	return mpi_prefork(p->mpi, &p->plan->job, p->host, env, p->err);
+}
+
+int plan_run_prefork(
+	struct plan *plan, struct mpi *mpi, const struct mpi_host *host, struct err *err)
+{
+	struct prefork prefork = {.mpi = mpi, .plan = plan, .host = host, .err = err};
+	int status, r = plan_change_environ(plan, run_prefork, &prefork, &status, err);
+
+	return r < 0 ? r : status;
 }
 
 const struct plan_program *plan_task_program(

@@ -78,6 +78,13 @@ int plan_record_binding(struct plan *plan) _must_check_;
 int plan_run_prefork(struct plan *plan, struct mpi *mpi, const struct mpi_host *host,
 	struct err *err) _must_check_;
 
+/* Has fn change the step's environment, a vector of <stepd/env.h>, and passes its changes on to
+ * every program; *ret_status is what it returned, and changes of one that fails (below 0) don't
+ * count. */
+typedef int (*plan_environ_fn)(char ***env, void *userdata);
+int plan_change_environ(struct plan *plan, plan_environ_fn fn, void *userdata, int *ret_status,
+	struct err *err) _must_check_;
+
 /* The program of a task. joined: the spawn that it is part of, NULL for a task that began with
  * the step. */
 const struct plan_program *plan_task_program(

@@ -706,6 +706,7 @@ int adopt_settle(const char *step, const struct clean_options *options)
 		.keep_result_ms = AGENT_RESULT_TIME_INHERITED,
 		.operator_gid = (gid_t)-1,
 		.ready_fd = -1,
+		.step_hooks_fd = -1,
 		.supervisor_fd = -1,
 		.log = &silent};
 	struct err err = ERR_INIT;

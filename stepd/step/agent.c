@@ -17,6 +17,7 @@
 #include "stepd/base/err.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/proc.h"
+#include "stepd/launch/hooks.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/process/process.h"
 #include "stepd/record/clean.h"
@@ -106,8 +107,8 @@ int frontend_restore(
 
 void agent_close_inherited(const struct agent_options *o)
 {
-	const int retained[] = {o->ready_fd, o->supervisor_fd, o->listen_fd ? *o->listen_fd : -1,
-		o->log->fd, report_descriptor_of(o->result_file),
+	const int retained[] = {o->ready_fd, o->supervisor_fd, o->step_hooks_fd,
+		o->listen_fd ? *o->listen_fd : -1, o->log->fd, report_descriptor_of(o->result_file),
 		report_descriptor_of(o->sample_file), report_descriptor_of(o->trace_file)};
 
 	process_close_inherited(retained, ARRAY_SIZE(retained));
@@ -215,6 +216,8 @@ static int agent_prepare(struct agent *a, const struct spec *spec, struct err *e
 		r = a->watch.signal_fd = process_catch_signals(err);
 	if (r >= 0)
 		r = result_check_files(a, err);
+	if (r == 0 && a->options->step_hooks)
+		r = hooks_open(a->options->step_hooks, a->options->step_hooks_fd, &a->hooks, err);
 	if (r == 0)
 		r = registry_open(a->options->runtime_dir, &a->plan.job, &a->registry, err);
 	failpoint("claimed");
@@ -456,6 +459,7 @@ static int open_launch(struct agent *a, struct err *err)
 
 	l->setup.plan = &a->plan;
 	l->setup.mpi = a->mpi.host && mpi_has_task_hook(a->mpi.host) ? a->mpi.host : NULL;
+	l->setup.hooks = a->hooks;
 	l->setup.nofile = &a->start.saved.nofile;
 	l->setup.oom_score_adj = task_oom_score_adj(a);
 	l->setup.lock_fd = registry_get_lock_fd(a->registry);
@@ -464,7 +468,7 @@ static int open_launch(struct agent *a, struct err *err)
 	l->agent_fds_count = AGENT_SPARE_FDS;
 	l->meanwhile = go_on_meanwhile;
 	l->userdata = a;
-	return launch_open(l, a->pt, a->plan.spec->hold, err);
+	return launch_open(l, a->pt, a->plan.spec->hold || a->hooks, err);
 }
 
 static int wait_for_mpi(struct agent *a, struct err *err)
@@ -499,6 +503,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 	if (stdio_carries(a->stdio))
 		mpi_link_pause(a, true);
 	r = launch_fork_all(&a->start.launch, pids, err);
+	hooks_after_forks(a->hooks);
 	if (stdio_carries(a->stdio))
 		mpi_link_pause(a, false);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
@@ -513,6 +518,8 @@ static int fork_tasks(struct agent *a, struct err *err)
 	events_end(a->events);
 	mpi_link_tasks_started(a, 0, i);
 	trace_phase(a->trace, "fork", begin_ns);
+	for (i = 0; r == 0 && i < a->tasks.n; i++)
+		r = hooks_task_forked(a->hooks, &a->plan, i, err);
 	if (r < 0)
 		return r;
 	failpoint("forked");
@@ -533,6 +540,8 @@ static int launch(struct agent *a, struct err *err)
 	if (r == 0 && spec->kind != STEPD_STEP_EXTERN) {
 		r = open_launch(a, err);
 		if (r == 0)
+			r = hooks_begin(a->hooks, &a->plan, err);
+		if (r == 0)
 			r = wait_for_mpi(a, err);
 		if (r == 0)
 			r = process_narrow_terminals(&a->plan.id, err);
@@ -541,6 +550,8 @@ static int launch(struct agent *a, struct err *err)
 				a->log, &a->stdio, err);
 		if (r == 0)
 			r = process_new_keyring(&a->plan.id, err);
+		if (r == 0)
+			r = hooks_before_tasks(a->hooks, &a->plan, err);
 		if (r == 0)
 			r = fork_tasks(a, err);
 	}
@@ -735,6 +746,7 @@ int agent_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 		mpi_link_close(a); /* after a failed launch: it is in the container */
 	if (a->origin.recover.adopted)
 		end_service_of_dead_agent(a);
+	a->hooks = hooks_end(a->hooks, &a->plan);
 	remove_container(a);
 	failpoint("removed");
 	write_reports(a);

@@ -27,6 +27,8 @@ struct agent_options {
 	const char *plugin_dir;  /* NULL: plugin_dir_find()'s choice */
 	const char *runtime_dir; /* NULL: registry.h's choice */
 	const char *trace_file;  /* NULL: none */
+	const char *step_hooks;  /* a library; NULL: none. For agent_run() alone */
+	int step_hooks_fd;       /* for the library; -1: none */
 	const char *result_file; /* NULL: none; "-": standard output */
 	const char *sample_file; /* NULL: none; see account.c */
 	uint64_t sample_interval_ms;

@@ -147,6 +147,7 @@ struct agent {
 	struct frontends *frontends; /* NULL: no frontend */
 
 	struct agent_start start;
+	struct hooks *hooks; /* NULL: the step has none, or had them and was adopted */
 	struct agent_mpi mpi;
 	struct agent_watch watch;
 	struct agent_limits limits;

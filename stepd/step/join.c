@@ -743,6 +743,8 @@ int join_from_link(struct agent *a, const json_t *message, struct err *err)
 		return r;
 	if (a->state != AGENT_RUNNING)
 		(void)err_set_text(&why, -EPERM, "no task can join the step: it is not running");
+	else if (a->hooks)
+		(void)err_set_text(&why, -EPERM, "no task can join the step: it has step hooks");
 	else if (json_array_size(a->start.joins.waiting) >= JOIN_WAITING_MAX)
 		(void)err_set_text(&why, -EAGAIN, "too many spawns wait for their turn");
 	else if (add_waiting(a, message) < 0)

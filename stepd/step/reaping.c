@@ -17,6 +17,7 @@
 #include "stepd/base/failpoint.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/proc.h"
+#include "stepd/launch/hooks.h"
 #include "stepd/record/events.h"
 #include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
@@ -120,6 +121,7 @@ static void on_child_end(struct agent *a, pid_t pid, int wait_status, const stru
 		return;
 	}
 	tasks_ended(&a->tasks, task, wait_status, clock_now_ns());
+	hooks_task_ended(a->hooks, &a->plan, (uint32_t)(task - a->tasks.v), pid, wait_status);
 	settle_task(a, task);
 }
 

@@ -22,6 +22,7 @@
 #include "stepd/base/fs.h"
 #include "stepd/base/proc.h"
 #include "stepd/base/strv.h"
+#include "stepd/launch/hooks.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
@@ -105,6 +106,7 @@ static int restore_options(const struct handover *h, struct agent_options *ret_o
 		.operator_gid = (gid_t)json_get_int(object, "operator_gid", (gid_t)-1),
 		.keep_result_ms = state.keep_result_ms,
 		.ready_fd = -1,
+		.step_hooks_fd = -1,
 		.supervisor_fd = handover_get_fd(object, "supervisor_fd"),
 		.start_ns = (uint64_t)json_get_int(object, "start_ns", 0),
 		.log = ret_log,
@@ -733,6 +735,10 @@ static int begin_trial(struct agent *a, struct err *err)
 	if (!re->program)
 		return err_set_text(err, -ENOENT,
 			"can't find out the path of this program (/proc/self/exe); is /proc mounted?");
+	if (a->hooks) /* which keep their state in this program's memory */
+		return err_set_text(err, -EOPNOTSUPP,
+			"the step has hooks of '%s', which a new program could not continue",
+			hooks_get_library(a->hooks));
 	r = open_program(re->program, err);
 	if (r < 0)
 		return r;

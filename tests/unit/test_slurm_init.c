@@ -373,6 +373,48 @@ static void test_field_is_named(void **state)
 		"22.05: no job options at job_options");
 }
 
+/* Of SPANK, as srun packs them. */
+static void test_options(void **state)
+{
+	static const uint8_t bytes[] = "\0\0\x44\0\0\0\0\x04"
+				       "a:p\0\0\0\0\x02"
+				       "x\0\0\0\x44\0\0\0\0\x04"
+				       "b:q\0\0\0\0\0";
+	struct slurm_options options = {.n = 2, .bytes = bytes, .size = sizeof(bytes) - 1};
+	const char *name, *arg;
+
+	(void)state;
+	assert_true(slurm_options_next(&options, &name, &arg));
+	assert_string_equal(name, "a:p");
+	assert_string_equal(arg, "x");
+	assert_true(slurm_options_next(&options, &name, &arg));
+	assert_string_equal(name, "b:q");
+	assert_null(arg);
+	assert_false(slurm_options_next(&options, &name, &arg));
+}
+
+/* A site's plugins that can't be served, and those of an extern step. */
+static void test_spank(void **state)
+{
+	struct site_conf site = {.spank_loads = true};
+	_cleanup_recorded_ struct recorded r = {0};
+	char text[SLURM_REASON_SIZE];
+
+	(void)state;
+	load(&r, "srun");
+	decode(&r);
+	r.init.chosen = true;
+	r.init.site = &site;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.launch.kind = SLURM_KIND_EXTERN;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SPANK);
+	r.init.launch.kind = SLURM_KIND_SRUN;
+	site.spank_obstacle = (char *)"why";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SPANK);
+	slurm_reason_print(&r.init, SLURM_REASON_SPANK, text);
+	assert_string_equal(text, "a SPANK plugin can't be served with it: why");
+}
+
 /* ---- the reasons --------------------------------------------------------------------------- */
 
 static void test_mpi_nodes(void **state)
@@ -493,6 +535,8 @@ int main(void)
 		cmocka_unit_test(test_large_numbers),
 		cmocka_unit_test(test_field_is_named),
 		cmocka_unit_test(test_mpi_nodes),
+		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_spank),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_served),
 		cmocka_unit_test(test_releases),

@@ -47,6 +47,7 @@ static int run(struct run_options *o, uint64_t start_ns)
 		.sample_interval_ms = o->sample_interval_ms,
 		.usage_table = o->usage,
 		.ready_fd = -1,
+		.step_hooks_fd = -1,
 		.supervisor_fd = -1,
 		.start_ns = start_ns,
 		.log = &log,

@@ -1,0 +1,122 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# SPANK plugins in steps that stepd-slurmstepd serves, beside those of Slurm's own slurmstepd: two Slurms at the
+# same time, the same plugins, which trace their hooks, and the same command lines. The traces and what users see
+# must be the same.
+# shellcheck source=tests/lib/step.sh
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+[ "$(id -u)" = 0 ] || skip_all "needs root"
+for program in munged slurmctld slurmd salloc sbatch scontrol setpriv srun "${CC:-cc}"; do
+	command -v "$program" >/dev/null || skip_all "needs Slurm and a compiler: there is no $program"
+done
+PROGRAM=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurmstepd
+STEPD_CONFIG=$tmpdir/stepd.conf
+export STEPD_CONFIG
+echo 'slurm_serve = srun, batch' >"$STEPD_CONFIG"
+for name in traced second; do
+	"${CC:-cc}" -DNAME="\"$name\"" -shared -fPIC -I"$top_srcdir/tests/lib" -o "$tmpdir/$name.so" \
+		"$top_srcdir/tests/lib/spank_traced.c" || bail "can't compile a plugin"
+done
+
+# ---- the command lines -----------------------------------------------------------------------
+# slurmstepd and its tasks write messages in pieces, which mix: only one of them has any at a time.
+cat >"$tmpdir/commands" <<'S'
+line() { # NAME COMMAND...
+	name=$1
+	shift
+	{ TRACED_NAME=$name TRACED_GIVEN=given TRACED_GONE=x "$@" >"$name.out" 2>"$name.err" </dev/null; echo $? >"$name.rc"; } &
+}
+task='env | grep ^TRACED_ | sort; echo end; exit $SLURM_PROCID'
+line plain env TRACED_SAYS=init,user_init,task_exit,exit, srun -Q --overlap -n 2 sh -c "$task"
+line says env TRACED_SAYS=task_init, srun -Q --overlap -n 1 sh -c "$task"
+line levels env TRACED_SAYS=user_init, srun -Q --overlap --slurmd-debug=info -n 1 true
+line option srun -Q --overlap -n 2 -c 2 --traced-value='a b' --second-value=2 sh -c "$task"
+line many srun -Q --overlap -n 6 --traced-value=x true
+line killed srun -Q --overlap -n 2 sh -c 'kill -9 $$'
+for hook in init init_post_opt user_init task_init_privileged task_init task_post_fork task_exit exit; do
+	line "fails-$hook" env traced_FAIL="$hook:-1" srun -Q --overlap -n 1 sh -c "$task"
+done
+for hook in init task_init task_post_fork; do
+	line "optional-$hook" env second_FAIL="$hook:-1" srun -Q --overlap -n 2 sh -c "$task"
+done
+line positive env traced_FAIL=task_init:2 srun -Q --overlap -n 1 sh -c "$task"
+wait
+S
+
+cat >"$tmpdir/inside" <<'S'
+mkdir "$1/$2"
+cd "$1/$2"
+salloc -Q -n 100 sh "$1/commands" >salloc 2>&1 &
+TRACED_NAME=user setpriv --reuid=65534 --regid=65534 --groups=65534,12 srun -Q -n 2 -D / --traced-value=u \
+	sh -c 'id -u; env | grep ^TRACED_task | sort' >user.out 2>user.err </dev/null
+echo $? >user.rc
+printf '#!/bin/sh\nenv | grep ^TRACED_ | sort\nexit 3\n' >script
+TRACED_NAME=script TRACED_SAYS=user_init,exit, sbatch -Q --wait --traced-value=s -o "$1/$2/script.text" script one two >script.out 2>script.err
+echo $? >script.rc
+wait
+tries=0
+while ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1 && [ $tries -lt 3000 ]; do
+	sleep 0.02
+	tries=$((tries + 1))
+done
+echo >over
+S
+
+slurm() { # NAME PORT [STEPD]
+	mkdir "$tmpdir/$1.traces"
+	printf 'required %s %s\ninclude %s.more\n' "$tmpdir/traced.so" "$tmpdir/$1.traces" "$tmpdir/$1" >"$tmpdir/$1.conf"
+	printf 'optional second.so %s\noptional missing.so\n' "$tmpdir/$1.traces" >"$tmpdir/$1.more"
+	BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
+FirstJobId=$((10000000 + $$ % 1000000 * 4))
+PlugStackConfig=$tmpdir/$1.conf
+PluginDir=$plugin_dir:$tmpdir
+SlurmdLogFile=$tmpdir/$1.log" BENCH_SLURM_PORT=$2 BENCH_SLURM_STEPD=${3-} BENCH_SLURM_ALLOCATION=no timeout -k 10 300 \
+		sh "$top_srcdir/tests/bench/with-slurm" sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
+}
+plugin_dir=$(dirname "$(find /usr/lib /usr/lib64 -name auth_munge.so 2>/dev/null | head -n 1)")
+port=$((20000 + $$ % 2500 * 4))
+slurm served $port "$PROGRAM" &
+slurm real $((port + 2))
+wait
+for name in served real; do
+	[ -s "$tmpdir/$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$name.slurm")"
+done
+
+# ---- the comparison --------------------------------------------------------------------------
+seen() { # FILE: lines of tasks come in any order
+	sed -E 's/bench[0-9]+/NODE/g; s,[^ ]*/(real|served)(\.traces)?\>,DIR,g; s/StepId=[0-9.]+/StepId=ID/; s/job [0-9]+/job ID/
+		s,=[^ ]*/job[0-9]+/slurm_script,=SCRIPT,
+		/debug:|debug levels|: task .* started|: starting . tasks|: task .* exited/d
+		/write to unblock task|_exec_wait_child_wait_for_parent/d
+		s/^(.*): tasks 0(-1|,2): (.*)$/\1: task 0: \3\n\1: task\2: \3/; s/: task[-,]([12]): /: task \1: /' "$1" | sort
+}
+order() { # FILE: of the functions that are called in the step's own process
+	grep -E ' own=1|^option' "$1" | sed 's/ .*//'
+}
+# slurmstepd kills the tasks of a step that fails while they call these.
+own() {
+	case $1 in *post_fork.*) grep -v '^task_init_privileged' "$1" ;; *) cat "$1" ;; esac >"$1.own"
+	seen "$1.own"
+}
+for rc in "$tmpdir"/real/*.rc; do
+	name=$(basename "$rc" .rc)
+	for part in rc out err; do
+		is "$(seen "$tmpdir/served/$name.$part")" "$(seen "$tmpdir/real/$name.$part")" "$name.$part: users see the same"
+	done
+	for plugin in traced second; do
+		is "$(own "$tmpdir/served.traces/$name.$plugin")" "$(own "$tmpdir/real.traces/$name.$plugin")" \
+			"$name: the functions of plugin $plugin are called as the same user with the same values"
+		is "$(order "$tmpdir/served.traces/$name.$plugin")" "$(order "$tmpdir/real.traces/$name.$plugin")" \
+			"$name: the functions of plugin $plugin are called in the same order"
+	done
+done
+is "$(seen "$tmpdir/served/script.text")" "$(seen "$tmpdir/real/script.text")" "a script has the same environment and messages"
+
+# ---- what only a served step has -------------------------------------------------------------
+is "$(grep -c ' stepd-slurmstepd: .* step served$' "$tmpdir/served.log")" "$(ls "$tmpdir"/real/*.rc | wc -l)" "each step was served"
+is "$(grep -c 'handed over' "$tmpdir/served.log")" 0 "no step was handed over"
+like "$(cat "$tmpdir/served.log")" "stepd-slurmstepd: error: traced error of init$" "slurmd's log has the plugins' errors"
+is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
+done_testing
