@@ -742,6 +742,7 @@ EXTRA_DIST += $(SLURM_UPHEAVALS)
 if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_names tests/unit/test_slurm_requests \
+	tests/unit/test_slurm_rules \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
@@ -764,6 +765,9 @@ tests_unit_test_slurm_names_LDADD = libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_requests_SOURCES = tests/unit/test_slurm_requests.c
 tests_unit_test_slurm_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_rules_SOURCES = tests/unit/test_slurm_rules.c
+tests_unit_test_slurm_rules_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_rules_LDADD = libslurminit.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_tree_SOURCES = tests/unit/test_slurm_tree.c
 tests_unit_test_slurm_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_tree_LDADD = libslurmserve.la $(CMOCKA_LIBS)

@@ -89,6 +89,11 @@ static bool is_not_chosen(const struct slurm_init *i)
 	return !i->chosen;
 }
 
+static bool has_rule(const struct slurm_init *i)
+{
+	return i->rule;
+}
+
 /* ---- what is not served yet ---------------------------------------------------------------- */
 
 static bool is_other_release(const struct slurm_init *i)
@@ -230,6 +235,7 @@ static const struct reason_row {
 	[SLURM_REASON_TLS] = {"tls", wants_tls, "connections are encrypted (TLSType)"},
 	[SLURM_REASON_NOT_SERVED] = {"not-served", is_not_chosen,
 		"steps of this kind are not served here (slurm_serve in stepd.conf)"},
+	[SLURM_REASON_RULE] = {"rule", has_rule, "by a rule of the site"},
 	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
 		"steps of this release of Slurm are not served"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
@@ -306,6 +312,11 @@ static void print_detail(const struct slurm_init *init, enum slurm_reason reason
 		break;
 	case SLURM_REASON_NAMESPACE:
 		(void)fprintf(out, " (%s)", init->conf.namespace_plugin);
+		break;
+	case SLURM_REASON_RULE:
+		(void)fprintf(out, " (slurm_handover in stepd.conf: %s)%s%s", init->rule,
+			init->rule_err.code ? ": " : "",
+			init->rule_err.code ? init->rule_err.text : "");
 		break;
 	case SLURM_REASON_SITE:
 		(void)fprintf(

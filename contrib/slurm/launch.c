@@ -253,7 +253,7 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred extra", TEXT, .since = SLURM_23_02),
 	FIELD("cred exclusive", U16, .since = SLURM_26_05),
 	FIELD("cred oversubscribe", U16, .since = SLURM_23_02),
-	FIELD("cred partition", BYTES),
+	FIELD("cred partition", BYTES, .keep = LAUNCH(cred_partition)),
 	FIELD("cred qos", TEXT, .since = SLURM_26_05),
 	FIELD("cred reservation", TEXT),
 	FIELD("cred restart_cnt", U16, .keep = LAUNCH(restart_count)),
@@ -399,6 +399,14 @@ static void take_io_ports(struct unpack *u, void *result)
 {
 	((struct slurm_launch *)result)->io_ports =
 		unpack_array(u, unpack_u16(u), sizeof(uint16_t));
+}
+
+const char *slurm_launch_partition(const struct slurm_launch *launch)
+{
+	const struct slurm_array *bytes = &launch->cred_partition;
+	const char *text = (const char *)bytes->bytes;
+
+	return bytes->n > 0 && *text && memchr(text, '\0', bytes->n) ? text : NULL;
 }
 
 uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node)

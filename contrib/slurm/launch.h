@@ -72,6 +72,7 @@ struct slurm_launch {
 	struct slurm_array gids, cred_gids; /* of the message, and of the credential */
 	uint16_t cred_release;
 	struct slurm_array cred_body, cred_signature;
+	struct slurm_array cred_partition; /* slurm_launch_partition() */
 	uint16_t restart_count;
 	bool has_gres;
 	uint32_t ntasks, nnodes;
@@ -119,6 +120,11 @@ int slurm_launch_decode(const void *data, const struct slurm_frame *frame,
 /* The node's index in the step. -ENOENT: it has no part in it; -EINVAL: the message has no list. */
 int slurm_launch_find_node(
 	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;
+
+/* The partition of the job, as its credential has it, which the user can't choose; NULL: it has
+ * none.
+ */
+const char *slurm_launch_partition(const struct slurm_launch *launch);
 
 /* srun's port for a node, of which it has one for so many; there is at least one. */
 uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node);

@@ -28,6 +28,7 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/fifos.c contrib/slurm/fifos.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
+	contrib/slurm/rules.c contrib/slurm/rules.h \
 	contrib/slurm/site_conf.c contrib/slurm/site_conf.h \
 	contrib/slurm/step_spec.c contrib/slurm/step_spec.h \
 	contrib/slurm/task_script.c contrib/slurm/task_script.h \

@@ -12,6 +12,7 @@ void slurm_settings_clear(struct slurm_settings *settings)
 {
 	free(settings->stepd_path);
 	free(settings->record_dir);
+	rules_clear(&settings->handover);
 	*settings = (struct slurm_settings){0};
 }
 
@@ -57,6 +58,8 @@ static int settings_take(const char *key, const char *value, void *userdata, str
 	assert(settings);
 	if (strcmp(key, "slurm_serve") == 0)
 		return take_serve(settings, value, err);
+	if (strcmp(key, "slurm_handover") == 0)
+		return rules_parse(value, &settings->handover, err);
 	if (strcmp(key, "slurm_stepd_path") == 0)
 		member = &settings->stepd_path;
 	else if (strcmp(key, "slurm_record") == 0)
@@ -71,7 +74,11 @@ static int settings_take(const char *key, const char *value, void *userdata, str
 
 int slurm_settings_read(struct slurm_settings *settings, struct err *err)
 {
-	return site_read_foreign(secure_getenv("STEPD_CONFIG"), settings_take, settings, err);
+	int r = site_read_foreign(secure_getenv("STEPD_CONFIG"), settings_take, settings, err);
+
+	if (r < 0)
+		memset(settings->serves, 0, sizeof(settings->serves));
+	return r;
 }
 
 /* ---- the real slurmstepd ------------------------------------------------------------------- */

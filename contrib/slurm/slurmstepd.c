@@ -143,7 +143,11 @@ static int hand_over(const struct stepd *s, const char *why)
 static void read_site(struct stepd *s)
 {
 	s->init.chosen = s->init.has_launch && s->settings.serves[s->init.launch.kind];
-	if (s->init.chosen && site_conf_read(NULL, &s->site, &s->init.site_err) == 0)
+	if (s->init.chosen)
+		s->init.rule =
+			rules_find(&s->settings.handover, &s->init.launch, &s->init.rule_err);
+	if (s->init.chosen && !s->init.rule &&
+		site_conf_read(NULL, &s->site, &s->init.site_err) == 0)
 		s->init.site = &s->site;
 }
 

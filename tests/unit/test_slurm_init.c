@@ -99,6 +99,7 @@ static void test_records(void **state)
 		assert_int_equal(slurm_decide(&r.init), records[i].reason);
 		slurm_step_label(&r.init.launch.id, label);
 		assert_string_equal(label, records[i].label);
+		assert_string_equal(slurm_launch_partition(&r.init.launch), "bench");
 		/* What follows is cgroup.conf and such, and slurmd's last four bytes. */
 		assert_true(r.frame.end < r.size);
 		assert_int_equal(r.init.frame.release, records[i].release);
@@ -388,9 +389,22 @@ static void test_mpi_nodes(void **state)
 static void test_reasons(void **state)
 {
 	struct slurm_init init = {.launch.id.job = 7};
+	char text[SLURM_REASON_SIZE];
 
 	(void)state;
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NOT_SERVED);
+	init.chosen = true;
+	init.rule = "user root";
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_RULE);
+	slurm_reason_print(&init, SLURM_REASON_RULE, text);
+	assert_string_equal(
+		text, "by a rule of the site (slurm_handover in stepd.conf: user root)");
+	(void)err_set_text(&init.rule_err, -ENOENT, "there is no user 'root'");
+	slurm_reason_print(&init, SLURM_REASON_RULE, text);
+	assert_string_equal(text,
+		"by a rule of the site (slurm_handover in stepd.conf: user root): there is no "
+		"user 'root'");
+	init.chosen = false;
 	init.conf.tls_type = "tls/none";
 	init.conf.namespace_plugin = "job_container/none";
 	init.conf.profile_type = "acct_gather_profile/none";
