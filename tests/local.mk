@@ -734,6 +734,8 @@ EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0708-slurm-served.sh tests/syst
 # Two Slurms of nine nodes each, and agents that wait a minute for those below them.
 TESTS_LONG += tests/system/0710-slurm-nodes.sh
 EXTRA_DIST += tests/system/0710-slurm-nodes.sh
+TESTS_LONG += tests/system/0719-slurm-extern.sh
+EXTRA_DIST += tests/system/0719-slurm-extern.sh tests/lib/slurm_adopt.py
 TESTS_LONG += tests/system/0712-slurm-tasks.sh
 EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
 SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh

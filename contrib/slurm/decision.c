@@ -202,8 +202,12 @@ static bool has_other_files(const struct slurm_init *i)
 
 static bool has_other_address(const struct slurm_init *i)
 {
-	return i->launch.srun.sin_family != AF_INET || i->launch.resp_ports.n == 0 ||
-		i->launch.io_ports.n == 0 ||
+	const struct slurm_launch *l = &i->launch;
+	bool srun = l->kind != SLURM_KIND_EXTERN;
+
+	return (srun &&
+		       (l->srun.sin_family != AF_INET || l->resp_ports.n == 0 ||
+			       l->io_ports.n == 0)) ||
 		(i->frame.parent_rank >= 0 && i->frame.parent.sin_family != AF_INET);
 }
 
@@ -261,14 +265,16 @@ static const struct reason_row {
 		"its tasks are distributed by a list of nodes (--distribution=arbitrary)"},
 };
 
-/* What a batch script has not: one process, on the job's first node, without an srun. */
-static bool is_of_srun(enum slurm_reason reason)
+/* A batch script is one process, on the job's first node, without an srun; an extern step has none
+ * to begin with. */
+static bool is_of_tasks(enum slurm_reason reason, enum slurm_step_kind kind)
 {
 	switch (reason) {
 	case SLURM_REASON_MPI:
 	case SLURM_REASON_MPI_NODES:
+		return kind == SLURM_KIND_BATCH || kind == SLURM_KIND_EXTERN;
 	case SLURM_REASON_ADDRESS:
-		return true;
+		return kind == SLURM_KIND_BATCH;
 	default:
 		return false;
 	}
@@ -276,11 +282,10 @@ static bool is_of_srun(enum slurm_reason reason)
 
 enum slurm_reason slurm_decide(const struct slurm_init *init)
 {
-	bool batch = init->launch.kind == SLURM_KIND_BATCH;
 	size_t i;
 
 	for (i = 0; i < SLURM_REASON_NONE; i++) {
-		if (!(batch && is_of_srun((enum slurm_reason)i)) && rows[i].holds(init))
+		if (!is_of_tasks((enum slurm_reason)i, init->launch.kind) && rows[i].holds(init))
 			return (enum slurm_reason)i;
 	}
 	return SLURM_REASON_NONE;

@@ -67,6 +67,8 @@ struct slurm_launch {
 	struct slurm_step_id id;
 	uint32_t uid, gid; /* the credential's */
 	const char *user;
+	const char *gecos, *home, *shell; /* and the names of cred_gids, or none */
+	struct slurm_strs group_names;
 	uint32_t claimed_uid,
 		claimed_gid; /* what the message has beside it; SLURM_NO_VAL: nothing */
 	struct slurm_array gids, cred_gids; /* of the message, and of the credential */

@@ -1,6 +1,7 @@
 # Slurm's step sockets for the steps of stepd; its tests take the parts that do nothing by themselves.
 noinst_LTLIBRARIES += libslurmwire.la
 libslurmwire_la_SOURCES = \
+	contrib/slurm/lookup.c contrib/slurm/lookup.h \
 	contrib/slurm/names.c contrib/slurm/names.h \
 	contrib/slurm/requests.c contrib/slurm/requests.h \
 	contrib/slurm/wire.c contrib/slurm/wire.h

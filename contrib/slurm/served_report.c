@@ -68,7 +68,7 @@ void served_report_launch(struct served *s)
 	struct pack body = {0};
 	uint32_t i;
 
-	if (s->batch)
+	if (!s->streams.io)
 		return; /* nobody waits */
 	put_step_id(&body, s->launch);
 	pack_u32(&body, (uint32_t)s->agent.launch_error);
@@ -134,7 +134,7 @@ static void report_all_exits(struct served *s)
 	uint32_t i;
 
 	ev_timer_stop(s->loop, &s->reports.gather);
-	for (i = 0; i < s->tasks.n && !s->batch; i++) {
+	for (i = 0; i < s->tasks.n && s->streams.io; i++) {
 		if (s->tasks.v[i].ended && !s->tasks.v[i].reported)
 			report_exits(s, s->tasks.v[i].status);
 	}

@@ -21,7 +21,7 @@ void slurm_settings_clear(struct slurm_settings *settings)
 static bool serve_kind(struct slurm_settings *settings, const char *name)
 {
 	static const enum slurm_step_kind kinds[] = {
-		SLURM_KIND_SRUN, SLURM_KIND_BATCH, SLURM_KIND_INTERACTIVE};
+		SLURM_KIND_SRUN, SLURM_KIND_BATCH, SLURM_KIND_EXTERN, SLURM_KIND_INTERACTIVE};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -44,7 +44,8 @@ static int take_serve(struct slurm_settings *settings, const char *value, struct
 	while ((name = strsep(&rest, ", \t"))) {
 		if (*name && !serve_kind(settings, name))
 			return err_set_text(err, -EINVAL,
-				"'%s' is not 'no', or a list of 'srun', 'batch' and 'interactive'",
+				"'%s' is not 'no', or a list of 'srun', 'batch', 'extern' and "
+				"'interactive'",
 				value);
 	}
 	return 0;

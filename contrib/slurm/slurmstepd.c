@@ -139,7 +139,7 @@ static int hand_over(const struct stepd *s, const char *why)
 	return EXIT_FAILURE;
 }
 
-/* slurm.conf is only read where it decides. */
+/* Names of users and slurm.conf are only looked at where they decide. */
 static void read_site(struct stepd *s)
 {
 	s->init.chosen = s->init.has_launch && s->settings.serves[s->init.launch.kind];
@@ -156,11 +156,15 @@ static int serve(const struct stepd *s)
 {
 	_cleanup_(served_free_p) struct served *served = NULL;
 	struct err err = ERR_INIT;
+	int r;
 
 	if (served_prepare(&s->init, &s->log.log, &served, &err) < 0)
 		return hand_over(s, err.text);
-	log_info(&s->log.log, "%s step served", slurm_kind_name(s->init.launch.kind));
-	return served_run(served);
+	r = served_run(served);
+	if (r >= 0)
+		return r;
+	served = served_free(served);
+	return hand_over(s, "its agent does not start");
 }
 
 static int decide(struct stepd *s)

@@ -65,7 +65,11 @@ static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t vers
 			sizeof(uint32_t) + sizeof(uint16_t);
 	case WIRE_NUMBER_NOTIFY:
 		return 2 * sizeof(int32_t) + (size_t)number_at(data, size, sizeof(int32_t));
+	case WIRE_USER:
+	case WIRE_GROUPS:
+		return 4 * sizeof(int32_t) + (size_t)number_at(data, size, 3 * sizeof(int32_t));
 	case WIRE_PID_IN_CONTAINER:
+	case WIRE_ADD_PID:
 		return 2 * sizeof(int32_t);
 	case WIRE_SUSPEND:
 	case WIRE_RESUME:
@@ -98,12 +102,18 @@ static void check_request(
 	size_t cut;
 
 	require(used == length_by_protocol(data, used, version) && used <= WIRE_REQUEST_MAX);
-	require(wire_kind_name(r->kind) != NULL && (int32_t)r->kind == number_at(data, used, 0));
+	require(wire_kind_name(r->kind) != NULL);
+	require((r->kind == WIRE_NOTIFY ? WIRE_NUMBER_NOTIFY : (int32_t)r->kind) ==
+		number_at(data, used, 0));
 	if (r->kind == WIRE_SIGNAL)
 		require(r->signal == number_at(data, used, 4) &&
 			(int32_t)r->flags == number_at(data, used, 8));
-	else if (r->kind == WIRE_PID_IN_CONTAINER)
+	else if (r->kind == WIRE_PID_IN_CONTAINER || r->kind == WIRE_ADD_PID)
 		require(r->pid == number_at(data, used, 4));
+	else if (r->kind == WIRE_USER || r->kind == WIRE_GROUPS)
+		require(r->lookup.match == number_at(data, used, 4) &&
+			(int32_t)r->lookup.id == number_at(data, used, 8) &&
+			strlen(r->lookup.name) <= WIRE_NAME_MAX);
 	else if (r->kind == WIRE_COMPLETION)
 		require(r->first == number_at(data, used, 4) &&
 			r->last == number_at(data, used, 8) &&
@@ -120,6 +130,7 @@ static bool is_too_long(const uint8_t *data, size_t size, uint16_t version)
 {
 	int32_t kind = number_at(data, size, 0),
 		details = number_at(data, size, 3 * sizeof(int32_t)),
+		text = number_at(data, size, sizeof(int32_t)),
 		key = number_at(data, size, sizeof(int32_t) + ADDRESSES_SIZE),
 		accounting = number_at(data, size, accounting_at(version));
 
@@ -127,6 +138,10 @@ static bool is_too_long(const uint8_t *data, size_t size, uint16_t version)
 		return key < 0 || key > WIRE_KEY_MAX;
 	if (kind == WIRE_COMPLETION)
 		return accounting < 0 || accounting > WIRE_ACCOUNTING_MAX;
+	if (kind == WIRE_NUMBER_NOTIFY)
+		return text < 0 || text > WIRE_DETAILS_MAX;
+	if (kind == WIRE_USER || kind == WIRE_GROUPS)
+		return details < 0 || details > WIRE_NAME_MAX;
 	return kind == WIRE_SIGNAL && (details < 0 || details > WIRE_DETAILS_MAX);
 }
 
@@ -139,7 +154,8 @@ static void check_refusal(const uint8_t *data, size_t size, uint16_t version, in
 		require(is_too_long(data, size, version));
 	else
 		require(error == -EOPNOTSUPP &&
-			(!wire_kind_name(kind) || (kind == WIRE_ATTACH && version >= WIRE_25_05)));
+			(!wire_kind_name(kind) || kind == WIRE_NOTIFY ||
+				(kind == WIRE_ATTACH && version >= WIRE_25_05)));
 }
 
 static void check_requests(const uint8_t *data, size_t size, uint16_t version)

@@ -456,6 +456,26 @@ static void test_served(void **state)
 	}
 }
 
+/* It has no srun, no MPI, and no address but that of the node above. */
+static void test_extern(void **state)
+{
+	struct site_conf site = {.mpi_default = (char *)"cray_shasta"};
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "extern");
+	decode(&r);
+	r.init.chosen = true;
+	r.init.site = &site;
+	assert_int_equal(r.init.launch.srun.sin_family, 0);
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.frame.parent_rank = 0;
+	r.init.frame.parent.sin_family = AF_INET6;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_ADDRESS);
+	r.init.launch.x11 = 1;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_X11);
+}
+
 static void test_releases(void **state)
 {
 	(void)state;
@@ -485,6 +505,7 @@ int main(void)
 		cmocka_unit_test(test_mpi_nodes),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_served),
+		cmocka_unit_test(test_extern),
 		cmocka_unit_test(test_releases),
 	};
 
