@@ -738,7 +738,7 @@ SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh \
 	tests/system/0701-slurm-scontrol.sh tests/system/0702-slurm-spool.sh \
 	tests/system/0703-slurm-actions.sh tests/system/0704-slurmstepd-handover.sh \
 	tests/system/0705-slurmstepd-doctor.sh tests/system/0706-slurmstepd-alone.sh \
-	tests/system/0713-slurm-task.sh tests/system/0717-slurm-plugstack.sh tests/system/0719-slurm-spank-host.sh
+	tests/system/0713-slurm-task.sh tests/system/0717-slurm-plugstack.sh tests/system/0720-slurm-spank-host.sh
 TESTS += $(SLURM_SYSTEM_TESTS)
 # Two Slurms each.
 TESTS_LONG += tests/system/0708-slurm-served.sh tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh
@@ -752,10 +752,12 @@ TESTS_LONG += tests/system/0717-slurm-limits.sh
 TESTS_LONG += tests/system/0718-slurm-limits-vm.sh
 EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0718-slurm-limits-vm.sh tests/lib/slurm_pair.sh \
 	tests/testbed/guest-slurm.sh tests/testbed/guest-slurm-limits.sh
-TESTS_LONG += tests/system/0718-slurm-mpi-nodes.sh
-EXTRA_DIST += tests/system/0718-slurm-mpi-nodes.sh
+TESTS_LONG += tests/system/0721-slurm-mpi-nodes.sh
+EXTRA_DIST += tests/system/0721-slurm-mpi-nodes.sh
 TESTS_LONG += tests/system/0716-slurm-spank.sh
 EXTRA_DIST += tests/lib/spank_plugin.h tests/lib/spank_traced.c tests/lib/spank_host.py tests/system/0716-slurm-spank.sh
+TESTS_LONG += tests/system/0719-slurm-extern.sh
+EXTRA_DIST += tests/system/0719-slurm-extern.sh tests/lib/slurm_adopt.py
 TESTS_LONG += tests/system/0712-slurm-tasks.sh
 EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
 SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh
@@ -772,8 +774,7 @@ if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_gres \
 	tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
-	tests/unit/test_slurm_pmi \
-	tests/unit/test_slurm_requests \
+	tests/unit/test_slurm_pmi tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
@@ -805,6 +806,9 @@ tests_unit_test_slurm_pmi_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_requests_SOURCES = tests/unit/test_slurm_requests.c
 tests_unit_test_slurm_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_rules_SOURCES = tests/unit/test_slurm_rules.c
+tests_unit_test_slurm_rules_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_rules_LDADD = libslurminit.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_tree_SOURCES = tests/unit/test_slurm_tree.c
 tests_unit_test_slurm_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_tree_LDADD = libslurmserve.la $(CMOCKA_LIBS)

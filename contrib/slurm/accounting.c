@@ -51,6 +51,7 @@ static int on_usage(const json_t *reply, void *userdata)
 
 	assert(a);
 	step_usage_take(&a->usage, json_get_array(reply, "tasks"));
+	step_usage_take_whole(&a->usage, json_get_object(reply, "step"));
 	return 0;
 }
 
@@ -113,6 +114,7 @@ int accounting_open(const struct accounting_options *options, struct accounting 
 	}
 	a->options = *options;
 	a->usage.node = options->node;
+	a->usage.whole = options->whole;
 	a->usage.cache_counts = options->cache_counts;
 	ev_timer_init(&a->timer, accounting_on_timer, options->interval_s, options->interval_s);
 	a->timer.data = a;
@@ -143,6 +145,7 @@ void accounting_finish(struct accounting *a, const json_t *result)
 		return;
 	stop(a);
 	step_usage_take(&a->usage, json_get_array(result, "tasks"));
+	step_usage_take_whole(&a->usage, result);
 	poll_over(a);
 }
 

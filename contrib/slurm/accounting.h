@@ -22,8 +22,8 @@ struct accounting_options {
 	uint32_t node; /* its index in the step */
 	const uint32_t *ranks;
 	uint32_t ntasks;
-	bool cache_counts;   /* as step_usage has it */
-	uint32_t interval_s; /* between two readings; 0: only when it is requested */
+	bool whole, cache_counts; /* as step_usage has them */
+	uint32_t interval_s;      /* between two readings; 0: only when it is requested */
 	/* A reading that accounting_poll() has begun, or has met, is over. */
 	void (*polled)(void *userdata);
 	void *userdata;

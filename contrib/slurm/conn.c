@@ -155,7 +155,7 @@ static int on_piece(const struct json_t *reply, void *userdata)
 
 	assert(c);
 	s = c->listener->server;
-	r = c->plan.answer(reply, c->version, &c->out);
+	r = c->plan.answer(&c->plan, reply, c->version, &c->out);
 	if (r < 0)
 		return r;
 	s->memory += c->out.bytes.capacity - c->memory;
@@ -285,8 +285,9 @@ static enum conn_next pass_request(struct conn *c)
 	if (c->plan.error)
 		return conn_fail(c, c->plan.error);
 	if (!c->plan.method)
-		return c->plan.answer(NULL, c->version, &c->out) < 0 ? NEXT_END
-								     : conn_write_answer(c);
+		return c->plan.answer(&c->plan, NULL, c->version, &c->out) < 0
+			? NEXT_END
+			: conn_write_answer(c);
 	c->state = CONN_PENDING;
 	if (c->plan.acts) {
 		r = conn_request(c);
@@ -342,6 +343,8 @@ static enum conn_next take_request(struct conn *c)
 			(unsigned)c->peer.uid, (int)c->peer.pid, strerror(-n));
 		return NEXT_END;
 	}
+	if (request.kind == WIRE_USER || request.kind == WIRE_GROUPS)
+		request.pid = c->peer.pid;
 	next = begin_request(c, &request); /* it has a part of what is read */
 	consume(c, n);
 	return next;

@@ -27,8 +27,11 @@ int credential_check(const struct slurm_launch *launch, const struct munge_clien
 	uid_t uid;
 	int r = check_claims(launch, err);
 
-	/* slurmctld does not sign that of a script: slurmd takes the message from nobody else. */
-	if (r < 0 || (launch->kind == SLURM_KIND_BATCH && signature->n == 0))
+	/* slurmctld signs neither that of a script nor that of an extern step: slurmd takes these
+	 * messages from nobody else. */
+	if (r < 0 ||
+		(signature->n == 0 &&
+			(launch->kind == SLURM_KIND_BATCH || launch->kind == SLURM_KIND_EXTERN)))
 		return r;
 	if (signature->n == 0 ||
 		memchr(signature->bytes, '\0', signature->n) != signature->bytes + signature->n - 1)
@@ -75,5 +78,35 @@ int credential_groups(const struct slurm_launch *launch, uint32_t **ret_groups, 
 	}
 	*ret_groups = take_ptr(groups);
 	*ret_count = n;
+	return 0;
+}
+
+int credential_user(
+	const struct slurm_launch *launch, struct lookup_user *ret_user, struct err *err)
+{
+	const struct slurm_array *gids = &launch->cred_gids;
+	struct slurm_strs names = launch->group_names;
+	struct lookup_user user = {.name = launch->user,
+		.gecos = launch->gecos,
+		.home = launch->home,
+		.shell = launch->shell,
+		.uid = launch->uid,
+		.gid = launch->gid};
+	bool failed = false;
+	uint32_t i;
+
+	if (names.n == gids->n && names.n <= GROUPS_MAX && names.n > 0) {
+		user.gids = calloc(names.n, sizeof(*user.gids));
+		failed = !user.gids;
+		for (i = 0; !failed && i < gids->n; i++) {
+			user.gids[i] = slurm_array_u32(gids, i);
+			failed = strv_add(&user.group_names, slurm_strs_next(&names)) < 0;
+		}
+	}
+	if (failed) {
+		lookup_user_clear(&user);
+		return err_set(err, -ENOMEM, "read the names of the user's groups");
+	}
+	*ret_user = user;
 	return 0;
 }

@@ -108,6 +108,11 @@ static bool is_not_chosen(const struct slurm_init *i)
 	return !i->chosen;
 }
 
+static bool has_rule(const struct slurm_init *i)
+{
+	return i->rule;
+}
+
 /* ---- what is not served yet ---------------------------------------------------------------- */
 
 /* During an upgrade slurmd, srun and slurmctld may have several. */
@@ -116,6 +121,7 @@ static bool is_other_release(const struct slurm_init *i)
 	uint16_t release = i->frame.release;
 
 	return (release != SLURM_22_05 && release != SLURM_24_11) ||
+		(release != SLURM_22_05 && i->launch.kind == SLURM_KIND_EXTERN) ||
 		i->frame.client_release != release || i->launch.cred_release != release;
 }
 
@@ -226,8 +232,12 @@ static bool has_other_files(const struct slurm_init *i)
 
 static bool has_other_address(const struct slurm_init *i)
 {
-	return i->launch.srun.sin_family != AF_INET || i->launch.resp_ports.n == 0 ||
-		i->launch.io_ports.n == 0 ||
+	const struct slurm_launch *l = &i->launch;
+	bool srun = l->kind != SLURM_KIND_EXTERN;
+
+	return (srun &&
+		       (l->srun.sin_family != AF_INET || l->resp_ports.n == 0 ||
+			       l->io_ports.n == 0)) ||
 		(i->frame.parent_rank >= 0 && i->frame.parent.sin_family != AF_INET);
 }
 
@@ -259,6 +269,7 @@ static const struct reason_row {
 	[SLURM_REASON_TLS] = {"tls", wants_tls, "connections are encrypted (TLSType)"},
 	[SLURM_REASON_NOT_SERVED] = {"not-served", is_not_chosen,
 		"steps of this kind are not served here (slurm_serve in stepd.conf)"},
+	[SLURM_REASON_RULE] = {"rule", has_rule, "by a rule of the site"},
 	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
 		"slurmd, srun and slurmctld are not all of 22.05, or all of 24.11"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
@@ -284,14 +295,16 @@ static const struct reason_row {
 		"its tasks are distributed by a list of nodes (--distribution=arbitrary)"},
 };
 
-/* What a batch script has not: one process, on the job's first node, without an srun. */
-static bool is_of_srun(enum slurm_reason reason)
+/* A batch script is one process, on the job's first node, without an srun; an extern step has none
+ * to begin with. */
+static bool is_of_tasks(enum slurm_reason reason, enum slurm_step_kind kind)
 {
 	switch (reason) {
 	case SLURM_REASON_MPI:
 	case SLURM_REASON_MPI_NODES:
+		return kind == SLURM_KIND_BATCH || kind == SLURM_KIND_EXTERN;
 	case SLURM_REASON_ADDRESS:
-		return true;
+		return kind == SLURM_KIND_BATCH;
 	default:
 		return false;
 	}
@@ -299,11 +312,10 @@ static bool is_of_srun(enum slurm_reason reason)
 
 enum slurm_reason slurm_decide(const struct slurm_init *init)
 {
-	bool batch = init->launch.kind == SLURM_KIND_BATCH;
 	size_t i;
 
 	for (i = 0; i < SLURM_REASON_NONE; i++) {
-		if (!(batch && is_of_srun((enum slurm_reason)i)) && rows[i].holds(init))
+		if (!is_of_tasks((enum slurm_reason)i, init->launch.kind) && rows[i].holds(init))
 			return (enum slurm_reason)i;
 	}
 	return SLURM_REASON_NONE;
@@ -335,6 +347,11 @@ static void print_detail(const struct slurm_init *init, enum slurm_reason reason
 		break;
 	case SLURM_REASON_NAMESPACE:
 		(void)fprintf(out, " (%s)", init->conf.namespace_plugin);
+		break;
+	case SLURM_REASON_RULE:
+		(void)fprintf(out, " (slurm_handover in stepd.conf: %s)%s%s", init->rule,
+			init->rule_err.code ? ": " : "",
+			init->rule_err.code ? init->rule_err.text : "");
 		break;
 	case SLURM_REASON_SITE:
 		(void)fprintf(

@@ -22,6 +22,7 @@ enum slurm_reason {
 	SLURM_REASON_PROFILE,
 	SLURM_REASON_TLS,
 	SLURM_REASON_NOT_SERVED, /* its kind is not among those of slurm_serve */
+	SLURM_REASON_RULE,       /* one of slurm_handover */
 	SLURM_REASON_OTHER_RELEASE,
 	SLURM_REASON_SITE, /* what slurm.conf has */
 	SLURM_REASON_HET,
@@ -52,6 +53,8 @@ struct slurm_init {
 	struct err err;  /* where decoding failed */
 	/* Of steps whose kind the site has chosen; set by the caller. */
 	bool chosen;
+	const char *rule;             /* of slurm_handover, which holds for the step; NULL: none */
+	struct err rule_err;          /* why it could not be applied */
 	const struct site_conf *site; /* NULL: site_err has why */
 	struct err site_err;
 	struct step_limits limits;

@@ -364,6 +364,25 @@ static void report_served(struct slurm_doctor *d, const struct slurm_settings *s
 			slurm_reason_text(SLURM_REASON_NOT_SERVED));
 }
 
+static void report_rules(struct slurm_doctor *d, const struct rules *rules)
+{
+	struct err err;
+	size_t i;
+
+	for (i = 0; i < rules->n; i++) {
+		err = (struct err)ERR_INIT;
+		if (rules_check(rules, i, &err) < 0)
+			report(d, "warning", "slurm.rule", rules_text(rules, i),
+				"mend slurm_handover in stepd.conf",
+				"by the rule '%s' all steps are handed over: %s",
+				rules_text(rules, i), err.text);
+		else
+			report(d, "note", "slurm.rule", rules_text(rules, i), "",
+				"by the rule '%s' these steps are handed over",
+				rules_text(rules, i));
+	}
+}
+
 static void report_handover(struct slurm_doctor *d)
 {
 	_cleanup_slurm_settings_ struct slurm_settings settings = {0};
@@ -375,6 +394,7 @@ static void report_handover(struct slurm_doctor *d)
 	if (settings.record_dir)
 		report_records(d, settings.record_dir);
 	report_served(d, &settings);
+	report_rules(d, &settings.handover);
 }
 
 int main(void)

@@ -169,11 +169,11 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred uid", U32, .keep = LAUNCH(uid)),
 	FIELD("cred gid", U32, .keep = LAUNCH(gid)),
 	FIELD("cred pw_name", TEXT, .keep = LAUNCH(user)),
-	FIELD("cred pw_gecos", TEXT),
-	FIELD("cred pw_dir", TEXT),
-	FIELD("cred pw_shell", TEXT),
+	FIELD("cred pw_gecos", TEXT, .keep = LAUNCH(gecos)),
+	FIELD("cred pw_dir", TEXT, .keep = LAUNCH(home)),
+	FIELD("cred pw_shell", TEXT, .keep = LAUNCH(shell)),
 	FIELD("cred gids", A32, .keep = LAUNCH(cred_gids)),
-	FIELD("cred gr_names", TEXTS),
+	FIELD("cred gr_names", TEXTS, .keep = LAUNCH(group_names)),
 	FIELD("cred job_gres", CALL, .call = take_job_gres),
 	FIELD("cred step_gres", CALL, .call = take_step_gres),
 	FIELD("cred core_spec", U16),
@@ -186,7 +186,7 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred extra", TEXT, .since = SLURM_23_02),
 	FIELD("cred exclusive", U16, .since = SLURM_26_05),
 	FIELD("cred oversubscribe", U16, .since = SLURM_23_02),
-	FIELD("cred partition", BYTES),
+	FIELD("cred partition", BYTES, .keep = LAUNCH(cred_partition)),
 	FIELD("cred qos", TEXT, .since = SLURM_26_05),
 	FIELD("cred reservation", TEXT),
 	FIELD("cred restart_cnt", U16, .keep = LAUNCH(restart_count)),
@@ -366,6 +366,14 @@ static void take_io_ports(struct unpack *u, void *result)
 {
 	((struct slurm_launch *)result)->io_ports =
 		unpack_array(u, unpack_u16(u), sizeof(uint16_t));
+}
+
+const char *slurm_launch_partition(const struct slurm_launch *launch)
+{
+	const struct slurm_array *bytes = &launch->cred_partition;
+	const char *text = (const char *)bytes->bytes;
+
+	return bytes->n > 0 && *text && memchr(text, '\0', bytes->n) ? text : NULL;
 }
 
 uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node)

@@ -84,11 +84,14 @@ struct slurm_launch {
 	struct slurm_step_id id;
 	uint32_t uid, gid; /* the credential's */
 	const char *user;
+	const char *gecos, *home, *shell; /* and the names of cred_gids, or none */
+	struct slurm_strs group_names;
 	uint32_t claimed_uid,
 		claimed_gid; /* what the message has beside it; SLURM_NO_VAL: nothing */
 	struct slurm_array gids, cred_gids; /* of the message, and of the credential */
 	uint16_t cred_release;
 	struct slurm_array cred_body, cred_signature;
+	struct slurm_array cred_partition; /* slurm_launch_partition() */
 	uint16_t restart_count;
 	struct slurm_cores cores; /* the credential's */
 	struct gres_records job_gres, step_gres;
@@ -153,6 +156,10 @@ bool slurm_cores_find(const struct slurm_cores *cores, uint32_t node, uint32_t b
 
 /* The next option, "NAME:PLUGIN" with its argument, which may be NULL; false: that was the last. */
 bool slurm_options_next(struct slurm_options *rest, const char **ret_name, const char **ret_arg);
+
+/* The partition of the job, as its credential has it, which the user can't choose; NULL: it has
+ * none. */
+const char *slurm_launch_partition(const struct slurm_launch *launch);
 
 /* srun's port for a node, of which it has one for so many; there is at least one. */
 uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node);

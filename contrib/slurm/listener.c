@@ -110,7 +110,8 @@ static int set_step(struct listener *listener, const struct listener_step *step,
 	listener->step = (struct requests_step){.owner = step->owner,
 		.admin = listener->server->admin,
 		.private = listener->server->private,
-		.batch = strcmp(strchr(step->step, '.'), ".batch") == 0};
+		.batch = strcmp(strchr(step->step, '.'), ".batch") == 0,
+		.adopts = strcmp(strchr(step->step, '.'), ".extern") == 0};
 	return spool_listen(listener->server->spool, name, &listener->socket, err);
 }
 

@@ -1,6 +1,7 @@
 # Slurm's step sockets for the steps of stepd; its tests take the parts that do nothing by themselves.
 noinst_LTLIBRARIES += libslurmwire.la
 libslurmwire_la_SOURCES = \
+	contrib/slurm/lookup.c contrib/slurm/lookup.h \
 	contrib/slurm/names.c contrib/slurm/names.h \
 	contrib/slurm/requests.c contrib/slurm/requests.h \
 	contrib/slurm/wire.c contrib/slurm/wire.h
@@ -30,6 +31,7 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
+	contrib/slurm/rules.c contrib/slurm/rules.h \
 	contrib/slurm/site_conf.c contrib/slurm/site_conf.h \
 	contrib/slurm/spank_check.c contrib/slurm/spank_check.h \
 	contrib/slurm/spank_file.c contrib/slurm/spank_file.h \

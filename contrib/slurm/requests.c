@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "contrib/slurm/lookup.h"
 #include "stepd/base/json.h"
 
 /* Slurm's errors beyond those of the machine, the same numbers in all versions. */
@@ -16,11 +17,11 @@
 
 bool requests_may(const struct requests_step *step, enum requests_access access, uid_t uid)
 {
-	if (uid == 0 || uid == step->admin)
+	if (uid == 0 || (uid == step->admin && access != REQUESTS_ROOT))
 		return true;
 	if (access == REQUESTS_ANYONE && !step->private)
 		return true;
-	return access != REQUESTS_ADMIN && uid == step->owner;
+	return access >= REQUESTS_OWNER && uid == step->owner;
 }
 
 void requests_plan_clear(struct requests_plan *plan)
@@ -41,25 +42,29 @@ static int answer_number(const json_t *reply, const char *name, struct wire_answ
 	return 0;
 }
 
-static int answer_agent_pid(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_agent_pid(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
 {
 	(void)version;
 	return answer_number(reply, "agent_pid", a);
 }
 
-static int answer_uid(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_uid(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
 {
 	(void)version;
 	return answer_number(reply, "uid", a);
 }
 
-static int answer_node_id(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_node_id(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
 {
 	(void)version;
 	return answer_number(reply, "node_id", a);
 }
 
-static int answer_state(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_state(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
 {
 	static const struct {
 		const char *name;
@@ -86,14 +91,36 @@ static int answer_state(const json_t *reply, uint16_t version, struct wire_answe
 }
 
 /* An agent does not report its limits: "no limit" is what Slurm's clients ignore. */
-static int answer_mem_limits(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_mem_limits(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
 {
 	(void)reply;
 	wire_put_mem_limits(a, version, 0, 0);
 	return 0;
 }
 
-static int answer_found(const json_t *reply, uint16_t version, struct wire_answer *a)
+/* 0: there is none, and no file for it. */
+static int answer_no_display(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
+{
+	(void)reply;
+	(void)version;
+	wire_put_i32(a, 0);
+	wire_put_i32(a, 0);
+	return 0;
+}
+
+static int answer_no_namespace(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
+{
+	(void)reply;
+	(void)version;
+	wire_put_i32(a, 0);
+	return 0;
+}
+
+static int answer_found(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
 {
 	const json_t *found = json_object_get(reply, "found");
 
@@ -126,7 +153,8 @@ static int read_task(const json_t *entry, struct wire_task *ret_task)
 	return 0;
 }
 
-static int answer_tasks(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_tasks(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
 {
 	const json_t *tasks = json_object_get(reply, "tasks"), *entry;
 	struct wire_task task;
@@ -148,7 +176,8 @@ static int answer_tasks(const json_t *reply, uint16_t version, struct wire_answe
 	return 0;
 }
 
-static int answer_pids(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_pids(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
 {
 	const json_t *pids = json_object_get(reply, "pids"), *entry;
 	int64_t pid;
@@ -168,7 +197,8 @@ static int answer_pids(const json_t *reply, uint16_t version, struct wire_answer
 	return 0;
 }
 
-static int answer_done(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_done(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
 {
 	(void)reply;
 	(void)version;
@@ -176,11 +206,31 @@ static int answer_done(const json_t *reply, uint16_t version, struct wire_answer
 	return 0;
 }
 
-static int answer_notified(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_notified(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
 {
 	(void)reply;
 	(void)version;
 	wire_put_i32(a, 0);
+	return 0;
+}
+
+static bool is_member(const json_t *reply)
+{
+	return json_array_size(json_object_get(reply, "found")) > 0;
+}
+
+static int answer_user(const struct requests_plan *plan, const json_t *reply,
+	_unused_ uint16_t version, struct wire_answer *a)
+{
+	lookup_put_user(plan->user, &plan->lookup, is_member(reply), a);
+	return 0;
+}
+
+static int answer_groups(const struct requests_plan *plan, const json_t *reply,
+	_unused_ uint16_t version, struct wire_answer *a)
+{
+	lookup_put_groups(plan->user, &plan->lookup, is_member(reply), a);
 	return 0;
 }
 
@@ -235,7 +285,18 @@ static void refuse(struct requests_plan *plan, int error)
 	plan->error = error;
 }
 
-static int plan_kernel_signal(struct requests_plan *plan, int number, bool leader)
+/* By the step's own sequence, or at once. As slurmstepd's process in an extern step, which ends by
+ * these, and the step with it. */
+static int plan_end(struct requests_plan *plan, int number)
+{
+	plan->method = "Terminate";
+	return number == SIGKILL
+		? set_parameters_take(plan, json_pack("{s:s}", "kill_sequence", "KILL"))
+		: 0;
+}
+
+static int plan_kernel_signal(
+	const struct requests_step *step, struct requests_plan *plan, int number, bool leader)
 {
 	char text[16];
 
@@ -247,6 +308,8 @@ static int plan_kernel_signal(struct requests_plan *plan, int number, bool leade
 		refuse(plan, EINVAL);
 		return 0;
 	}
+	if (step->adopts && (number == SIGTERM || number == SIGKILL))
+		return plan_end(plan, number);
 	(void)snprintf(text, sizeof(text), "%d", number);
 	return set_parameters_take(plan, json_pack("{s:s, s:b}", "signal", text, "leader", leader));
 }
@@ -258,14 +321,14 @@ static int plan_signal(const struct wire_request *request, const struct requests
 	bool full = step->batch && (request->flags & SLURM_KILL_FULL_JOB);
 	bool leader = step->batch && (request->flags & SLURM_KILL_BATCH_SHELL) && !full;
 
-	if (step->leaders && !full)
+	if (step->leaders && !full && !step->adopts)
 		leader |= request->signal != SIGKILL && request->signal != SIGSTOP &&
 			request->signal != SIGCONT;
 	if (!special)
-		return plan_kernel_signal(plan, request->signal, leader);
+		return plan_kernel_signal(step, plan, request->signal, leader);
 	switch (special->effect) {
 	case EFFECT_KILL:
-		return plan_kernel_signal(plan, SIGKILL, false);
+		return plan_kernel_signal(step, plan, SIGKILL, false);
 	case EFFECT_TERMINATE:
 		plan->method = "Terminate";
 		return 0;
@@ -308,12 +371,34 @@ static int plan_list_pids(const struct wire_request *request, const struct reque
 	return set_parameters_take(plan, json_pack("{s:b}", "start_ticks", 0));
 }
 
+static int plan_add(const struct wire_request *request, const struct requests_step *step,
+	struct requests_plan *plan)
+{
+	if (!step->adopts || request->pid <= 0) {
+		refuse(plan, EINVAL);
+		return 0;
+	}
+	return set_parameters_take(plan, json_pack("{s:i}", "pid", (int)request->pid));
+}
+
 static int plan_find(const struct wire_request *request, const struct requests_step *step,
 	struct requests_plan *plan)
 {
 	(void)step;
 	if (request->pid <= 0) {
 		plan->method = NULL; /* no process has that */
+		return 0;
+	}
+	return set_parameters_take(plan, json_pack("{s:[i]}", "pids", (int)request->pid));
+}
+
+static int plan_lookup(const struct wire_request *request, const struct requests_step *step,
+	struct requests_plan *plan)
+{
+	plan->user = step->user;
+	plan->lookup = request->lookup;
+	if (!plan->user || request->pid <= 0 || !lookup_needs_member(&plan->lookup)) {
+		plan->method = NULL;
 		return 0;
 	}
 	return set_parameters_take(plan, json_pack("{s:[i]}", "pids", (int)request->pid));
@@ -377,6 +462,19 @@ static const struct {
 		NULL},
 	[WIRE_NODEID] =
 		{{.access = REQUESTS_ANYONE, .method = "Describe", .answer = answer_node_id}, NULL},
+	/* What is added ends with the step: for root alone, who lets users in. */
+	[WIRE_ADD_PID] = {{.access = REQUESTS_ROOT,
+				  .method = "AddPid",
+				  .acts = true,
+				  .no_errno = true,
+				  .answer = answer_notified},
+		plan_add},
+	[WIRE_USER] = {{.access = REQUESTS_ANYONE, .method = "FindPids", .answer = answer_user},
+		plan_lookup},
+	[WIRE_GROUPS] = {{.access = REQUESTS_ANYONE, .method = "FindPids", .answer = answer_groups},
+		plan_lookup},
+	[WIRE_X11_DISPLAY] = {{.access = REQUESTS_OWNER, .answer = answer_no_display}, NULL},
+	[WIRE_NAMESPACE] = {{.access = REQUESTS_OWNER, .answer = answer_no_namespace}, NULL},
 	/* As the agent has it: not for the step's owner. */
 	[WIRE_NOTIFY] = {{.access = REQUESTS_ADMIN,
 				 .method = "Notify",

@@ -12,12 +12,15 @@
 #include "contrib/slurm/wire.h"
 
 struct json_t;
+struct lookup_user;
+struct requests_plan;
 
 /* The access that a request requires; each includes those above it. As the adapter calls agents
  * with its own rights, this must not be wider than the interface's own rule, but for queries: Slurm
  * answers these to every user. */
 enum requests_access {
-	REQUESTS_ADMIN, /* root and the adapter's user */
+	REQUESTS_ROOT,
+	REQUESTS_ADMIN, /* and the adapter's user */
 	REQUESTS_OWNER, /* and the step's owner */
 	REQUESTS_ANYONE,
 	REQUESTS_ACCESS_MAX,
@@ -28,16 +31,18 @@ struct requests_step {
 	uid_t admin;  /* besides root: the adapter's user */
 	bool private; /* only for its owner and admins */
 	bool batch;
+	bool adopts;  /* an extern step: it gets processes, and TERM and KILL end it */
 	bool leaders; /* signals are for the tasks' first processes alone, but for KILL, STOP and
 			 CONT */
+	const struct lookup_user *user; /* NULL: the job's user is not known */
 };
 
 bool requests_may(const struct requests_step *step, enum requests_access access, uid_t uid);
 
 /* Encodes a part of the agent's answer: 0, or -EPROTO if it is malformed. reply is NULL if the
  * agent was not called. */
-typedef int (*requests_answer_fn)(
-	const struct json_t *reply, uint16_t version, struct wire_answer *answer);
+typedef int (*requests_answer_fn)(const struct requests_plan *plan, const struct json_t *reply,
+	uint16_t version, struct wire_answer *answer);
 
 struct requests_plan {
 	enum requests_access access;
@@ -48,6 +53,8 @@ struct requests_plan {
 	bool acts;     /* changes the step: does not wait for queries, and has a longer timeout */
 	bool no_errno; /* the answer is a result alone */
 	int error;     /* without a call of the agent: how an action failed */
+	const struct lookup_user *user;
+	struct wire_lookup lookup;
 	requests_answer_fn answer;
 };
 

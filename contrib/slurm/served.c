@@ -19,6 +19,45 @@
 #include "stepd/base/munge_client.h"
 #include "stepd/cli/relay/supervisor.h"
 
+/* ---- slurmd's answer ------------------------------------------------------------------------ */
+
+/* slurmd writes the rest of the init, takes the answer, and ends the pipe. */
+static void on_init(struct ev_loop *loop, ev_io *watcher, _unused_ int revents)
+{
+	struct served *s = watcher->data;
+	char piece[16384];
+	ssize_t n = read(watcher->fd, piece, sizeof(piece));
+	int null_fd;
+
+	assert(s);
+
+	if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+		return;
+	ev_io_stop(loop, watcher);
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null_fd >= 0) {
+		(void)dup2(null_fd, STDIN_FILENO); /* else they stay open, to nobody */
+		(void)dup2(null_fd, STDOUT_FILENO);
+	}
+	(void)close_fd(null_fd);
+	served_check_over(s);
+}
+
+static int answer_slurmd(struct served *s)
+{
+	const int32_t done = 0;
+	int r = fs_write_all(STDOUT_FILENO, &done, sizeof(done));
+
+	if (r < 0)
+		log_error(s->log, "step %s: slurmd takes no answer: %s", s->label, strerror(-r));
+	else
+		log_info(s->log, "%s step served", slurm_kind_name(s->launch->kind));
+	ev_io_init(&s->init_end, on_init, STDIN_FILENO, EV_READ);
+	s->init_end.data = s;
+	ev_io_start(s->loop, &s->init_end);
+	return r;
+}
+
 /* ---- the agent ----------------------------------------------------------------------------- */
 
 static void agent_on_ready(const json_t *line, void *userdata)
@@ -39,6 +78,8 @@ static void agent_on_ready(const json_t *line, void *userdata)
 			task->pid = (uint32_t)pid;
 	}
 	s->agent.runs = true;
+	if (s->launch->kind == SLURM_KIND_EXTERN)
+		(void)answer_slurmd(s); /* has reported it: the step goes on without slurmd */
 	accounting_start(s->accounting);
 	served_report_launch(s);
 	if (s->streams.io) /* a script has files */
@@ -103,6 +144,13 @@ static void finish(struct served *s)
 	served_end_step(s);
 }
 
+/* As before slurmd had its answer, which it has not. */
+static void leave_unstarted(struct served *s)
+{
+	s->unstarted = true;
+	ev_break(s->loop, EVBREAK_ALL);
+}
+
 static void agent_on_ended(_unused_ int exit_code, const char *result, void *userdata)
 {
 	struct served *s = userdata;
@@ -111,13 +159,17 @@ static void agent_on_ended(_unused_ int exit_code, const char *result, void *use
 
 	assert(s);
 	spank_error = spank_serve_finish(s->spank);
+	if (!s->agent.runs && s->launch->kind == SLURM_KIND_EXTERN) {
+		leave_unstarted(s);
+		return;
+	}
 	if (!s->agent.runs) { /* the agent's own messages are in slurmd's log */
 		s->agent.launch_error = spank_error ? spank_error : SLURM_IO_ERROR;
 		served_report_launch(s);
 	}
 	take_result(s, result);
 	/* As a task whose status is lost, where even the successor of a killed agent has none. */
-	for (i = 0; s->agent.runs && i < s->tasks.n; i++)
+	for (i = 0; s->agent.runs && i < s->tasks.n && s->launch->kind != SLURM_KIND_EXTERN; i++)
 		served_end_task(s, &s->tasks.v[i], SIGKILL);
 	finish(s);
 }
@@ -299,46 +351,29 @@ void served_on_streams_connected(int r, void *userdata)
 	fail_launch(s, SLURM_IO_ERROR);
 }
 
-/* slurmd writes the rest of the init, takes the answer, and ends the pipe. */
-static void on_init(struct ev_loop *loop, ev_io *watcher, _unused_ int revents)
-{
-	struct served *s = watcher->data;
-	char piece[16384];
-	ssize_t n = read(watcher->fd, piece, sizeof(piece));
-	int null_fd;
-
-	assert(s);
-
-	if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
-		return;
-	ev_io_stop(loop, watcher);
-	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null_fd >= 0) {
-		(void)dup2(null_fd, STDIN_FILENO); /* else they stay open, to nobody */
-		(void)dup2(null_fd, STDOUT_FILENO);
-	}
-	(void)close_fd(null_fd);
-	served_check_over(s);
-}
-
-static int answer_slurmd(struct served *s)
-{
-	const int32_t done = 0;
-	int r = fs_write_all(STDOUT_FILENO, &done, sizeof(done));
-
-	if (r < 0)
-		log_error(s->log, "step %s: slurmd takes no answer: %s", s->label, strerror(-r));
-	ev_io_init(&s->init_end, on_init, STDIN_FILENO, EV_READ);
-	s->init_end.data = s;
-	ev_io_start(s->loop, &s->init_end);
-	return r;
-}
-
 /* ---- the life ------------------------------------------------------------------------------ */
+
+static int run_extern(struct served *s)
+{
+	struct err err = ERR_INIT;
+
+	if (start_agent(s, &err) < 0) {
+		log_error(s->log, "step %s: %s", s->label, err.text);
+		s->unstarted = true;
+	} else {
+		ev_run(s->loop, 0);
+	}
+	if (!s->unstarted)
+		return EXIT_SUCCESS;
+	(void)signal(SIGPIPE, SIG_DFL); /* slurmstepd has it so */
+	return -ECANCELED;
+}
 
 int served_run(struct served *s)
 {
 	(void)signal(SIGPIPE, SIG_IGN);
+	if (s->launch->kind == SLURM_KIND_EXTERN)
+		return run_extern(s);
 	if (answer_slurmd(s) < 0)
 		return EXIT_FAILURE;
 	if (s->batch)

@@ -20,6 +20,7 @@
 #include "contrib/slurm/attach.h"
 #include "contrib/slurm/delivery.h"
 #include "contrib/slurm/fifos.h"
+#include "contrib/slurm/lookup.h"
 #include "contrib/slurm/programs.h"
 #include "contrib/slurm/served.h"
 #include "contrib/slurm/server.h"
@@ -69,6 +70,7 @@ struct served_tasks {
 struct served_setup {
 	uint32_t node_id; /* in the step, as srun counts its nodes */
 	uint32_t *groups, groups_count;
+	struct lookup_user user;
 	struct programs programs;
 	struct user_probe probe;
 	char *task_program;
@@ -149,6 +151,7 @@ struct served {
 	struct served_reports reports;
 
 	ev_io init_end;
+	bool unstarted; /* an extern step whose agent does not run */
 	bool completes; /* the end is being reported, as the last thing */
 };
 

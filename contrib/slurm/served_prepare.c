@@ -58,8 +58,9 @@ static int prepare_identity(struct served *s, struct err *err)
 
 	if (r == 0)
 		r = credential_check(s->launch, s->munge, s->init->site->slurm_user, err);
-	return r == 0 ? credential_groups(s->launch, &s->setup.groups, &s->setup.groups_count, err)
-		      : r;
+	if (r == 0)
+		r = credential_groups(s->launch, &s->setup.groups, &s->setup.groups_count, err);
+	return r == 0 ? credential_user(s->launch, &s->setup.user, err) : r;
 }
 
 /* ---- what the user can reach --------------------------------------------------------------- */
@@ -191,6 +192,7 @@ static int prepare_accounting(struct served *s, struct err *err)
 		.node = s->setup.node_id,
 		.ranks = s->tasks.ranks,
 		.ntasks = s->tasks.n,
+		.whole = s->launch->kind == SLURM_KIND_EXTERN,
 		.cache_counts = s->init->site->accounting == SITE_ACCOUNTING_CGROUP,
 		.interval_s = site_sample_interval(s->launch->sample_interval, s->init->site),
 		.polled = served_on_polled,
@@ -273,6 +275,16 @@ static int prepare_pmi(struct served *s, struct step_spec_input *input, struct e
 	return r;
 }
 
+/* Which has neither tasks nor streams. */
+static int prepare_extern(struct served *s, struct err *err)
+{
+	struct step_spec_input input = make_input(s);
+	int r = served_reports_open(s, err);
+
+	s->streams.ended = true;
+	return r == 0 ? step_spec_make_extern(&input, &s->agent.doc, err) : r;
+}
+
 static int prepare_spec(struct served *s, struct err *err)
 {
 	_cleanup_strv_ struct strv before = {0};
@@ -333,7 +345,7 @@ static int prepare_agent(struct served *s, struct err *err)
 		r = err_set(err, -ENOMEM, "start the agent");
 	if (r == 0)
 		r = prepare_spank(s, err);
-	return r == 0 ? served_epilogs_open(s, err) : r;
+	return r == 0 && s->launch->kind != SLURM_KIND_EXTERN ? served_epilogs_open(s, err) : r;
 }
 
 /* A descriptor for each stream of each task; with fewer, a large step can't be served. The spec has
@@ -394,6 +406,18 @@ static int prepare_srun(struct served *s, struct err *err)
 	return r == 0 ? prepare_streams(s, err) : r;
 }
 
+static int prepare_kind(struct served *s, struct err *err)
+{
+	switch (s->launch->kind) {
+	case SLURM_KIND_BATCH:
+		return prepare_script(s, err);
+	case SLURM_KIND_EXTERN:
+		return prepare_extern(s, err);
+	default:
+		return prepare_srun(s, err);
+	}
+}
+
 int served_prepare(const struct slurm_init *init, const struct log *log, struct served **ret_served,
 	struct err *err)
 {
@@ -415,8 +439,7 @@ int served_prepare(const struct slurm_init *init, const struct log *log, struct 
 	if (r == 0)
 		r = prepare_identity(s, err);
 	if (r == 0)
-		r = s->launch->kind == SLURM_KIND_BATCH ? prepare_script(s, err)
-							: prepare_srun(s, err);
+		r = prepare_kind(s, err);
 	if (r == 0)
 		r = prepare_agent(s, err);
 	if (r == 0)
@@ -429,6 +452,7 @@ int served_prepare(const struct slurm_init *init, const struct log *log, struct 
 void served_setup_clear(struct served_setup *setup)
 {
 	programs_clear(&setup->programs);
+	lookup_user_clear(&setup->user);
 	free(setup->task_program);
 	free(setup->groups);
 }

@@ -65,7 +65,7 @@ void served_report_launch(struct served *s)
 	struct pack body = {0};
 	uint32_t i;
 
-	if (s->batch)
+	if (!s->streams.io)
 		return; /* nobody waits */
 	slurm_rpc_put_step(&body, s->init->frame.client_release, &s->launch->id);
 	pack_u32(&body, (uint32_t)s->agent.launch_error);
@@ -137,7 +137,7 @@ static void report_all_exits(struct served *s)
 	uint32_t i;
 
 	ev_timer_stop(s->loop, &s->reports.gather);
-	for (i = 0; i < s->tasks.n && !s->batch; i++) {
+	for (i = 0; i < s->tasks.n && s->streams.io; i++) {
 		if (s->tasks.v[i].ended && !s->tasks.v[i].reported)
 			report_exits(s, s->tasks.v[i].status);
 	}

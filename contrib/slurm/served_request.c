@@ -121,7 +121,9 @@ void served_send_early(struct served *s)
 
 	for (i = 0; i < s->requests.early_count; i++)
 		send_early(&s->requests.early[i]);
-	if (s->requests.early_kill)
+	if (s->requests.early_kill && s->launch->kind == SLURM_KIND_EXTERN)
+		supervisor_terminate(s->agent.supervisor, s->requests.early_kill == SIGKILL);
+	else if (s->requests.early_kill)
 		supervisor_signal(
 			s->agent.supervisor, s->requests.early_kill == SIGKILL ? "KILL" : "TERM");
 }
@@ -182,8 +184,13 @@ static bool answer_without_agent(
 {
 	if (agent->runs && !agent->over)
 		return false;
+	if (kind == WIRE_X11_DISPLAY || kind == WIRE_NAMESPACE || kind == WIRE_USER ||
+		kind == WIRE_GROUPS)
+		return false; /* known without it, or not at all */
 	if (kind == WIRE_TASK_INFO || kind == WIRE_LIST_PIDS)
 		wire_begin_list(answer);
+	else if (kind == WIRE_ADD_PID)
+		wire_put_i32(answer, -1);
 	else if (kind == WIRE_PID_IN_CONTAINER)
 		wire_put_u8(answer, 0);
 	else
@@ -342,6 +349,16 @@ static void put_usage(const struct served *s, struct wire_answer *answer)
 	answer->failed |= record.failed;
 }
 
+/* The one task that Slurm has for an extern step, with the values of one that has not started. */
+static void put_extern_task(const struct served *s, struct wire_answer *answer)
+{
+	const struct wire_task task = {.rank = s->tasks.ranks[0], .pid = -1, .wait_status = -1};
+
+	wire_begin_list(answer);
+	wire_put_task(answer, &task);
+	wire_count_entry(answer);
+}
+
 /* False: it is not one of those that are answered by what is known here. */
 static bool answer_known(
 	struct served *s, enum wire_kind kind, uint16_t version, struct wire_answer *answer)
@@ -363,6 +380,11 @@ static bool answer_known(
 		wire_put_mem_limits(answer, version,
 			s->batch ? s->launch->cred_memory_mb : s->launch->job_memory_mb,
 			s->batch ? s->launch->cred_memory_mb : s->launch->step_memory_mb);
+		return true;
+	case WIRE_TASK_INFO:
+		if (s->launch->kind != SLURM_KIND_EXTERN)
+			return false;
+		put_extern_task(s, answer);
 		return true;
 	case WIRE_RECONFIGURE:
 		reconfigure(s);
@@ -452,9 +474,11 @@ int served_requests_open(struct served *s, struct err *err)
 	s->requests.server.local = served_on_request;
 	s->requests.server.userdata = s;
 	r = listener_open(&s->requests.server, &step, &s->requests.listener, err);
-	if (r == 0)
-		s->requests.listener->step.leaders = !s->init->site->signals_all;
-	return r;
+	if (r < 0)
+		return r;
+	s->requests.listener->step.leaders = !s->init->site->signals_all;
+	s->requests.listener->step.user = &s->setup.user;
+	return 0;
 }
 
 void served_requests_close(struct served_requests *requests)

@@ -12,6 +12,7 @@ void slurm_settings_clear(struct slurm_settings *settings)
 {
 	free(settings->stepd_path);
 	free(settings->record_dir);
+	rules_clear(&settings->handover);
 	*settings = (struct slurm_settings){0};
 }
 
@@ -20,7 +21,7 @@ void slurm_settings_clear(struct slurm_settings *settings)
 static bool serve_kind(struct slurm_settings *settings, const char *name)
 {
 	static const enum slurm_step_kind kinds[] = {
-		SLURM_KIND_SRUN, SLURM_KIND_BATCH, SLURM_KIND_INTERACTIVE};
+		SLURM_KIND_SRUN, SLURM_KIND_BATCH, SLURM_KIND_EXTERN, SLURM_KIND_INTERACTIVE};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -43,7 +44,8 @@ static int take_serve(struct slurm_settings *settings, const char *value, struct
 	while ((name = strsep(&rest, ", \t"))) {
 		if (*name && !serve_kind(settings, name))
 			return err_set_text(err, -EINVAL,
-				"'%s' is not 'no', or a list of 'srun', 'batch' and 'interactive'",
+				"'%s' is not 'no', or a list of 'srun', 'batch', 'extern' and "
+				"'interactive'",
 				value);
 	}
 	return 0;
@@ -57,6 +59,8 @@ static int settings_take(const char *key, const char *value, void *userdata, str
 	assert(settings);
 	if (strcmp(key, "slurm_serve") == 0)
 		return take_serve(settings, value, err);
+	if (strcmp(key, "slurm_handover") == 0)
+		return rules_parse(value, &settings->handover, err);
 	if (strcmp(key, "slurm_stepd_path") == 0)
 		member = &settings->stepd_path;
 	else if (strcmp(key, "slurm_record") == 0)
@@ -71,7 +75,11 @@ static int settings_take(const char *key, const char *value, void *userdata, str
 
 int slurm_settings_read(struct slurm_settings *settings, struct err *err)
 {
-	return site_read_foreign(secure_getenv("STEPD_CONFIG"), settings_take, settings, err);
+	int r = site_read_foreign(secure_getenv("STEPD_CONFIG"), settings_take, settings, err);
+
+	if (r < 0)
+		memset(settings->serves, 0, sizeof(settings->serves));
+	return r;
 }
 
 /* ---- the real slurmstepd ------------------------------------------------------------------- */

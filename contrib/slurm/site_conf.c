@@ -371,7 +371,7 @@ static const struct key_row {
 	{"JobAcctGatherParams", NULL, "NoOverMemoryKill,DisableGPUAcct"},
 	{"JobAcctGatherType", take_accounting, NULL},
 	{"JobContainerType", NULL, "job_container/none"},
-	{"LaunchParameters", NULL, "send_gids,use_interactive_step"},
+	{"LaunchParameters", NULL, "enable_nss_slurm,send_gids,use_interactive_step"},
 	{"PropagatePrioProcess", take_priority, NULL},
 	{"SwitchType", NULL, "switch/none"},
 	{"TaskEpilog", take_task_epilog, NULL},

@@ -139,19 +139,28 @@ static int hand_over(const struct stepd *s, const char *why)
 	return EXIT_FAILURE;
 }
 
-/* slurm.conf is only read where it decides. */
+static bool has_known_limits(const struct slurm_init *init)
+{
+	return init->frame.release == SLURM_22_05 && init->launch.kind != SLURM_KIND_EXTERN;
+}
+
+/* Names of users and slurm.conf are only looked at where they decide. */
 static void read_site(struct stepd *s)
 {
 	int r;
 
 	s->init.chosen = s->init.has_launch && s->settings.serves[s->init.launch.kind];
-	if (!s->init.chosen || site_conf_read(NULL, &s->site, &s->init.site_err) < 0)
+	if (s->init.chosen)
+		s->init.rule =
+			rules_find(&s->settings.handover, &s->init.launch, &s->init.rule_err);
+	if (!s->init.chosen || s->init.rule ||
+		site_conf_read(NULL, &s->site, &s->init.site_err) < 0)
 		return;
 	s->init.site = &s->site;
 	r = s->init.gres_err.code ? s->init.gres_err.code : gres_check(&s->init, &s->init.gres_err);
-	if (r == 0 && s->site.limits && s->init.frame.release != SLURM_22_05)
+	if (r == 0 && s->site.limits && !has_known_limits(&s->init))
 		r = err_set_text(&s->init.limits_err, -EOPNOTSUPP,
-			"those of task/cgroup are served of release 22.05 alone");
+			"those of task/cgroup are served of release 22.05 alone, and not for extern steps");
 	else if (r == 0 && s->site.limits)
 		r = step_limits_find(&s->init, &s->init.limits, &s->init.limits_err);
 	(void)r; /* the errors are reasons */
@@ -162,11 +171,15 @@ static int serve(const struct stepd *s)
 {
 	_cleanup_(served_free_p) struct served *served = NULL;
 	struct err err = ERR_INIT;
+	int r;
 
 	if (served_prepare(&s->init, &s->log.log, &served, &err) < 0)
 		return hand_over(s, err.text);
-	log_info(&s->log.log, "%s step served", slurm_kind_name(s->init.launch.kind));
-	return served_run(served);
+	r = served_run(served);
+	if (r >= 0)
+		return r;
+	served = served_free(served);
+	return hand_over(s, "its agent does not start");
 }
 
 static int decide(struct stepd *s)

@@ -533,3 +533,21 @@ int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct
 	*ret_doc = json_incref(doc);
 	return 0;
 }
+
+/* ---- an extern step ------------------------------------------------------------------------ */
+
+#define EXTERN_GRACE_MS 1000
+
+int step_spec_make_extern(const struct step_spec_input *input, json_t **ret_doc, struct err *err)
+{
+	json_auto_t *doc = json_pack("{s:s, s:I, s:{s:s}, s:[{s:s}, {s:s, s:i}, {s:s}]}", "kind",
+		"extern", "job", (json_int_t)input->launch->id.job, "node", "name",
+		input->node->node_name, "kill_sequence", "signal", "CONT", "signal", "TERM",
+		"wait_ms", EXTERN_GRACE_MS, "signal", "KILL");
+	int r = doc ? set_identity(doc, input) : -ENOMEM;
+
+	if (r < 0)
+		return err_set(err, r, "make the extern step's spec");
+	*ret_doc = json_incref(doc);
+	return 0;
+}

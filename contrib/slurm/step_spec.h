@@ -45,6 +45,10 @@ bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_c
 /* Whether a file's name has only such patterns as mean the same to the agent. */
 bool step_spec_knows_pattern(const char *name);
 
+/* Of an extern step: it has no tasks, and ends by TERM and, a second later, KILL. */
+int step_spec_make_extern(
+	const struct step_spec_input *input, struct json_t **ret_doc, struct err *err) _must_check_;
+
 /* A new reference. -EILSEQ: a text is not UTF-8, which a document can't hold. */
 int step_spec_make(
 	const struct step_spec_input *input, struct json_t **ret_doc, struct err *err) _must_check_;

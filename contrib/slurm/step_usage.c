@@ -41,6 +41,9 @@ static struct step_usage_task *find_task(struct step_usage *u, int64_t rank, uin
 {
 	uint32_t i, at;
 
+	if (u->whole)
+		return u->tasks;
+
 	for (i = 0; rank >= 0 && i < u->n; i++) {
 		at = (*hint + i) % u->n;
 		if (u->tasks[at].rank == rank) {
@@ -116,6 +119,12 @@ void step_usage_take(struct step_usage *u, const json_t *tasks)
 		if (task)
 			take_task(u, task, entry);
 	}
+}
+
+void step_usage_take_whole(struct step_usage *u, const json_t *step)
+{
+	if (u->whole && step)
+		take_task(u, u->tasks, step);
 }
 
 /* ---- processes ----------------------------------------------------------------------------- */

@@ -50,6 +50,7 @@ struct step_usage_task {
 struct step_usage {
 	struct slurm_tres_list tres; /* borrowed, with their texts */
 	uint32_t node;               /* the node's index in the step */
+	bool whole;                  /* its one task is all of the step: an extern step */
 	bool cache_counts;           /* memory is that of a cgroup: jobacct_gather/cgroup */
 	struct step_usage_task *tasks;
 	uint32_t n;
@@ -62,6 +63,9 @@ void step_usage_clear(struct step_usage *u);
 
 /* The array "tasks" of the agent's reply to Usage, or of its result. */
 void step_usage_take(struct step_usage *u, const struct json_t *tasks);
+
+/* The member "step" of the reply, or the result itself: nothing but where the step is the task. */
+void step_usage_take_whole(struct step_usage *u, const struct json_t *step);
 
 /* The array "pids" of one of the agent's replies to ListPids, whose processes are read; then, after
  * the last of them, the end: the sums count. */

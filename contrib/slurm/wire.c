@@ -26,6 +26,11 @@ static const char *const kind_names[WIRE_KIND_MAX] = {
 	[WIRE_MEM_LIMITS] = "mem_limits",
 	[WIRE_UID] = "uid",
 	[WIRE_NODEID] = "nodeid",
+	[WIRE_ADD_PID] = "add_pid",
+	[WIRE_X11_DISPLAY] = "x11_display",
+	[WIRE_USER] = "user",
+	[WIRE_GROUPS] = "groups",
+	[WIRE_NAMESPACE] = "namespace",
 	[WIRE_NOTIFY] = "notify",
 };
 
@@ -124,6 +129,20 @@ static int parse_notify(struct cursor *c, struct wire_request *r)
 	return take(c, r->text, (size_t)length) ? (int)c->at : 0;
 }
 
+/* How it has to match, a number, and a name without an end. */
+static int parse_lookup(struct cursor *c, struct wire_lookup *l)
+{
+	int32_t length;
+
+	if (!take(c, &l->match, sizeof(l->match)) || !take(c, &l->id, sizeof(l->id)) ||
+		!take(c, &length, sizeof(length)))
+		return 0;
+	if (length < 0 || length > WIRE_NAME_MAX)
+		return -EMSGSIZE;
+	l->name[length] = '\0';
+	return take(c, l->name, (size_t)length) ? (int)c->at : 0;
+}
+
 static int parse_core_spec(struct cursor *c, uint16_t version)
 {
 	uint16_t core_spec; /* CPUs that Slurm sets aside for the system */
@@ -183,11 +202,13 @@ int wire_parse_request(
 		used = parse_signal(&c, &r);
 	else if (r.kind == WIRE_COMPLETION)
 		used = parse_completion(&c, version, &r);
+	else if (r.kind == WIRE_USER || r.kind == WIRE_GROUPS)
+		used = parse_lookup(&c, &r.lookup);
 	else if (r.kind == WIRE_NOTIFY)
 		used = parse_notify(&c, &r);
 	else if (r.kind == WIRE_SUSPEND || r.kind == WIRE_RESUME)
 		used = parse_core_spec(&c, version);
-	else if (r.kind == WIRE_PID_IN_CONTAINER)
+	else if (r.kind == WIRE_PID_IN_CONTAINER || r.kind == WIRE_ADD_PID)
 		used = take(&c, &r.pid, sizeof(r.pid)) ? (int)c.at : 0;
 	else if (r.kind == WIRE_RECONFIGURE && version >= WIRE_23_11)
 		used = pass_bytes(&c, WIRE_CONTROLLERS_MAX);

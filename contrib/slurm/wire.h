@@ -59,6 +59,11 @@ enum wire_kind {
 	WIRE_MEM_LIMITS = 19,
 	WIRE_UID = 20,
 	WIRE_NODEID = 21,
+	WIRE_ADD_PID = 22, /* to an extern step: of pam_slurm_adopt, as the next two */
+	WIRE_X11_DISPLAY = 23,
+	WIRE_USER = 24, /* of nss_slurm, as the next one */
+	WIRE_GROUPS = 25,
+	WIRE_NAMESPACE = 26,
 	WIRE_NOTIFY = 32, /* on the wire WIRE_NUMBER_NOTIFY */
 	WIRE_KIND_MAX,
 };
@@ -78,11 +83,27 @@ struct wire_attach {
 	uint8_t key[WIRE_KEY_MAX];
 };
 
+/* What a user or a group has to match; others match nothing. */
+enum wire_match {
+	WIRE_MATCH_NAME, /* the name or the number, and the client is one of the step's processes */
+	WIRE_MATCH_ALWAYS, /* nothing */
+	WIRE_MATCH_MEMBER, /* the latter alone */
+};
+
+#define WIRE_NAME_MAX 256
+
+struct wire_lookup {
+	int32_t match; /* enum wire_match */
+	uint32_t id;
+	char name[WIRE_NAME_MAX + 1]; /* "": only the number */
+};
+
 struct wire_request {
 	enum wire_kind kind;
 	int32_t signal; /* of WIRE_SIGNAL, as are flags */
 	uint32_t flags;
-	int32_t pid;                 /* of WIRE_PID_IN_CONTAINER */
+	int32_t pid;                 /* of WIRE_PID_IN_CONTAINER and WIRE_ADD_PID; the client's */
+	struct wire_lookup lookup;   /* of WIRE_USER and WIRE_GROUPS */
 	int32_t first, last, status; /* of WIRE_COMPLETION */
 	const void *record;          /* of its accounting, borrowed from what was parsed */
 	size_t record_size;

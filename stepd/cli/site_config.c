@@ -176,6 +176,7 @@ static const struct site_key keys[] = {
 	{"slurm_stepd_path", take_foreign, 0, NULL, NULL},
 	{"slurm_record", take_foreign, 0, NULL, NULL},
 	{"slurm_serve", take_foreign, 0, NULL, NULL},
+	{"slurm_handover", take_foreign, 0, NULL, NULL},
 };
 
 /* ---- the file ------------------------------------------------------------------------------ */

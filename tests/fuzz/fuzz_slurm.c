@@ -65,7 +65,11 @@ static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t vers
 			sizeof(uint32_t) + sizeof(uint16_t);
 	case WIRE_NUMBER_NOTIFY:
 		return 2 * sizeof(int32_t) + (size_t)number_at(data, size, sizeof(int32_t));
+	case WIRE_USER:
+	case WIRE_GROUPS:
+		return 4 * sizeof(int32_t) + (size_t)number_at(data, size, 3 * sizeof(int32_t));
 	case WIRE_PID_IN_CONTAINER:
+	case WIRE_ADD_PID:
 		return 2 * sizeof(int32_t);
 	case WIRE_SUSPEND:
 	case WIRE_RESUME:
@@ -73,17 +77,6 @@ static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t vers
 	default:
 		return sizeof(int32_t);
 	}
-}
-
-/* A notice has a message's number on the wire, and another one here. */
-static bool is_known(int32_t number)
-{
-	return number == WIRE_NUMBER_NOTIFY || (number != WIRE_NOTIFY && wire_kind_name(number));
-}
-
-static int32_t number_of(enum wire_kind kind)
-{
-	return kind == WIRE_NOTIFY ? WIRE_NUMBER_NOTIFY : (int32_t)kind;
 }
 
 /* Parsed in memory of its own; a result that isn't a request leaves the caller's as it was. */
@@ -109,12 +102,18 @@ static void check_request(
 	size_t cut;
 
 	require(used == length_by_protocol(data, used, version) && used <= WIRE_REQUEST_MAX);
-	require(wire_kind_name(r->kind) != NULL && number_of(r->kind) == number_at(data, used, 0));
+	require(wire_kind_name(r->kind) != NULL);
+	require((r->kind == WIRE_NOTIFY ? WIRE_NUMBER_NOTIFY : (int32_t)r->kind) ==
+		number_at(data, used, 0));
 	if (r->kind == WIRE_SIGNAL)
 		require(r->signal == number_at(data, used, 4) &&
 			(int32_t)r->flags == number_at(data, used, 8));
-	else if (r->kind == WIRE_PID_IN_CONTAINER)
+	else if (r->kind == WIRE_PID_IN_CONTAINER || r->kind == WIRE_ADD_PID)
 		require(r->pid == number_at(data, used, 4));
+	else if (r->kind == WIRE_USER || r->kind == WIRE_GROUPS)
+		require(r->lookup.match == number_at(data, used, 4) &&
+			(int32_t)r->lookup.id == number_at(data, used, 8) &&
+			strlen(r->lookup.name) <= WIRE_NAME_MAX);
 	else if (r->kind == WIRE_COMPLETION)
 		require(r->first == number_at(data, used, 4) &&
 			r->last == number_at(data, used, 8) &&
@@ -131,16 +130,18 @@ static bool is_too_long(const uint8_t *data, size_t size, uint16_t version)
 {
 	int32_t kind = number_at(data, size, 0),
 		details = number_at(data, size, 3 * sizeof(int32_t)),
+		text = number_at(data, size, sizeof(int32_t)),
 		key = number_at(data, size, sizeof(int32_t) + ADDRESSES_SIZE),
-		accounting = number_at(data, size, accounting_at(version)),
-		notice = number_at(data, size, sizeof(int32_t));
+		accounting = number_at(data, size, accounting_at(version));
 
-	if (kind == WIRE_NUMBER_NOTIFY)
-		return notice < 0 || notice > WIRE_DETAILS_MAX;
 	if (kind == WIRE_ATTACH)
 		return key < 0 || key > WIRE_KEY_MAX;
 	if (kind == WIRE_COMPLETION)
 		return accounting < 0 || accounting > WIRE_ACCOUNTING_MAX;
+	if (kind == WIRE_NUMBER_NOTIFY)
+		return text < 0 || text > WIRE_DETAILS_MAX;
+	if (kind == WIRE_USER || kind == WIRE_GROUPS)
+		return details < 0 || details > WIRE_NAME_MAX;
 	return kind == WIRE_SIGNAL && (details < 0 || details > WIRE_DETAILS_MAX);
 }
 
@@ -153,7 +154,8 @@ static void check_refusal(const uint8_t *data, size_t size, uint16_t version, in
 		require(is_too_long(data, size, version));
 	else
 		require(error == -EOPNOTSUPP &&
-			(!is_known(kind) || (kind == WIRE_ATTACH && version >= WIRE_25_05)));
+			(!wire_kind_name(kind) || kind == WIRE_NOTIFY ||
+				(kind == WIRE_ATTACH && version >= WIRE_25_05)));
 }
 
 static void check_requests(const uint8_t *data, size_t size, uint16_t version)

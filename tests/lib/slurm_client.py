@@ -8,6 +8,7 @@ V22_05, V23_02, V23_11, V25_11, V26_05, V26_11 = (n << 8 for n in (38, 39, 40, 4
 SIGNAL, STATE, PID_IN_CONTAINER, DAEMON_PID, SUSPEND, RESUME, TERMINATE = 4, 5, 8, 9, 10, 11, 12
 TASK_INFO, LIST_PIDS, COMPLETION, MEM_LIMITS, UID, NODEID = 14, 15, 18, 19, 20, 21
 RECONFIGURE, USAGE, NOTIFY = 16, 17, 4022
+ADD_PID, X11_DISPLAY, USER, GROUPS, NAMESPACE = 22, 23, 24, 25, 26
 
 
 class Closed(Exception):
@@ -99,6 +100,33 @@ class Client:
 
     def reconfigure(self):
         return self.call(RECONFIGURE, "ii")
+
+    def add_pid(self, pid):
+        return self.call(ADD_PID, "i", struct.pack("=i", pid))[0]
+
+    def x11_display(self):
+        """(the display, the length of its file's name)"""
+        return self.call(X11_DISPLAY, "ii")
+
+    def text(self):
+        return self.take_bytes(self.take("i")[0]).decode()
+
+    def look_up(self, request, match, number, name=""):
+        name = name.encode()
+        return self.call(request, "i", struct.pack("=iIi", match, number, len(name)) + name)[0]
+
+    def user(self, match, number, name=""):
+        """The entry as getent shows it, or ""."""
+        if not self.look_up(USER, match, number, name):
+            return ""
+        return ":".join([self.text(), self.text(), *map(str, self.take("II")), self.text(), self.text(), self.text()])
+
+    def groups(self, match, number, name=""):
+        n = self.look_up(GROUPS, match, number, name)
+        return " ".join(":".join([self.text(), self.text(), str(self.take("I")[0]), self.text()]) for _ in range(n))
+
+    def namespace(self):
+        return self.call(NAMESPACE, "i")[0]
 
     def at_end(self):
         """Whether the other end has closed, with nothing before it."""

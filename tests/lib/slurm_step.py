@@ -14,7 +14,7 @@ from slurm_client import Client, Closed
 
 def main():
     path, version, verb, *args = sys.argv[1:]
-    numbers = [int(a) for a in args]
+    numbers = [int(a) if a.lstrip("-").isdigit() else a for a in args]
     try:
         c = Client(path, int(version), timeout=60)
         if verb == "tasks":

@@ -152,6 +152,31 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 else
 	skip 7 "needs root and setpriv"
 fi
+
+# An extern step gets processes by root, and ends by TERM.
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+	"$stepd" run -q --job "$job" --proctrack "$tracker" --uid 65534 --gid 65534 --extern &
+	step_agent=$!
+	eventually running extern
+	eventually sh -c "ls '$spool' | grep -q '_$job.4294967292\$'"
+	socket=$(echo "$spool"/*_"$job.4294967292")
+	sleep 600 &
+	added=$!
+	is "$(slurm pids)" "" "an extern step has no process of its own"
+	is "$(as_owner add_pid "$added")" -1 "the owner of an extern step can add no process to it"
+	is "$(slurm add_pid "$added")" 0 "root adds a process to an extern step"
+	is "$(slurm pids) $(slurm has_pid "$added")" "$added 1" "a process that was added is in the extern step"
+	is "$(slurm add_pid 0) $(slurm add_pid 1) $(slurm add_pid "$step_agent")" "-1 -1 -1" \
+		"what can't be in a step is not added to it"
+	is "$(slurm x11_display | tr '\n' ' ')$(slurm namespace)" "0 0 0" "a step has neither a display nor a namespace"
+	is "$(slurm signal 15)" "0 0" "SIGTERM to an extern step is accepted"
+	wait "$step_agent"
+	is $? 143 "SIGTERM ends an extern step"
+	wait "$added"
+	is $? 143 "what was added to an extern step ends with it"
+else
+	skip 9 "needs root and setpriv"
+fi
 end_adapter
 nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

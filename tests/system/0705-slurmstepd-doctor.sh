@@ -71,6 +71,18 @@ is "$status $(of slurm.slurmstepd level)" "0 warning" "a slurmstepd that is miss
 configured 'slurm_record = here'
 doctor --slurm
 like "$(of slurm.settings text)" "line 2: slurm_record: 'here' is not an absolute path" "a fault in stepd.conf is a finding"
+configured 'slurm_serve = srun, batch' 'slurm_handover = user root 1001, partition not debug'
+doctor --slurm
+is "$(of slurm.served value)" "srun,batch" "doctor --slurm reports the kinds of steps that are served"
+is "$(values_of slurm.rule)" "user root 1001 partition not debug " "doctor --slurm reports the rules of what is handed over"
+configured 'slurm_handover = user no-such-user'
+doctor --slurm
+is "$(of slurm.rule level)" warning "a rule with a user who does not exist is a warning"
+like "$(of slurm.rule text)" "there is no user 'no-such-user'" "the user who does not exist is named"
+configured 'slurm_handover = usr root'
+doctor --slurm
+like "$(of slurm.settings text)" "line 2: slurm_handover: 'usr root' must begin with 'user', 'group', 'partition' or 'kind'" \
+	"a rule that is none is a finding"
 if [ "$(id -u)" = 0 ]; then
 	configured "slurm_record = $tmpdir/records"
 	doctor --slurm

@@ -181,8 +181,56 @@ init_of extern
 launch
 handed_over "a kind that is not in the list is handed over"
 like "$(cat "$log")" "extern step handed over to .*: steps of this kind are not served here" "the log says that its kind is not chosen"
-configured "slurm_stepd_path = $tmpdir/real" "slurm_serve = srun, extern"
+configured "slurm_stepd_path = $tmpdir/real" "slurm_serve = srun, het"
 launch
-like "$(cat "$log")" "slurm_serve: 'srun, extern' is not 'no', or a list of 'srun', 'batch' and 'interactive', ignoring" \
+like "$(cat "$log")" "slurm_serve: 'srun, het' is not 'no', or a list of 'srun', 'batch', 'extern' and 'interactive', ignoring" \
 	"a kind that can't be served is a fault of the configuration"
+
+# ---- rules of what is handed over ---------------------------------------------------------------
+serving() { # KINDS RULES
+	configured "slurm_stepd_path = $tmpdir/real" "slurm_serve = $1" "slurm_handover = $2"
+}
+reason() { # of the last launch
+	sed -n 's/.* step handed over to [^:]*: //p' "$log"
+}
+by_rule="by a rule of the site \(slurm_handover in stepd.conf"
+for row in "srun|user root" "batch|user not nobody" "srun|group 0" "srun|partition bench" "interactive|partition not debug" \
+	"batch|kind srun batch" "srun|user nobody, partition bench"; do
+	init_of "${row%%|*}"
+	serving "srun, batch, interactive" "${row#*|}"
+	launch
+	rule=${row##*|}
+	like "$(reason)" "^$by_rule: ${rule##*, }\)$" "'$rule' holds for a step of root's in the partition 'bench', and the log has it"
+done
+handed_over "a step for which a rule holds is handed over"
+init_of srun
+for rules in "user nobody" "user not root" "group 12345" "partition debug" "partition not bench" "kind batch" "no"; do
+	serving srun "$rules"
+	launch
+	like "$(reason)" "^slurm.conf has what is not served" "'$rules' does not hold for a step of root's in the partition 'bench'"
+done
+# What follows in the message is the user's.
+python3 - "$tmpdir/init" <<'P'
+import sys
+data = open(sys.argv[1], "rb").read()
+assert data.count(b"SLURM_JOB_PARTITION=bench\0") == 1
+open(sys.argv[1], "wb").write(data.replace(b"SLURM_JOB_PARTITION=bench\0", b"SLURM_JOB_PARTITION=debug\0"))
+P
+serving srun "partition bench"
+launch
+like "$(reason)" "^$by_rule: partition bench\)$" "srun's environment does not choose the partition of a rule"
+serving srun "user no-such-user"
+launch
+like "$(reason)" "^$by_rule: user no-such-user\): there is no user 'no-such-user'$" \
+	"a rule with a user who does not exist hands every step over, and the log says why"
+for row in "usr root|'usr root' must begin with 'user', 'group', 'partition' or 'kind'" "user not|'user not' has no name of a user" \
+	"kind btch|'kind btch': 'btch' is none of the kinds 'srun', 'batch', 'extern', 'interactive' and 'het'"; do
+	serving srun "${row%%|*}"
+	launch
+	like "$(cat "$log")" "line 3: slurm_handover: ${row#*|}, ignoring" "'slurm_handover = ${row%%|*}' is a fault that the log has"
+	like "$(reason)" "not served here" "nothing is served where slurm_handover has a fault"
+done
+configured "slurm_stepd_path = $tmpdir/real" "slurm_serve = srun" "slurm_record = records" "slurm_handover = user root"
+launch
+like "$(reason)" "not served here" "nothing is served where a line before the rules has a fault"
 done_testing

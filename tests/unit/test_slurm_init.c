@@ -109,6 +109,7 @@ static void test_records(void **state)
 		assert_int_equal(slurm_decide(&r.init), records[i].reason);
 		slurm_step_label(&r.init.launch.id, label);
 		assert_string_equal(label, records[i].label);
+		assert_string_equal(slurm_launch_partition(&r.init.launch), "bench");
 		/* What follows is cgroup.conf and such, and slurmd's last four bytes. */
 		assert_true(r.frame.end < r.size);
 		assert_int_equal(r.init.frame.release, records[i].release);
@@ -454,9 +455,22 @@ static void test_mpi_nodes(void **state)
 static void test_reasons(void **state)
 {
 	struct slurm_init init = {.launch.id.job = 7};
+	char text[SLURM_REASON_SIZE];
 
 	(void)state;
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NOT_SERVED);
+	init.chosen = true;
+	init.rule = "user root";
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_RULE);
+	slurm_reason_print(&init, SLURM_REASON_RULE, text);
+	assert_string_equal(
+		text, "by a rule of the site (slurm_handover in stepd.conf: user root)");
+	(void)err_set_text(&init.rule_err, -ENOENT, "there is no user 'root'");
+	slurm_reason_print(&init, SLURM_REASON_RULE, text);
+	assert_string_equal(text,
+		"by a rule of the site (slurm_handover in stepd.conf: user root): there is no "
+		"user 'root'");
+	init.chosen = false;
 	init.conf.tls_type = "tls/none";
 	init.conf.namespace_plugin = "job_container/none";
 	init.conf.profile_type = "acct_gather_profile/none";
@@ -508,6 +522,26 @@ static void test_served(void **state)
 	}
 }
 
+/* It has no srun, no MPI, and no address but that of the node above. */
+static void test_extern(void **state)
+{
+	struct site_conf site = {.mpi_default = (char *)"cray_shasta"};
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "extern");
+	decode(&r);
+	r.init.chosen = true;
+	r.init.site = &site;
+	assert_int_equal(r.init.launch.srun.sin_family, 0);
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.frame.parent_rank = 0;
+	r.init.frame.parent.sin_family = AF_INET6;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_ADDRESS);
+	r.init.launch.x11 = 1;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_X11);
+}
+
 static void test_releases(void **state)
 {
 	(void)state;
@@ -539,6 +573,7 @@ int main(void)
 		cmocka_unit_test(test_spank),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_served),
+		cmocka_unit_test(test_extern),
 		cmocka_unit_test(test_releases),
 	};
 

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "contrib/slurm/lookup.h"
+
 #define ADMIN    500
 #define OWNER    1000
 #define STRANGER 1001
@@ -17,6 +19,8 @@
 static const struct requests_step normal = {.owner = OWNER, .admin = ADMIN};
 static const struct requests_step secret = {.owner = OWNER, .admin = ADMIN, .private = true};
 static const struct requests_step batch = {.owner = OWNER, .admin = ADMIN, .batch = true};
+static const struct requests_step adopting = {
+	.owner = OWNER, .admin = ADMIN, .adopts = true, .leaders = true};
 static const struct requests_step led = {
 	.owner = OWNER, .admin = ADMIN, .batch = true, .leaders = true};
 
@@ -26,6 +30,7 @@ static void test_access(void **state)
 		enum requests_access access;
 		bool owner, stranger, private_stranger;
 	} rows[] = {
+		{REQUESTS_ROOT, false, false, false},
 		{REQUESTS_ADMIN, false, false, false},
 		{REQUESTS_OWNER, true, false, false},
 		{REQUESTS_ANYONE, true, true, false},
@@ -35,7 +40,8 @@ static void test_access(void **state)
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		assert_true(requests_may(&secret, rows[i].access, 0));
-		assert_true(requests_may(&secret, rows[i].access, ADMIN));
+		assert_int_equal(requests_may(&secret, rows[i].access, ADMIN),
+			rows[i].access != REQUESTS_ROOT);
 		assert_int_equal(requests_may(&normal, rows[i].access, OWNER), rows[i].owner);
 		assert_int_equal(requests_may(&secret, rows[i].access, OWNER), rows[i].owner);
 		assert_int_equal(requests_may(&normal, rows[i].access, STRANGER), rows[i].stranger);
@@ -104,6 +110,24 @@ static void test_plans(void **state)
 			"{\"signal\":\"2\",\"leader\":false}", 0},
 		{{.kind = WIRE_SIGNAL, .signal = 9}, &led, REQUESTS_OWNER, "Signal",
 			"{\"signal\":\"9\",\"leader\":false}", 0},
+		/* an extern step */
+		{{.kind = WIRE_ADD_PID, .pid = 12}, &adopting, REQUESTS_ROOT, "AddPid",
+			"{\"pid\":12}", 0},
+		{{.kind = WIRE_ADD_PID, .pid = 0}, &adopting, REQUESTS_ROOT, NULL, NULL, EINVAL},
+		{{.kind = WIRE_ADD_PID, .pid = -12}, &adopting, REQUESTS_ROOT, NULL, NULL, EINVAL},
+		{{.kind = WIRE_ADD_PID, .pid = 12}, &normal, REQUESTS_ROOT, NULL, NULL, EINVAL},
+		{{.kind = WIRE_SIGNAL, .signal = 15}, &adopting, REQUESTS_OWNER, "Terminate", NULL,
+			0},
+		{{.kind = WIRE_SIGNAL, .signal = 9}, &adopting, REQUESTS_OWNER, "Terminate",
+			"{\"kill_sequence\":\"KILL\"}", 0},
+		{{.kind = WIRE_SIGNAL, .signal = 991}, &adopting, REQUESTS_OWNER, "Terminate", NULL,
+			0},
+		{{.kind = WIRE_SIGNAL, .signal = 997}, &adopting, REQUESTS_OWNER, "Terminate",
+			"{\"kill_sequence\":\"KILL\"}", 0},
+		{{.kind = WIRE_SIGNAL, .signal = 10}, &adopting, REQUESTS_OWNER, "Signal",
+			"{\"signal\":\"10\",\"leader\":false}", 0},
+		{{.kind = WIRE_X11_DISPLAY}, &normal, REQUESTS_OWNER, NULL, NULL, 0},
+		{{.kind = WIRE_NAMESPACE}, &normal, REQUESTS_OWNER, NULL, NULL, 0},
 		{{.kind = WIRE_NOTIFY, .text = "a \"text\""}, &normal, REQUESTS_ADMIN, "Notify",
 			"{\"message\":\"a \\\"text\\\"\"}", 0},
 		{{.kind = WIRE_NOTIFY, .text = "\344"}, &normal, REQUESTS_ADMIN, NULL, NULL,
@@ -137,11 +161,11 @@ static int answer(const struct wire_request *request, uint16_t version, const ch
 
 	assert_int_equal(requests_make_plan(request, &normal, &plan), 0);
 	if (!replies[0])
-		return plan.answer(NULL, version, a);
+		return plan.answer(&plan, NULL, version, a);
 	for (; *replies && r == 0; replies++) {
 		reply = json_loads(*replies, 0, NULL);
 		assert_non_null(reply);
-		r = plan.answer(reply, version, a);
+		r = plan.answer(&plan, reply, version, a);
 		json_decref(reply);
 	}
 	return r;
@@ -164,6 +188,7 @@ static void test_numbers(void **state)
 		{{.kind = WIRE_PID_IN_CONTAINER, .pid = 1}, "{\"found\": []}", 0, 1},
 		{{.kind = WIRE_PID_IN_CONTAINER, .pid = 1}, "{\"found\": [{\"pid\": 1}]}", 1, 1},
 		{{.kind = WIRE_PID_IN_CONTAINER, .pid = 0}, NULL, 0, 1},
+		{{.kind = WIRE_NAMESPACE}, NULL, 0, 4},
 	};
 	size_t i;
 
@@ -177,6 +202,95 @@ static void test_numbers(void **state)
 		assert_int_equal(buffer_size(&a.bytes), rows[i].size);
 		memcpy(&n, a.bytes.data, buffer_size(&a.bytes));
 		assert_int_equal(n, rows[i].wanted);
+	}
+}
+
+/* nss_slurm's: a process of the job's, or one that does not have to be. */
+static void test_lookups(void **state)
+{
+	static char *names[] = {(char *)"staff", (char *)"video", NULL};
+	static uint32_t gids[] = {50, 44};
+	struct lookup_user user = {.name = "ann",
+		.gecos = "",
+		.home = "/home/ann",
+		.shell = "/bin/sh",
+		.uid = 1000,
+		.gid = 50,
+		.gids = gids,
+		.group_names = {.v = names, .n = 2}};
+	const struct requests_step step = {.owner = OWNER, .user = &user};
+	static const char member[] = "{\"found\": [{\"pid\": 7}]}", stranger[] = "{\"found\": []}";
+	static const struct {
+		enum wire_kind kind;
+		struct wire_lookup lookup;
+		const char *reply; /* of FindPids; NULL: it is not called */
+		int32_t found;
+		size_t size;
+	} rows[] = {
+		{WIRE_USER, {.match = WIRE_MATCH_NAME, .id = 1000}, member, 1, 52},
+		{WIRE_USER, {.match = WIRE_MATCH_NAME, .name = "ann"}, member, 1, 52},
+		{WIRE_USER, {.match = WIRE_MATCH_NAME, .id = 1000}, stranger, 0, 4},
+		{WIRE_USER, {.match = WIRE_MATCH_NAME, .id = 1, .name = "an"}, member, 0, 4},
+		{WIRE_USER, {.match = WIRE_MATCH_MEMBER}, member, 1, 52},
+		{WIRE_USER, {.match = WIRE_MATCH_MEMBER}, stranger, 0, 4},
+		{WIRE_USER, {.match = WIRE_MATCH_ALWAYS}, NULL, 1, 52},
+		{WIRE_USER, {.match = 3, .id = 1000}, member, 0, 4},
+		{WIRE_GROUPS, {.match = WIRE_MATCH_NAME, .id = 44}, member, 1, 29},
+		{WIRE_GROUPS, {.match = WIRE_MATCH_NAME, .name = "staff"}, member, 1, 29},
+		{WIRE_GROUPS, {.match = WIRE_MATCH_NAME, .id = 44}, stranger, 0, 4},
+		{WIRE_GROUPS, {.match = WIRE_MATCH_NAME, .id = 45}, member, 0, 4},
+		{WIRE_GROUPS, {.match = WIRE_MATCH_ALWAYS}, NULL, 2, 54},
+		{WIRE_GROUPS, {.match = WIRE_MATCH_MEMBER}, stranger, 0, 4},
+		{WIRE_GROUPS, {.match = -1, .id = 44}, member, 0, 4},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct wire_request request = {
+			.kind = rows[i].kind, .pid = 7, .lookup = rows[i].lookup};
+		_cleanup_requests_plan_ struct requests_plan plan = {0};
+		_cleanup_wire_answer_ struct wire_answer a = {0};
+		json_t *reply = rows[i].reply ? json_loads(rows[i].reply, 0, NULL) : NULL;
+		int32_t found;
+
+		assert_int_equal(requests_make_plan(&request, &step, &plan), 0);
+		assert_int_equal(!plan.method, !reply);
+		assert_int_equal(plan.answer(&plan, reply, WIRE_22_05, &a), 0);
+		json_decref(reply);
+		memcpy(&found, a.bytes.data, sizeof(found));
+		if (found != rows[i].found || buffer_size(&a.bytes) != rows[i].size)
+			fail_msg("row %zu: %d, %zu bytes", i, found, buffer_size(&a.bytes));
+	}
+	user.shell = NULL; /* an entry is whole, or there is none */
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_wire_answer_ struct wire_answer a = {0};
+
+		if (rows[i].kind != WIRE_USER)
+			continue;
+		lookup_put_user(&user, &rows[i].lookup, true, &a);
+		assert_int_equal(buffer_size(&a.bytes), sizeof(int32_t));
+	}
+}
+
+/* An adapter's steps have no credential. */
+static void test_no_user(void **state)
+{
+	static const enum wire_kind kinds[] = {WIRE_USER, WIRE_GROUPS};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const struct wire_request request = {.kind = kinds[i], .pid = 7};
+		_cleanup_requests_plan_ struct requests_plan plan = {0};
+		_cleanup_wire_answer_ struct wire_answer a = {0};
+		const int32_t none = 0;
+
+		assert_int_equal(requests_make_plan(&request, &normal, &plan), 0);
+		assert_null(plan.method);
+		assert_int_equal(plan.answer(&plan, NULL, WIRE_22_05, &a), 0);
+		assert_int_equal(buffer_size(&a.bytes), sizeof(none));
+		assert_memory_equal(a.bytes.data, &none, sizeof(none));
 	}
 }
 
@@ -274,8 +388,9 @@ static void test_failure(void **state)
 		_cleanup_wire_answer_ struct wire_answer a = {0};
 		const struct wire_request request = {.kind = (enum wire_kind)kind};
 		bool acts = kind == WIRE_SIGNAL || kind == WIRE_SUSPEND || kind == WIRE_RESUME ||
-			kind == WIRE_TERMINATE || kind == WIRE_NOTIFY || kind == WIRE_COMPLETION;
-		size_t size = kind == WIRE_NOTIFY ? 4 : 8;
+			kind == WIRE_TERMINATE || kind == WIRE_NOTIFY || kind == WIRE_COMPLETION ||
+			kind == WIRE_ADD_PID;
+		size_t size = kind == WIRE_NOTIFY || kind == WIRE_ADD_PID ? 4 : 8;
 
 		if (!wire_kind_name(kind))
 			continue;
@@ -297,6 +412,8 @@ int main(void)
 		cmocka_unit_test(test_plans),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_lookups),
+		cmocka_unit_test(test_no_user),
 		cmocka_unit_test(test_pids),
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_failure),

@@ -271,6 +271,35 @@ static void test_processes(void **state)
 	step_usage_clear(&u);
 }
 
+/* An extern step, whose processes are of no task: all that it has used counts. */
+static void test_whole(void **state)
+{
+	json_t *pids = json_pack("[{s:i}]", "pid", (int)getpid());
+	json_t *reply = json_loads("{\"usage\":{\"cpu_user_usec\":2000000,"
+				   "\"cpu_system_usec\":1000000},\"usage_sources\":{}}",
+		0, NULL);
+	struct step_usage u;
+	struct record r;
+
+	(void)state;
+	open_usage(&u, 1);
+	step_usage_take_whole(&u, reply); /* not of a step with tasks */
+	read_record(&u, &r);
+	assert_true(r.in[MOST][CPU] == UNKNOWN);
+	u.whole = true;
+	step_usage_take_whole(&u, NULL);
+	step_usage_take_whole(&u, reply);
+	step_usage_add_processes(&u, pids);
+	step_usage_end_processes(&u);
+	read_record(&u, &r);
+	assert_int_equal(r.in[SUM][CPU], 3000);
+	assert_int_equal(r.in[MOST_TASK][CPU], 4);
+	assert_true(r.in[MOST][MEM] > 100000 && r.in[MOST][MEM] != UNKNOWN);
+	json_decref(reply);
+	json_decref(pids);
+	step_usage_clear(&u);
+}
+
 static void test_cgroup(void **state)
 {
 	struct step_usage u;
@@ -297,6 +326,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_known),
 		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_cgroup),
 	};
 

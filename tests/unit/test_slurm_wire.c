@@ -135,6 +135,9 @@ static void test_sizes(void **state)
 		{WIRE_MEM_LIMITS, 4, 4},
 		{WIRE_UID, 4, 4},
 		{WIRE_NODEID, 4, 4},
+		{WIRE_ADD_PID, 8, 8},
+		{WIRE_X11_DISPLAY, 4, 4},
+		{WIRE_NAMESPACE, 4, 4},
 		{WIRE_SIGNAL, 20, 20},
 	};
 	struct wire_request request;
@@ -263,8 +266,8 @@ static void test_notify(void **state)
 
 static void test_refused(void **state)
 {
-	static const int32_t unknown[] = {-1, 0, 1, 2, 3, 6, 7, 13, 22, 23, 24, 31, WIRE_NOTIFY,
-		4004, 4023, INT32_MIN, INT32_MAX};
+	static const int32_t unknown[] = {-1, 0, 1, 2, 3, 6, 7, 13, 27, 28, 31, WIRE_NOTIFY, 4004,
+		4023, INT32_MIN, INT32_MAX};
 	static const int32_t lengths[] = {-1, INT32_MIN, WIRE_DETAILS_MAX + 1, INT32_MAX};
 	struct wire_request request = {.pid = 77};
 	struct message m;
