@@ -736,7 +736,8 @@ TESTS_LONG += tests/system/0710-slurm-nodes.sh
 EXTRA_DIST += tests/system/0710-slurm-nodes.sh
 TESTS_LONG += tests/system/0712-slurm-tasks.sh
 EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
-SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh
+SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh \
+	tests/system/0716-slurm-thousand.sh
 TESTS_LONG += $(SLURM_UPHEAVALS)
 EXTRA_DIST += $(SLURM_UPHEAVALS)
 if CMOCKA
