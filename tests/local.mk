@@ -227,7 +227,11 @@ EXTRA_DIST += tests/bench/run-fence
 bench-streams: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-streams
 EXTRA_DIST += tests/bench/run-streams
-.PHONY: bench bench-compare bench-fence bench-jobs bench-pmi bench-slurm bench-streams
+# Steps of one job under a real slurmd, beside slurmstepd's.
+bench-steps: all $(EXTRA_PROGRAMS)
+	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' $(SHELL) $(top_srcdir)/tests/bench/run-steps
+EXTRA_DIST += tests/bench/run-steps
+.PHONY: bench bench-compare bench-fence bench-jobs bench-pmi bench-slurm bench-steps bench-streams
 
 SYSTEM_EDGE_TESTS = \
 	tests/system/0400-signals-at-the-edges.sh \
