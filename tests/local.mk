@@ -227,7 +227,11 @@ EXTRA_DIST += tests/bench/run-fence
 bench-streams: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-streams
 EXTRA_DIST += tests/bench/run-streams
-.PHONY: bench bench-compare bench-fence bench-jobs bench-pmi bench-slurm bench-streams
+# Steps of one job under a real slurmd, beside slurmstepd's.
+bench-steps: all $(EXTRA_PROGRAMS)
+	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' $(SHELL) $(top_srcdir)/tests/bench/run-steps
+EXTRA_DIST += tests/bench/run-steps
+.PHONY: bench bench-compare bench-fence bench-jobs bench-pmi bench-slurm bench-steps bench-streams
 
 SYSTEM_EDGE_TESTS = \
 	tests/system/0400-signals-at-the-edges.sh \
@@ -760,7 +764,8 @@ TESTS_LONG += tests/system/0719-slurm-extern.sh
 EXTRA_DIST += tests/system/0719-slurm-extern.sh tests/lib/slurm_adopt.py
 TESTS_LONG += tests/system/0712-slurm-tasks.sh
 EXTRA_DIST += tests/system/0712-slurm-tasks.sh tests/lib/slurm_usage.py
-SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh
+SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-gang.sh \
+	tests/system/0716-slurm-thousand.sh
 TESTS_LONG += $(SLURM_UPHEAVALS)
 EXTRA_DIST += $(SLURM_UPHEAVALS)
 # The Slurms of newer Debians, in trees of their own, which are made once.
