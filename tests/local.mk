@@ -742,7 +742,7 @@ SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh \
 	tests/system/0701-slurm-scontrol.sh tests/system/0702-slurm-spool.sh \
 	tests/system/0703-slurm-actions.sh tests/system/0704-slurmstepd-handover.sh \
 	tests/system/0705-slurmstepd-doctor.sh tests/system/0706-slurmstepd-alone.sh \
-	tests/system/0713-slurm-task.sh tests/system/0717-slurm-plugstack.sh tests/system/0720-slurm-spank-host.sh
+	tests/system/0713-slurm-task.sh tests/system/0722-slurm-plugstack.sh tests/system/0720-slurm-spank-host.sh
 TESTS += $(SLURM_SYSTEM_TESTS)
 # Two Slurms each.
 TESTS_LONG += tests/system/0708-slurm-served.sh tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh
@@ -753,13 +753,13 @@ EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0708-slurm-served.sh tests/syst
 TESTS_LONG += tests/system/0710-slurm-nodes.sh
 EXTRA_DIST += tests/system/0710-slurm-nodes.sh
 TESTS_LONG += tests/system/0717-slurm-limits.sh
-TESTS_LONG += tests/system/0718-slurm-limits-vm.sh
-EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0718-slurm-limits-vm.sh tests/lib/slurm_pair.sh \
+TESTS_LONG += tests/system/0901-slurm-in-vm.sh
+EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0901-slurm-in-vm.sh tests/lib/slurm_pair.sh \
 	tests/testbed/guest-slurm.sh tests/testbed/guest-slurm-limits.sh
 TESTS_LONG += tests/system/0721-slurm-mpi-nodes.sh
 EXTRA_DIST += tests/system/0721-slurm-mpi-nodes.sh
-TESTS_LONG += tests/system/0716-slurm-spank.sh
-EXTRA_DIST += tests/lib/spank_plugin.h tests/lib/spank_traced.c tests/lib/spank_host.py tests/system/0716-slurm-spank.sh
+TESTS_LONG += tests/system/0723-slurm-spank.sh
+EXTRA_DIST += tests/lib/spank_plugin.h tests/lib/spank_traced.c tests/lib/spank_host.py tests/system/0723-slurm-spank.sh
 TESTS_LONG += tests/system/0719-slurm-extern.sh
 EXTRA_DIST += tests/system/0719-slurm-extern.sh tests/lib/slurm_adopt.py
 TESTS_LONG += tests/system/0712-slurm-tasks.sh

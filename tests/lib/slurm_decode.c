@@ -24,12 +24,13 @@ static json_t *pack_texts(struct slurm_strs strs)
 /* The ranks of each node. */
 static json_t *pack_ranks(const struct slurm_launch *l)
 {
-	json_t *nodes = json_array(), *ranks;
+	json_t *nodes = json_array();
 	struct slurm_array values;
 	uint32_t node, i;
 
 	for (node = 0; slurm_launch_ranks(l, node, &values); node++) {
-		ranks = json_array();
+		json_t *ranks = json_array();
+
 		for (i = 0; i < values.n; i++)
 			(void)json_array_append_new(
 				ranks, json_integer(slurm_array_u32(&values, i)));

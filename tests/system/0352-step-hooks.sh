@@ -88,9 +88,10 @@ kill_agent
 "$stepd" adopt --quiet "$job.3" 2>"$tmpdir/adopt" &
 adopter=$!
 eventually adopted 3
-"$stepctl" signal KILL "$job.3"
+"$stepctl" signal -s KILL "$job.3"
 wait $adopter
-is $? 137 "a step with hooks whose agent was killed can be adopted"
+# 121: an older kernel does not tell an adopter how a task has ended.
+like $? '^1(37|21)$' "a step with hooks whose agent was killed can be adopted"
 is "$(calls agent)" "begin before_tasks task_forked " "no function is called any more once the agent was killed"
 nothing_left "an adopted step with hooks leaves nothing"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The library of step hooks that hosts SPANK plugins, without a Slurm; beside a Slurm's slurmstepd it is in
-# 0716-slurm-spank.sh.
+# 0723-slurm-spank.sh.
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What tests/system/0718 runs in the VM: with a Slurm, which it brings along.
+# What tests/system/0901 runs in the VM: with a Slurm, which it brings along.
 . "${top_srcdir:?}/tests/testbed/guest.sh"
 
 tar -C / --skip-old-files -xf "$top_builddir/tests/slurm-guest.tar" || exit 125
