@@ -565,6 +565,21 @@ static void test_labelled_long_line_of_a_node_that_ends(void **state)
 	gives(rig, "\n 11: last");
 }
 
+/* What it has begun came before the long line, and waits for nothing but that now. */
+static void test_labelled_end_of_a_node_behind_a_long_line(void **state)
+{
+	struct rig *rig = *state;
+
+	put(rig, 1, " 11: last");
+	gives(rig, "");
+	begin_long(rig);
+	output_flush(&rig->sources[1]);
+	(void)ev_run(rig->loop, EVRUN_NOWAIT);
+	gives(rig, "");
+	put(rig, 0, "more\n 10: next\n");
+	gives(rig, "more\n 10: next\n 11: last");
+}
+
 static void test_labelled_source_has_to_wait(void **state)
 {
 	struct rig *rig = *state;
@@ -640,6 +655,8 @@ int main(void)
 			test_labelled_long_line_that_pauses_is_broken, setup_labelled, teardown),
 		cmocka_unit_test_setup_teardown(
 			test_labelled_long_line_of_a_node_that_ends, setup_labelled, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_labelled_end_of_a_node_behind_a_long_line, setup_labelled, teardown),
 		cmocka_unit_test_setup_teardown(
 			test_labelled_source_has_to_wait, setup_labelled, teardown),
 		cmocka_unit_test_setup_teardown(

@@ -419,8 +419,10 @@ static void labelled_flush(struct output_source *s)
 	struct output *o = s->output;
 
 	s->ended = true;
-	if (o->owner && o->owner != s)
-		return; /* labelled_release() */
+	if (o->owner && o->owner != s) {
+		o->held += buffer_size(&s->begun); /* a last line without an end, too */
+		return;                            /* labelled_release() */
+	}
 	labelled_write_lines(s);
 	if (o->held > 0)
 		labelled_release(o);
