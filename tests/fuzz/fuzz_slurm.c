@@ -49,8 +49,8 @@ static size_t accounting_at(uint16_t version)
 	return 4 * sizeof(int32_t) + (version < WIRE_24_05 ? 0 : sizeof(int32_t) + 1);
 }
 
-/* How long the request is that begins here, by its number alone and, of a signal, a completion and
- * a notice, by the length of what comes with it. */
+/* How long the request is that begins here, by its number alone and, of a signal, a completion, a
+ * notice and others, by the length of what comes with it. */
 static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t version)
 {
 	switch (number_at(data, size, 0)) {
@@ -65,6 +65,11 @@ static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t vers
 			sizeof(uint32_t) + sizeof(uint16_t);
 	case WIRE_NUMBER_NOTIFY:
 		return 2 * sizeof(int32_t) + (size_t)number_at(data, size, sizeof(int32_t));
+	case WIRE_RECONFIGURE: /* from 23.11 on with addresses of slurmctld */
+		return sizeof(int32_t) +
+			(version < WIRE_23_11 ? 0
+					      : sizeof(int32_t) +
+						(size_t)number_at(data, size, sizeof(int32_t)));
 	case WIRE_USER:
 	case WIRE_GROUPS:
 		return 4 * sizeof(int32_t) + (size_t)number_at(data, size, 3 * sizeof(int32_t));
@@ -138,6 +143,8 @@ static bool is_too_long(const uint8_t *data, size_t size, uint16_t version)
 		return key < 0 || key > WIRE_KEY_MAX;
 	if (kind == WIRE_COMPLETION)
 		return accounting < 0 || accounting > WIRE_ACCOUNTING_MAX;
+	if (kind == WIRE_RECONFIGURE)
+		return version >= WIRE_23_11 && (text < 0 || text > WIRE_CONTROLLERS_MAX);
 	if (kind == WIRE_NUMBER_NOTIFY)
 		return text < 0 || text > WIRE_DETAILS_MAX;
 	if (kind == WIRE_USER || kind == WIRE_GROUPS)

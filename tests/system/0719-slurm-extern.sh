@@ -94,8 +94,9 @@ queries() {
 		squeue -s -h -j "$job" -o '%i %j %u' | sed "s/$job/JOB/"
 		sstat -n -P -o NTasks,MinCPUTask "$job.extern"
 		python3 "$PYTHONPATH/slurm_usage.py" "$(socket_of "$job")"
-		as_nobody srun -Q -D / --jobid="$job" -n 1 sh -c 'echo in the job; exit 5'
+		as_nobody srun -Q -D / --jobid="$job" -n 1 sh -c 'echo in the job; exit 5' 2>queries.srun
 		echo "srun $?"
+		cat queries.srun
 		scancel "$job"
 		ended queries
 		end_of "$job"

@@ -89,6 +89,7 @@ seen() { # FILE: lines of tasks come in any order
 	sed -E 's/bench[0-9]+/NODE/g; s,[^ ]*/(real|served)(\.traces)?\>,DIR,g; s/StepId=[0-9.]+/StepId=ID/; s/job [0-9]+/job ID/
 		s,=[^ ]*/job[0-9]+/slurm_script,=SCRIPT,
 		/debug:|debug levels|: task .* started|: starting . tasks|: task .* exited/d
+		/^[a-z]*\/none$/d # the rest of a line of the kind before, which slurmstepd has written in two pieces
 		/write to unblock task|_exec_wait_child_wait_for_parent/d
 		s/^(.*): tasks 0(-1|,2): (.*)$/\1: task 0: \3\n\1: task\2: \3/; s/: task[-,]([12]): /: task \1: /' "$1" | sort
 }

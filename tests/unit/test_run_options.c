@@ -442,8 +442,8 @@ static void test_errors_name_the_option(void **state)
 		"--device: 'none' could mean either: give default for the default devices alone, max "
 		"for all there are");
 	bad("--task-device /dev/null:rx x",
-		"--task-device: task_limits.devices[0].access: 'rx' is not one or more of the letters "
-		"rwm");
+		"--task-device: task_limits.devices[0].access: 'rx' is neither one or more of the "
+		"letters rwm nor \"none\"");
 	bad("--device sda x",
 		"--device: limits.devices[0].device: 'sda' is neither a path below /dev nor numbers "
 		"such as \"c 195:*\"");
