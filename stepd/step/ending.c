@@ -410,6 +410,18 @@ static void on_request_begin(const struct request *request, void *userdata)
 	see_added(a);
 }
 
+static size_t find_executing(int fds[2], void *userdata)
+{
+	const struct agent *a = userdata;
+	size_t n = 0;
+
+	if (a->start.launch.report_fd >= 0)
+		fds[n++] = a->start.launch.report_fd;
+	if (join_get_report_fd(a) >= 0)
+		fds[n++] = join_get_report_fd(a);
+	return n;
+}
+
 static void on_request_done(
 	const struct request *request, int r, const struct err *err, void *userdata)
 {
@@ -583,6 +595,7 @@ int ending_watch(struct agent *a, struct err *err)
 		.suspend_timeout_ms = a->plan.spec->suspend_timeout_ms,
 		.begin = on_request_begin,
 		.done = on_request_done,
+		.executing = find_executing,
 		.rested = on_requests_rested,
 		.userdata = a,
 	};

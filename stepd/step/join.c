@@ -293,6 +293,13 @@ static void join_end(struct join *j)
 	reexec_go_on(a);
 }
 
+int join_get_report_fd(const struct agent *a)
+{
+	const struct join *j = a->start.joins.now;
+
+	return j && j->phase == JOIN_EXECUTING ? j->launch.report_fd : -1;
+}
+
 void join_act(struct agent *a)
 {
 	struct join *j = a->start.joins.now;

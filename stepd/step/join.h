@@ -52,6 +52,10 @@ void join_read_reports(struct agent *a);
 void join_task_ended(struct agent *a, uint32_t local_id);
 void join_act(struct agent *a);
 
+/* The pipe whose end means that tasks of a spawn, which are let go, have been executed; -1: none.
+ */
+int join_get_report_fd(const struct agent *a);
+
 /* At a re-exec (handover.h): the queued ones; none is under way. */
 void join_save(const struct agent *a, struct handover *h, struct json_t *root);
 int join_restore(struct agent *a, const struct json_t *root) _must_check_;

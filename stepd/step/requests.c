@@ -4,10 +4,12 @@
 #include <assert.h>
 #include <jansson.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/proc.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
@@ -197,8 +199,9 @@ void killseq_restore(struct killseq *ks, const struct json_t *object)
  * kills don't wait for it. */
 #define PATIENCE_MS 60000
 
-/* Time for a suspension to undo its changes after its own deadline. */
-#define TAKE_BACK_MS 5000
+/* Time for a suspension to undo its changes after its own deadline, and to wait before it. */
+#define TAKE_BACK_MS     5000
+#define EXEC_PATIENCE_MS 1000
 
 /* Signals to some members that are held until a resumption; the caller has its reply and may
  * request again. */
@@ -287,11 +290,44 @@ static int resume_container(struct requests *rq, struct err *err)
 	return r < 0 ? err_prefix(err, "can't resume the step") : 0;
 }
 
+/* Until the pipe's writers, children before their exec, have closed it. False: not in that time. */
+static bool await_hang_up(int fd, uint64_t timeout_ms)
+{
+	uint64_t until_ns = clock_now_ns() + timeout_ms * 1000000, now_ns;
+	struct pollfd p = {.fd = fd};
+
+	do {
+		now_ns = clock_now_ns();
+		if (now_ns >= until_ns)
+			return false;
+		(void)poll(&p, 1, (int)((until_ns - now_ns) / 1000000 + 1));
+	} while (p.revents == 0);
+	return true;
+}
+
+/* A child that stands still before its exec has what the agent has open, the lock of the step's
+ * directory, too: if the agent were killed, no other could take the step over. One that is not
+ * executed soon waits for something else, a FIFO or a file server, and may as well stand there. */
+static void await_exec(const struct requests *rq)
+{
+	uint64_t ms = rq->suspend_timeout_ms < EXEC_PATIENCE_MS ? rq->suspend_timeout_ms
+								: EXEC_PATIENCE_MS;
+	size_t n = 0, i;
+	int fds[2];
+
+	if (rq->executing)
+		n = rq->executing(fds, rq->userdata);
+	for (i = 0; i < n && await_hang_up(fds[i], ms); i++)
+		;
+}
+
 static int suspend_container(struct requests *rq, struct err *err)
 {
 	uint64_t ms = rq->suspend_timeout_ms;
-	int r = proctrack_suspend(rq->pt, rq->job->cont_id, ms > INT_MAX ? INT_MAX : (int)ms, err);
+	int r;
 
+	await_exec(rq);
+	r = proctrack_suspend(rq->pt, rq->job->cont_id, ms > INT_MAX ? INT_MAX : (int)ms, err);
 	return r < 0 ? err_prefix(err, "can't suspend the step") : 0;
 }
 

@@ -118,6 +118,9 @@ struct requests {
 	 * worker_done_fn. */
 	void (*begin)(const struct request *request, void *userdata);
 	void (*done)(const struct request *request, int r, const struct err *err, void *userdata);
+	/* The pipes, at most two, whose ends mean that tasks which were forked have been executed
+	 * (launch.h), where that is not known yet: how many. NULL: there are none. */
+	size_t (*executing)(int fds[2], void *userdata);
 	/* NULL, or: called when they are paused and the one under way is done or was overtaken by
 	 * a kill. */
 	void (*rested)(void *userdata);

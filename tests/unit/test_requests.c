@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -31,7 +33,8 @@ struct rig {
 	stepd_step_rec_t job;
 	struct requests rq;
 	pid_t member;
-	char told[256]; /* "suspend 0, USR1 0, " as they were done */
+	int executing_fd; /* -1: all have been executed */
+	char told[256];   /* "suspend 0, USR1 0, " as they were done */
 	int begun;
 };
 
@@ -60,18 +63,27 @@ static void on_done(const struct request *request, int r, const struct err *err,
 			words[request->kind], r);
 }
 
+static size_t find_executing(int fds[2], void *userdata)
+{
+	const struct rig *rig = userdata;
+
+	fds[0] = rig->executing_fd;
+	return rig->executing_fd >= 0 ? 1 : 0;
+}
+
 static void rig_open(struct rig *rig, const char *backend)
 {
 	const char *top = getenv("top_builddir");
 	struct err err = ERR_INIT;
 	char dir[PATH_MAX];
 
-	*rig = (struct rig){.job = {.api_version = STEPD_API_VERSION,
-				    .job_id = (uint32_t)getpid(),
-				    .step_name = "0",
-				    .user_name = "x",
-				    .node_name = "x",
-				    .jmgr_pid = getpid()}};
+	*rig = (struct rig){.executing_fd = -1,
+		.job = {.api_version = STEPD_API_VERSION,
+			.job_id = (uint32_t)getpid(),
+			.step_name = "0",
+			.user_name = "x",
+			.node_name = "x",
+			.jmgr_pid = getpid()}};
 	(void)snprintf(dir, sizeof(dir), "%s/stepd/cli/plugins", top ? top : ".");
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 	if (proctrack_open(dir, backend, &rig->pt, &err) < 0)
@@ -91,6 +103,7 @@ static void rig_open(struct rig *rig, const char *backend)
 		.suspend_timeout_ms = 5000,
 		.begin = on_begin,
 		.done = on_done,
+		.executing = find_executing,
 		.userdata = rig};
 	assert_int_equal(requests_init(&rig->rq, rig->loop), 0);
 }
@@ -239,6 +252,41 @@ static void keep_result(int r, _unused_ const struct err *err, void *userdata)
 	*(int *)userdata = r;
 }
 
+/* A child before its exec, which would keep the lock of the step's directory after the agent. */
+static void test_suspension_awaits_exec(struct rig *rig)
+{
+	int ends[2], status;
+	pid_t child;
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	child = fork();
+	if (child == 0) {
+		(void)poll(NULL, 0, 100); /* the worker had time to stop the member */
+		_exit(child_stat(rig->member).state == 'T');
+	}
+	assert_int_equal(close(ends[1]), 0);
+	rig->executing_fd = ends[0];
+	ask(rig, REQUEST_SUSPEND, 0);
+	settle(rig);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	ask(rig, REQUEST_RESUME, 0);
+	settle(rig);
+	assert_int_equal(close(ends[0]), 0);
+	/* Another one is not executed at all. */
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	rig->executing_fd = ends[0];
+	rig->rq.suspend_timeout_ms = 100;
+	ask(rig, REQUEST_SUSPEND, 0);
+	settle(rig);
+	assert_string_equal(rig->told, "suspend=0 resume=0 suspend=0 ");
+	assert_int_equal(child_stat(rig->member).state, 'T');
+	assert_int_equal(close(ends[1]), 0);
+	ask(rig, REQUEST_RESUME, 0);
+	settle(rig);
+	assert_int_equal(close(ends[0]), 0);
+}
+
 /* A signal ends the member, and the step is over before its worker has returned. */
 static void test_signal_that_ends_the_step(struct rig *rig)
 {
@@ -300,6 +348,7 @@ RUN(test_withdrawn)
 RUN(test_kill_overtakes)
 RUN(test_lost_worker)
 RUN(test_cleared)
+RUN(test_suspension_awaits_exec)
 RUN(test_signal_that_ends_the_step)
 RUN(test_signal_that_hangs_at_the_end)
 
@@ -312,6 +361,7 @@ int main(void)
 		TEST(test_kill_overtakes),
 		TEST(test_lost_worker),
 		TEST(test_cleared),
+		TEST(test_suspension_awaits_exec),
 		TEST(test_signal_that_ends_the_step),
 		TEST(test_signal_that_hangs_at_the_end),
 	};
