@@ -169,7 +169,12 @@ configure "SelectType=select/linear" "PreemptType=preempt/partition_prio" "Preem
 	"PartitionName=back Nodes=n[1-4] PriorityTier=1 PreemptMode=REQUEUE" \
 	"PartitionName=hi Nodes=n[1-4] PriorityTier=2"
 begin_anew
+# The agents of a cancelled job's steps are killed with it: what they leave is for this test alone.
+steps_run=$tmpdir/steps
+mkdir "$steps_run"
+export steps_run
 script steps <<'S'
+export STEPD_RUNTIME_DIR="$steps_run"
 trap 'echo script >>"$out"' TERM
 trap 'echo warned >>"$out"' USR1
 out=$1
