@@ -23,6 +23,18 @@ is "$? $(sort out | tr '\n' ',') $(cat err)" "0 0 n1,1 n1,2 n2,3 n2,4 n3,5 n3, "
 by_hydra 2 -n 2 -i none -- sh -c 'exit $((SLURM_PROCID * 7))' >out 2>err
 is "$? $(cat out)" "7 " "the status of a task comes through hydra"
 
+# More of a document than hydra takes at once: each quote is two bytes there.
+by_large() {
+	ulimit -s 65536 && by_hydra 2 -n 4 -i none -- sh -c 'echo "$SLURM_PROCID ${#LARGE_14}"'
+}
+for i in $(seq 14); do
+	export "LARGE_$i=$(head -c 100000 /dev/zero | tr '\0' '"')"
+done
+(by_large >out 2>err)
+is "$? $(sort out | tr '\n' ',') $(cat err)" "0 0 100000,1 100000,2 100000,3 100000, " \
+	"an environment that makes a document of 2.8 MB comes through hydra"
+for i in $(seq 14); do unset "LARGE_$i"; done
+
 # ---- bytes ---------------------------------------------------------------------------------------
 mib=$(rounds 8 256)
 head -c $((mib * 1048576)) /dev/urandom >bytes

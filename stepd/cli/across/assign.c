@@ -241,10 +241,9 @@ static void session_on_input(const void *bytes, size_t size, void *userdata)
 		conns_send_bytes_all(&s->conns, "in", bytes, size);
 }
 
-static int start_input(struct session *s)
+static int find_readers(struct session *s)
 {
 	const json_t *doc = s->options->run.doc;
-	bool any = false;
 	uint32_t id;
 
 	for (id = 0; id < s->count; id++) {
@@ -256,11 +255,20 @@ static int start_input(struct session *s)
 		n->reads_stdin = relay_doc_reads_stdin(doc, ranks);
 		n->has_pty = relay_doc_has_pty(doc, ranks);
 		typing_add_node(s, n);
-		any = any || n->reads_stdin;
 	}
-	if (any)
-		input_start(&s->input, s->loop, session_on_input, s);
 	return 0;
+}
+
+static void start_input(struct session *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->count; i++) {
+		if (s->nodes[i].reads_stdin) {
+			input_start(&s->input, s->loop, session_on_input, s);
+			return;
+		}
+	}
 }
 
 /* ------------------------------------------------------------------------------------------- */
@@ -310,10 +318,68 @@ static void assign_fail(struct session *s)
 	session_end(s, false);
 }
 
+/* ---- the document -------------------------------------------------------------------------- */
+
+void session_forget_doc(struct session *s)
+{
+	if (s->doc.text)
+		explicit_bzero(s->doc.text, s->doc.size); /* it has the secret */
+	free(s->doc.text);
+	s->doc = (struct doc_sender){0};
+}
+
+static void begin_tasks(struct session *s)
+{
+	uint32_t i;
+
+	s->assigned = true;
+	typing_update(s);
+	send_go(s);
+	for (i = 0; i < s->signals.n; i++)
+		session_send_all(s, "signal", s->signals.v[i]);
+	start_input(s);
+}
+
+/* How much of it the slowest relay has. */
+static size_t doc_got_least(const struct session *s)
+{
+	size_t least = SIZE_MAX;
+	uint32_t i;
+
+	for (i = 0; i < s->count; i++) {
+		const struct node *n = &s->nodes[i];
+
+		if (n->reports_doc && n->state == NODE_CONNECTED && n->doc_got < least)
+			least = n->doc_got;
+	}
+	return least;
+}
+
+void session_send_doc(struct session *s)
+{
+	struct doc_sender *doc = &s->doc;
+	size_t least = doc_got_least(s), piece;
+
+	if (!doc->text)
+		return;
+	if (s->ending) {
+		session_forget_doc(s);
+		return;
+	}
+	while (doc->sent < doc->size && (doc->sent < least || doc->sent - least < DOC_WINDOW)) {
+		piece = doc->size - doc->sent < DOC_REPORT_SIZE ? doc->size - doc->sent
+								: DOC_REPORT_SIZE;
+		conns_send_bytes_all(&s->conns, "doc", doc->text + doc->sent, piece);
+		doc->sent += piece;
+	}
+	if (doc->sent < doc->size)
+		return;
+	session_forget_doc(s);
+	begin_tasks(s);
+}
+
 void session_assign(struct session *s)
 {
-	_cleanup_free_ char *text = NULL;
-	uint32_t i;
 	int r;
 
 	ev_timer_stop(s->loop, &s->launch);
@@ -324,17 +390,12 @@ void session_assign(struct session *s)
 		return;
 	}
 	typing_begin(s);
-	text = r < 0 ? NULL : make_doc(s);
-	if (!text || start_input(s) < 0) {
+	s->doc.text = r < 0 ? NULL : make_doc(s);
+	if (!s->doc.text || find_readers(s) < 0) {
 		user_report("no memory to send the step to its nodes");
 		assign_fail(s);
 		return;
 	}
-	s->assigned = true;
-	typing_update(s);
-	conns_send_bytes_all(&s->conns, "doc", text, strlen(text));
-	explicit_bzero(text, strlen(text));
-	send_go(s);
-	for (i = 0; i < s->signals.n; i++)
-		session_send_all(s, "signal", s->signals.v[i]);
+	s->doc.size = strlen(s->doc.text);
+	session_send_doc(s);
 }

@@ -350,6 +350,8 @@ static void hello_read_field(const char *field, struct hello *hello)
 		hello->frames = true;
 	else if (strcmp(field, "got=1") == 0)
 		hello->got = true;
+	else if (strcmp(field, "doc=1") == 0)
+		hello->doc = true;
 	else if (strncmp(field, "node=", 5) == 0 && !hello->node)
 		hello->node = field + 5;
 	else if (strncmp(field, "port=", 5) == 0 && parse_u32(field + 5, 0, 65535, &port) == 0)

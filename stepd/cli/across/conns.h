@@ -97,6 +97,7 @@ struct hello {
 	struct address_node addresses;
 	bool frames;
 	bool got; /* it reports what it has stored, too */
+	bool doc; /* and how much of the document it has */
 };
 
 /* Changes the text. */

@@ -29,6 +29,7 @@ static void on_hello(struct session *s, struct node *n, const struct channel_lin
 	n->port = hello.port;
 	n->addresses = hello.addresses;
 	n->reports_got = hello.got;
+	n->reports_doc = hello.doc;
 	if (hello.version != CHANNEL_VERSION || !n->name) {
 		user_report(
 			"node %s: its stepd speaks another version of the channel (%u, not %u): "
@@ -47,6 +48,16 @@ static void on_hello(struct session *s, struct node *n, const struct channel_lin
 		session_assign(s);
 	else
 		session_start_more(s);
+}
+
+static void on_doc(struct session *s, struct node *n, const struct channel_line *line)
+{
+	uint64_t size;
+
+	if (parse_u64(line->text, 1, s->doc.size, &size) < 0)
+		return;
+	n->doc_got = size;
+	session_send_doc(s);
 }
 
 /* relay.c has the sequence. */
@@ -397,6 +408,7 @@ static const struct {
 	void (*on_line)(struct session *s, struct node *n, const struct channel_line *line);
 } verbs[] = {
 	{"hello", on_hello},
+	{"doc", on_doc},
 	{"out", on_output},
 	{"err", on_output},
 	{"ack", on_ack},

@@ -305,6 +305,7 @@ static void session_clear(struct session *s)
 	output_clear(&s->err);
 	user_clear(&s->user);
 	strv_clear(&s->signals);
+	session_forget_doc(s);
 	running_clear(&s->running);
 	if (s->loop)
 		ev_loop_destroy(s->loop);

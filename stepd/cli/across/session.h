@@ -35,6 +35,8 @@ struct node {
 	unsigned waits;            /* streams of it that wait for another's line */
 	uint64_t got, taken;       /* bytes of standard input: stored there, and of those taken */
 	bool reports_got;          /* else what is taken counts */
+	bool reports_doc;          /* else it takes the document at any pace */
+	size_t doc_got;            /* bytes of it */
 	bool reads_stdin;          /* and takes more */
 	uint64_t dropped;          /* bytes that its tasks lack, besides those of the result */
 	bool has_pty;              /* a rank of it */
@@ -60,6 +62,12 @@ struct typing {
 	ev_timer release;         /* of that */
 };
 
+/* The step's document on its way to all relays (assign.c). */
+struct doc_sender {
+	char *text; /* NULL: it has been sent, or is not made yet */
+	size_t size, sent;
+};
+
 struct session {
 	const struct steprun_options *options;
 	struct ev_loop *loop;
@@ -70,13 +78,15 @@ struct session {
 	uint32_t count, connected, ended;
 	struct output_events out_events, err_events;
 	struct output out, err;
+	struct doc_sender doc;
 	struct input input;
 	struct typing typing;
 	bool stopped; /* by the user, with the step */
 	ev_timer launch, wait, grace;
 	struct running running;
 	struct outcome outcome;
-	bool assigned, ending, killing, launch_failed;
+	bool assigned; /* the relays have been sent "go" */
+	bool ending, killing, launch_failed;
 	int early_signal;    /* the user's, before there were tasks; 0: none */
 	struct strv signals; /* for tasks, that came before there were any */
 	int full_streams;    /* whose readers are too slow */
@@ -108,8 +118,15 @@ void session_start_timer(struct session *s, ev_timer *timer, uint64_t ms);
 /* The next launchers, as long as not too many are under way. */
 void session_start_more(struct session *s);
 
-/* assign.c: all relays are connected. */
+/* assign.c */
+
+/* All relays are connected. */
 void session_assign(struct session *s);
+
+/* Sends what may be under way of the document, and "go" behind the last of it: a relay has more of
+ * it. */
+void session_send_doc(struct session *s);
+void session_forget_doc(struct session *s);
 
 /* typing.c */
 

@@ -4,9 +4,10 @@
  * and carries its streams, its events and its end; channel.h has the lines. If the channel hangs
  * up, the step is ended by its kill sequence.
  *
- * To steprun:    hello TEXT    version=N node=NAME port=N frames=0|1 addr=ADDRESS/PREFIX...
+ * To steprun:    hello TEXT    version=N node=NAME port=N got=1 doc=1 frames=0|1 addr=ADDRESS...
  *                probe, frames as below
  *                out, err      bytes of the step's streams
+ *                doc N         so many bytes of the document have come
  *                got N         so many bytes of standard input are stored
  *                ack N         so many of them the step has taken
  *                dropped N     so many bytes its tasks lack in all: before the result
@@ -468,10 +469,13 @@ static void on_doc(struct relay *y, const struct channel_line *line)
 {
 	const char *bytes;
 	ssize_t n = channel_get_bytes(line, &bytes);
+	size_t before = buffer_size(&y->doc_text), size;
 
-	if (n < 0 || buffer_size(&y->doc_text) + (size_t)n > DOC_MAX ||
-		buffer_add(&y->doc_text, bytes, (size_t)n) < 0)
+	if (n < 0 || before + (size_t)n > DOC_MAX || buffer_add(&y->doc_text, bytes, (size_t)n) < 0)
 		relay_report(y, "the step's document can't be taken: it is broken, or too large");
+	size = buffer_size(&y->doc_text);
+	if (size / DOC_REPORT_SIZE > before / DOC_REPORT_SIZE)
+		channel_sendf(y->carrier.channel, y->carrier.index, "doc", "%zu", size);
 }
 
 static void relay_on_input(struct relay *y, const struct channel_line *line)
@@ -673,7 +677,7 @@ static void relay_send_hello(struct relay *y)
 	int at;
 
 	/* A terminal changes what passes it, and a probe that it reads could be ^C. */
-	at = snprintf(text, sizeof(text), "version=%d node=%.200s port=%u got=1 frames=%d",
+	at = snprintf(text, sizeof(text), "version=%d node=%.200s port=%u got=1 doc=1 frames=%d",
 		CHANNEL_VERSION, y->options.node, y->port, y->has_terminal ? 0 : 1);
 	for (i = 0; i < n; i++)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, " addr=%s",

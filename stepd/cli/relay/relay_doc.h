@@ -25,6 +25,11 @@
 #include "stepd/base/strv.h"
 #include "stepd/process/identity.h"
 
+/* A launcher may have to take what steprun sends without waiting (decisions.md, 75): of a document
+ * that is larger no more than DOC_WINDOW bytes are sent that a relay has not reported. */
+#define DOC_REPORT_SIZE (64u << 10)
+#define DOC_WINDOW      (256u << 10)
+
 struct backlog;
 struct json_t;
 struct spec;
