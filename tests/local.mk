@@ -219,6 +219,11 @@ EXTRA_DIST += tests/bench/run-compare
 bench-jobs: all
 	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' $(SHELL) $(top_srcdir)/tests/bench/run-jobs
 EXTRA_DIST += tests/bench/run-jobs
+bench-bytes: all $(EXTRA_PROGRAMS)
+	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-bytes
+EXTRA_PROGRAMS += tests/bench/rankbytes
+tests_bench_rankbytes_SOURCES = tests/bench/rankbytes.c
+EXTRA_DIST += tests/bench/run-bytes
 bench-fence: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-fence
 EXTRA_PROGRAMS += tests/bench/fencetask
@@ -231,7 +236,7 @@ EXTRA_DIST += tests/bench/run-streams
 bench-steps: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' $(SHELL) $(top_srcdir)/tests/bench/run-steps
 EXTRA_DIST += tests/bench/run-steps
-.PHONY: bench bench-compare bench-fence bench-jobs bench-pmi bench-slurm bench-steps bench-streams
+.PHONY: bench bench-bytes bench-compare bench-fence bench-jobs bench-pmi bench-slurm bench-steps bench-streams
 
 SYSTEM_EDGE_TESTS = \
 	tests/system/0400-signals-at-the-edges.sh \

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The floor that a launch is measured against: a clone, execve(2) and waitid(2) of N programs in a
- * loop, with nothing around it. spawnloop [-k KIND] [-g CGROUP [-d]] [-m MIB] N PROGRAM [ARG...]
+ * loop, with nothing around it. spawnloop [-k KIND] [-g CGROUP [-d]] [-w] [-m MIB] N PROGRAM
+ *[ARG...]
  *
  *	-k clone3   a copy of the parent, as fork(2) makes (default)
  *	-k fork     fork(2)
  *	-k vfork    the parent's memory, the parent waits for the exec (CLONE_VM | CLONE_VFORK)
  *	-k share    the parent's memory, a stack of its own, the parent goes on (CLONE_VM)
- *	-g CGROUP   with clone3: born in this cgroup's directory (CLONE_INTO_CGROUP)
+ *	-g CGROUP   with clone3 or share: born in this cgroup's directory (CLONE_INTO_CGROUP)
  *	-d          with -g: each in a group of its own below that, made before and removed at the
  *		    end
+ *	-w          with clone3 or share: they wait, and are executed once all are born
  *	-m MIB      so much memory of the parent is touched before
  */
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -50,14 +53,25 @@ struct loop {
 	int cgroup_fd;
 	char **argv;
 	char *stacks; /* with KIND_SHARE */
+	int gate[2];  /* -w: a pipe that has a byte once all are born, -1: none */
 };
 
 #define STACK_BYTES 16384
+
+/* No C library below: the parent's memory may be shared. */
+static void wait_for_all(const struct loop *l)
+{
+	struct pollfd gate = {.fd = l->gate[0], .events = POLLIN};
+
+	if (l->gate[0] >= 0)
+		(void)rawcall(SYS_ppoll, &gate, 1, NULL, NULL, 0);
+}
 
 static void run_shared(void *arg)
 {
 	const struct loop *l = arg;
 
+	wait_for_all(l);
 	(void)rawcall(SYS_execve, l->argv[0], l->argv, environ);
 	(void)rawcall(SYS_exit_group, 127);
 }
@@ -103,6 +117,7 @@ static pid_t spawn_one(struct loop *l, int i)
 	}
 	pid = l->kind == KIND_FORK ? fork() : clone_one(l);
 	if (pid == 0) {
+		wait_for_all(l);
 		execve(l->argv[0], l->argv, environ);
 		_exit(127);
 	}
@@ -140,32 +155,37 @@ static int parse_kind(const char *text)
 static int usage(void)
 {
 	fprintf(stderr,
-		"Usage: spawnloop [-k clone3|fork|vfork|share] [-g CGROUP] [-m MIB] N PROGRAM\n");
+		"Usage: spawnloop [-k clone3|fork|vfork|share] [-g CGROUP [-d]] [-w] [-m MIB] N PROGRAM\n");
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	struct loop l = {.parent_fd = -1, .cgroup_fd = -1};
+	struct loop l = {.parent_fd = -1, .cgroup_fd = -1, .gate = {-1, -1}};
 	size_t mib = 0;
+	bool hold = false;
 	int opt, n, i;
 	pid_t *pids;
 	siginfo_t info;
 	char *memory;
 
-	while ((opt = getopt(argc, argv, "+k:g:dm:")) != -1) {
+	while ((opt = getopt(argc, argv, "+k:g:dwm:")) != -1) {
 		if (opt == 'k')
 			l.kind = (enum kind)parse_kind(optarg);
 		else if (opt == 'g')
 			l.cgroup_fd = open(optarg, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		else if (opt == 'd')
 			l.parent_fd = l.cgroup_fd;
+		else if (opt == 'w')
+			hold = true;
 		else if (opt == 'm')
 			mib = (size_t)atoi(optarg);
 		else
 			return usage();
 	}
 	if (argc - optind < 2 || l.kind == KIND_MAX)
+		return usage();
+	if (hold && (l.kind == KIND_VFORK || pipe2(l.gate, O_CLOEXEC) < 0))
 		return usage();
 	n = atoi(argv[optind]);
 	l.argv = argv + optind + 1;
@@ -191,6 +211,10 @@ int main(int argc, char **argv)
 			perror(kinds[l.kind]);
 			return 1;
 		}
+	}
+	if (l.gate[1] >= 0 && write(l.gate[1], "", 1) != 1) {
+		perror("write");
+		return 1;
 	}
 	for (i = 0; i < n; i++) {
 		if (waitid(P_PID, (id_t)pids[i], &info, WEXITED) < 0) {
