@@ -39,7 +39,7 @@ in_turn one salloc -Q -n 1 --mem=50 srun -Q sh "$1/show"
 in_turn script sbatch -Q --wait -n 1 --mem=50 -o script.log "$1/show"
 cp script.log script.out
 in_turn script-killed sbatch -Q --wait --mem=40 -o killed.log "$1/hog"
-scontrol show job >jobs
+until scontrol show job >jobs && ! grep -q COMPLETING jobs; do sleep 0.1; done
 sed -n 's/^.*\(JobState=[A-Z_]*\).*/\1/p; s/^.* \(ExitCode=[0-9:]*\).*/\1/p; s/^.*\(DerivedExitCode=[0-9:]*\).*/\1/p' jobs >script-killed.out
 grep -v 'records\|copied\|Killed' killed.log >script-killed.err
 END
