@@ -305,9 +305,10 @@ static bool await_hang_up(int fd, uint64_t timeout_ms)
 	return true;
 }
 
-/* A child that stands still before its exec has what the agent has open, the lock of the step's
- * directory, too: if the agent were killed, no other could take the step over. One that is not
- * executed soon waits for something else, a FIFO or a file server, and may as well stand there. */
+/* A child that is frozen before it has run at all has what the agent has open, the lock of the
+ * step's directory, too: if the agent were killed, no other could take the step over. One that is
+ * not executed soon waits for something else, a FIFO or a file server, and may as well stand there.
+ */
 static void await_exec(const struct requests *rq)
 {
 	uint64_t ms = rq->suspend_timeout_ms < EXEC_PATIENCE_MS ? rq->suspend_timeout_ms

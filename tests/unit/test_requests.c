@@ -252,7 +252,7 @@ static void keep_result(int r, _unused_ const struct err *err, void *userdata)
 	*(int *)userdata = r;
 }
 
-/* A child before its exec, which would keep the lock of the step's directory after the agent. */
+/* A child that has not run yet would keep the lock of the step's directory after the agent. */
 static void test_suspension_awaits_exec(struct rig *rig)
 {
 	int ends[2], status;
