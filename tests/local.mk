@@ -784,7 +784,8 @@ if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_gres \
 	tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
-	tests/unit/test_slurm_pmi tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
+	tests/unit/test_slurm_pmi tests/unit/test_slurm_pmi_tree tests/unit/test_slurm_probe \
+	tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
@@ -813,6 +814,13 @@ tests_unit_test_slurm_names_LDADD = libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_pmi_SOURCES = tests/unit/test_slurm_pmi.c
 tests_unit_test_slurm_pmi_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_pmi_LDADD = libslurmserve.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_pmi_tree_SOURCES = tests/unit/test_slurm_pmi_tree.c tests/lib/scratch.h \
+	contrib/slurm/pmi_tree.c contrib/slurm/spool.c mpi/wire/listener.c
+tests_unit_test_slurm_pmi_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_pmi_tree_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_probe_SOURCES = tests/unit/test_slurm_probe.c tests/lib/scratch.h contrib/slurm/user_probe.c
+tests_unit_test_slurm_probe_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_probe_LDADD = $(UNIT_LDADD)
 tests_unit_test_slurm_requests_SOURCES = tests/unit/test_slurm_requests.c
 tests_unit_test_slurm_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)

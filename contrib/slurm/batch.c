@@ -21,10 +21,11 @@ struct batch {
 	const struct slurm_init *init;
 	struct batch_files files;
 	struct user_probe_file probe_files[3];
-	char *script;   /* the path of the copy */
-	char name[24];  /* of its directory */
-	int spool, dir; /* descriptors */
-	int notes;      /* of the script's errors; -1: none */
+	char *script;                    /* the path of the copy */
+	char name[24];                   /* of its directory */
+	int spool, dir;                  /* descriptors */
+	int notes;                       /* of the script's errors; -1: none */
+	struct user_probe_options probe; /* of whom the files are */
 	bool appends;
 };
 
@@ -146,19 +147,20 @@ void batch_fill_probe(struct batch *b, struct user_probe_options *probe)
 		b->probe_files[probe->files_count++] = (struct user_probe_file){
 			.path = b->files.path[i], .flags = i == 0 ? O_RDONLY : flags};
 	}
+	b->probe = *probe;
 }
 
-void batch_open_notes(struct batch *b, const struct step_spec_input *input, mode_t mask)
+void batch_open_notes(struct batch *b)
 {
-	struct identity id = {.uid = input->launch->uid,
-		.gid = input->launch->gid,
-		.groups = (gid_t *)input->groups,
-		.groups_count = input->groups_count};
+	struct identity id = {.uid = b->probe.uid,
+		.gid = b->probe.gid,
+		.groups = (gid_t *)b->probe.groups,
+		.groups_count = b->probe.groups_count};
 	struct err err = ERR_INIT;
 	mode_t old;
 
 	if (identity_compare_with_agent(&id, &err) == 0 && identity_assume(&id, &err) == 0) {
-		old = umask(mask);
+		old = umask(b->probe.umask);
 		b->notes = userpath_open(b->files.path[b->files.path[2] ? 2 : 1],
 			O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0666);
 		(void)umask(old);

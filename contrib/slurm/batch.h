@@ -28,12 +28,13 @@ int batch_new(
 	const struct slurm_init *init, struct batch **ret_batch, struct err *err) _must_check_;
 
 /* The script as the program, and its files; those that it writes are emptied, if the job wants
- * that. What is filled in is borrowed from batch. */
+ * that. What is filled in is borrowed from batch, and what was there is borrowed by it. */
 void batch_fill_probe(struct batch *batch, struct user_probe_options *probe);
 
-/* To be called after the probe: opens the file of the script's errors as the user that input has,
- * for batch_put_note(). Without it notes are the caller's. */
-void batch_open_notes(struct batch *batch, const struct step_spec_input *input, mode_t mask);
+/* Opens the file of the script's errors as the user of the probe that was filled in, for
+ * batch_put_note(). Without it notes are the caller's. It may take as long as the user's file
+ * system likes. */
+void batch_open_notes(struct batch *batch);
 
 /* False: it could not be written. */
 bool batch_put_note(const struct batch *batch, const char *line);

@@ -341,19 +341,33 @@ bool slurm_cores_find(const struct slurm_cores *cores, uint32_t node, uint32_t b
 	return false;
 }
 
+bool slurm_ranks_next(struct slurm_array *rest, struct slurm_array *ret_ranks)
+{
+	struct unpack u = {.data = rest->bytes, .size = rest->n};
+
+	if (rest->n == 0)
+		return false;
+	(void)unpack_u16(&u);
+	*ret_ranks = unpack_array(&u, unpack_u32(&u), sizeof(uint32_t));
+	rest->bytes += u.at;
+	rest->n -= (uint32_t)u.at;
+	return !u.bad;
+}
+
 bool slurm_launch_ranks(
 	const struct slurm_launch *launch, uint32_t node, struct slurm_array *ret_ranks)
 {
-	struct unpack u = {.data = launch->node_tasks.bytes, .size = launch->node_tasks.n};
+	struct slurm_array rest = launch->node_tasks;
 	uint32_t i;
 
-	for (i = 0; i < node && !u.bad; i++) {
-		(void)unpack_u16(&u);
-		unpack_skip(&u, UNPACK_A32);
+	*ret_ranks = (struct slurm_array){0};
+	if (node >= launch->nnodes)
+		return false;
+	for (i = 0; i < node; i++) {
+		if (!slurm_ranks_next(&rest, ret_ranks))
+			return false;
 	}
-	(void)unpack_u16(&u);
-	*ret_ranks = unpack_array(&u, unpack_u32(&u), sizeof(uint32_t));
-	return !u.bad && node < launch->nnodes;
+	return slurm_ranks_next(&rest, ret_ranks);
 }
 
 static void take_resp_ports(struct unpack *u, void *result)

@@ -164,6 +164,10 @@ const char *slurm_launch_partition(const struct slurm_launch *launch);
 /* srun's port for a node, of which it has one for so many; there is at least one. */
 uint16_t slurm_launch_port(const struct slurm_array *ports, uint32_t node);
 
+/* The ranks of the next node's tasks of those of all nodes, node_tasks; false: that was the last.
+ */
+bool slurm_ranks_next(struct slurm_array *rest, struct slurm_array *ret_ranks);
+
 /* The ranks of the tasks of the node with that index: false if the message has no such node. */
 bool slurm_launch_ranks(
 	const struct slurm_launch *launch, uint32_t node, struct slurm_array *ret_ranks);

@@ -77,6 +77,8 @@ int slurm_pmi_query(struct pack *p, uint32_t query, struct slice name, struct sl
 
 	if (query >= MANAGER_QUERY_MAX)
 		return -EBADMSG;
+	if (name.size > SLURM_PMI_QUERY_MAX || value.size > SLURM_PMI_QUERY_MAX - name.size)
+		return -EMSGSIZE;
 	pack_u16(p, (uint16_t)types[query]);
 	pack_slice(p, name);
 	if (query == MANAGER_PUBLISH)

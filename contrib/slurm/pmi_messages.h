@@ -18,8 +18,9 @@
 #include "contrib/slurm/pack.h"
 #include "mpi/pmi/manager.h"
 
-/* Larger ones are refused, as a user may send them. */
-#define SLURM_PMI_MAX (64u << 20)
+/* Larger ones are refused, as a user may send them; of a query the name and the port. */
+#define SLURM_PMI_MAX       (64u << 20)
+#define SLURM_PMI_QUERY_MAX (64u << 10)
 
 enum slurm_pmi_type {
 	SLURM_PMI_FENCE,
@@ -44,7 +45,7 @@ enum slurm_pmi_type slurm_pmi_type(struct slice message);
 /* Reads a whole fenced one: adds its pairs as the manager's link has them. -EBADMSG, -ENOMEM. */
 int slurm_pmi_fenced(struct slice message, uint32_t *ret_number, struct bytes *pairs) _must_check_;
 
-/* A query about a name; -EBADMSG: of an unknown kind. */
+/* A query about a name; -EBADMSG: of an unknown kind; -EMSGSIZE: it is larger than others are. */
 int slurm_pmi_query(
 	struct pack *p, uint32_t query, struct slice name, struct slice value) _must_check_;
 

@@ -65,6 +65,7 @@ struct pmi_tree {
 
 	uint32_t fences; /* that this node has come to */
 	bool fencing;    /* the server waits for the last one's end */
+	bool failed;     /* one of them has, and so do all others */
 	struct srun_message *fence;
 	LIST_HEAD(tree_queries, tree_query) queries;
 	unsigned queries_count;
@@ -128,9 +129,11 @@ static void server_end_fence(struct pmi_tree *t, int error, struct slice body)
 	server_send(t, MANAGER_FENCED, &answer);
 }
 
-/* As slurmstepd has it: no task waits for ever. */
+/* As slurmstepd has it: no task waits for ever. It is reported once: a user may make others fail.
+ */
 static void fail_fence(struct pmi_tree *t, const char *why)
 {
+	t->failed = true;
 	log_warning(t->options.log, "step %s: a fence of PMI-2 fails: %s", t->options.label, why);
 	server_end_fence(t, EIO, slice_of_text(why));
 	t->options.abort(why, t->options.userdata);
@@ -162,6 +165,10 @@ static void take_fence(struct pmi_tree *t, struct slice pairs)
 
 	if (t->fencing) {
 		server_lose(t, "does not wait for a fence");
+		return;
+	}
+	if (t->failed) {
+		server_end_fence(t, EIO, slice_of_text("an earlier fence has failed"));
 		return;
 	}
 	/* srun has the former one, or has been given up for it. */
@@ -222,14 +229,16 @@ static void take_query(struct pmi_tree *t, struct slice data)
 	struct err err = ERR_INIT;
 	uint32_t id, query;
 	struct tree_query *q;
+	int r = -EBADMSG;
 
-	if (!slice_take_u32(&data, &id) || !slice_take_u32(&data, &query) ||
-		!slice_take_sized(&data, &name) || !slice_take_sized(&data, &value) ||
-		slurm_pmi_query(&body, query, name, value) < 0) {
+	if (slice_take_u32(&data, &id) && slice_take_u32(&data, &query) &&
+		slice_take_sized(&data, &name) && slice_take_sized(&data, &value))
+		r = slurm_pmi_query(&body, query, name, value);
+	if (r == -EBADMSG) {
 		server_lose(t, "sends what is no query");
 		return;
 	}
-	q = t->queries_count < QUERIES_MAX ? calloc(1, sizeof(*q)) : NULL;
+	q = r == 0 && t->queries_count < QUERIES_MAX ? calloc(1, sizeof(*q)) : NULL;
 	if (!q) {
 		answer_query(t, id, MANAGER_FULL, (struct slice){"", 0});
 		return;

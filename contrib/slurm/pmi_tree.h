@@ -11,8 +11,9 @@
  *
  * Whoever connects is known from the kernel before a byte is read: at the first socket the step's
  * user, once; at the second one root, SlurmUser, and the step's user, as whom slurmd connects for
- * srun. Four connections at a time, with 128 MiB in all and 30 s each. What comes by them is passed
- * on to a process of the user; here it is only taken apart.
+ * srun. Four connections at a time, with 128 MiB in all and 30 s each; and 64 queries of the
+ *server, of 64 KiB each. What comes by them is passed on to a process of the user; here it is only
+ *taken apart.
  */
 #ifndef SLURM_PMI_TREE_H
 #define SLURM_PMI_TREE_H

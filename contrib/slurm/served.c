@@ -376,6 +376,8 @@ int served_run(struct served *s)
 		return run_extern(s);
 	if (answer_slurmd(s) < 0)
 		return EXIT_FAILURE;
+	if (s->batch && !s->setup.probe.file_error)
+		batch_open_notes(s->batch);
 	if (s->batch)
 		start_tasks(s); /* else once srun is connected */
 	ev_run(s->loop, 0);

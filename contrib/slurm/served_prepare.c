@@ -22,6 +22,9 @@
 #include "stepd/spec/fname.h"
 #include "stepd/state/steps.h"
 
+/* A step whose files take longer is handed over, before srun gives slurmd up (MessageTimeout). */
+#define PROBE_TIMEOUT_MS 8000
+
 /* ---- who runs what ------------------------------------------------------------------------- */
 
 static int prepare_tasks(struct served *s, struct err *err)
@@ -65,18 +68,18 @@ static int prepare_identity(struct served *s, struct err *err)
 
 /* ---- what the user can reach --------------------------------------------------------------- */
 
-static int add_file(const struct served *s, int stream, uint32_t rank, struct user_probe_file *file,
-	struct err *err)
+/* job_name is found once: a user may have very many variables, and tasks. */
+static int add_file(const struct served *s, const char *job_name, int stream, uint32_t rank,
+	struct user_probe_file *file, struct err *err)
 {
 	char step[16];
-	const char *name = step_spec_getenv(s->launch, "SLURM_JOB_NAME");
 	const struct fname_vars vars = {.job_id = s->launch->id.job,
 		.step_name = step,
 		.rank = rank,
 		.node_id = s->setup.node_id,
 		.node_name = s->init->conf.node_name,
 		.user_name = s->launch->user ? s->launch->user : "",
-		.job_name = name ? name : ""};
+		.job_name = job_name ? job_name : ""};
 
 	(void)snprintf(step, sizeof(step), "%u", s->launch->id.step);
 	file->flags = stream == 0 ? O_RDONLY : O_WRONLY | O_CREAT;
@@ -95,6 +98,7 @@ static void files_clear(struct user_probe_options *o)
 /* All files of all tasks; one that several tasks share is among them several times. */
 static int add_files(const struct served *s, struct user_probe_options *o, struct err *err)
 {
+	const char *name = step_spec_getenv(s->launch, "SLURM_JOB_NAME");
 	struct user_probe_file *files;
 	bool uses[FIFO_KIND_MAX];
 	uint32_t i;
@@ -110,8 +114,8 @@ static int add_files(const struct served *s, struct user_probe_options *o, struc
 	for (i = 0; r == 0 && i < s->tasks.n; i++) {
 		for (stream = 0; r == 0 && stream < 3; stream++) {
 			if (!uses[stream])
-				r = add_file(s, stream, s->tasks.ranks[i], &files[o->files_count++],
-					err);
+				r = add_file(s, name, stream, s->tasks.ranks[i],
+					&files[o->files_count++], err);
 		}
 	}
 	return r;
@@ -135,7 +139,8 @@ static struct user_probe_options make_probe(
 		.programs = setup->programs.names.v,
 		.programs_count = setup->programs.names.n,
 		.path = step_spec_getenv(launch, "PATH"),
-		.umask = get_umask(launch)};
+		.umask = get_umask(launch),
+		.timeout_ms = PROBE_TIMEOUT_MS};
 }
 
 /* slurmstepd of 24.11 makes the directories of a file, and tries again. */
@@ -249,8 +254,6 @@ static int prepare_script(struct served *s, struct err *err)
 		return r;
 	input = make_input(s);
 	s->streams.ended = true; /* there are none */
-	if (!s->setup.probe.file_error)
-		batch_open_notes(s->batch, &input, probe.umask);
 	return batch_make_spec(s->batch, &input, &s->agent.doc, err);
 }
 

@@ -100,14 +100,13 @@ static int set_argv(json_t *doc, const struct slurm_launch *launch, const struct
 }
 
 /* What is srun's for the PMI server. */
-static bool is_pmi2s(const char *entry, const struct step_spec_input *in)
+static bool is_pmi2s(const char *entry)
 {
 	static const char *const names[] = {"SRUN_PORT=", "STEP_NODES=", "PROC_MAPPING="};
 	static const char prefix[] = "SLURM_PMI2_";
 	size_t i;
 
-	if (strncmp(entry, prefix, sizeof(prefix) - 1) != 0 ||
-		strcmp(step_spec_get_mpi(in->launch, in->site), "pmi2") != 0)
+	if (strncmp(entry, prefix, sizeof(prefix) - 1) != 0)
 		return false;
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		if (strncmp(entry + sizeof(prefix) - 1, names[i], strlen(names[i])) == 0)
@@ -116,11 +115,11 @@ static bool is_pmi2s(const char *entry, const struct step_spec_input *in)
 	return false;
 }
 
-/* As slurmstepd: those that are meant for it are not the tasks'. */
-/* What the step has in another form. */
-static bool is_consumed(const char *entry, const struct step_spec_input *in)
+/* As slurmstepd: those that are meant for it are not the tasks', nor what the step has in another
+ * form. */
+static bool is_consumed(const char *entry, const struct step_spec_input *in, bool pmi2)
 {
-	if (is_pmi2s(entry, in))
+	if (pmi2 && is_pmi2s(entry))
 		return true;
 	if (in->site->priority != SITE_PRIORITY_DEFAULT &&
 		strncmp(entry, PRIO_NAME "=", strlen(PRIO_NAME) + 1) == 0)
@@ -131,12 +130,12 @@ static bool is_consumed(const char *entry, const struct step_spec_input *in)
 	return strncmp(entry, LIMIT_PREFIX, strlen(LIMIT_PREFIX)) == 0;
 }
 
-static int set_variable(json_t *env, const char *entry, const struct step_spec_input *in)
+static int set_variable(json_t *env, const char *entry, const struct step_spec_input *in, bool pmi2)
 {
 	_cleanup_free_ char *name = NULL;
 	const char *equals = strchr(entry, '=');
 
-	if (!equals || equals == entry || is_consumed(entry, in))
+	if (!equals || equals == entry || is_consumed(entry, in, pmi2))
 		return 0;
 	name = strndup(entry, (size_t)(equals - entry));
 	return name ? set(env, name, json_string(equals + 1)) : -ENOMEM;
@@ -197,12 +196,14 @@ static int set_later_variables(json_t *env, const struct slurm_launch *l)
 static int set_env(json_t *doc, const struct step_spec_input *in)
 {
 	struct slurm_strs rest = in->launch->env;
+	/* Found once: a user may have very many variables. */
+	bool pmi2 = strcmp(step_spec_get_mpi(in->launch, in->site), "pmi2") == 0;
 	json_t *env = json_object();
 	const char *entry;
 	int r = env ? set(doc, "env", env) : -ENOMEM;
 
 	while (r == 0 && (entry = slurm_strs_next(&rest)))
-		r = set_variable(env, entry, in);
+		r = set_variable(env, entry, in, pmi2);
 	if (r == 0)
 		r = set_own_variables(env, in);
 	return r == 0 ? set_later_variables(env, in->launch) : r;
@@ -430,15 +431,15 @@ static int set_identity(json_t *doc, const struct step_spec_input *in)
 /* Of all nodes, ["0-3,8","4-7"]: the PMI server tells them. */
 static json_t *pack_layout(const struct slurm_launch *launch)
 {
+	struct slurm_array rest = launch->node_tasks, ranks;
 	json_t *nodes = json_array();
-	struct slurm_array ranks;
 	uint32_t node, i;
 
 	for (node = 0; nodes && node < launch->nnodes; node++) {
 		_cleanup_free_ char *text = NULL;
 		size_t size;
 		FILE *f = open_memstream(&text, &size);
-		bool good = f && slurm_launch_ranks(launch, node, &ranks);
+		bool good = f && slurm_ranks_next(&rest, &ranks);
 
 		for (i = 0; good && i < ranks.n; i++)
 			good = fprintf(f, i ? ",%u" : "%u", slurm_array_u32(&ranks, i)) > 0;

@@ -2,14 +2,18 @@
 #include "contrib/slurm/user_probe.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/process/identity.h"
 
-#define FALLBACK_DIR "/tmp"
+#define FALLBACK_DIR    "/tmp"
+#define KILL_TIMEOUT_MS 1000
 
 /* ---- in the child, as the user ------------------------------------------------------------- */
 
@@ -145,12 +149,31 @@ static _noreturn_ void probe_child(
 
 /* ---- in the parent ------------------------------------------------------------------------- */
 
-static int read_result(int fd, struct user_probe *p)
+/* 1: there is something to be read, or no writer; 0: the time is over. */
+static int wait_for_result(int fd, int64_t until_ms)
 {
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int64_t left_ms;
+	int r;
+
+	do {
+		left_ms = until_ms - clock_now_ms();
+		r = poll(&p, 1, left_ms > 0 ? (int)left_ms : 0);
+	} while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : r;
+}
+
+static int read_result(int fd, unsigned timeout_ms, struct user_probe *p)
+{
+	int64_t until_ms = clock_now_ms() + timeout_ms;
 	size_t at = 0;
 	ssize_t n;
+	int r;
 
 	while (at < sizeof(*p)) {
+		r = wait_for_result(fd, until_ms);
+		if (r <= 0)
+			return r < 0 ? r : -ETIMEDOUT;
 		n = read(fd, (char *)p + at, sizeof(*p) - at);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -160,6 +183,19 @@ static int read_result(int fd, struct user_probe *p)
 	}
 	p->program[sizeof(p->program) - 1] = '\0';
 	return 0;
+}
+
+/* from ends with the child. One that even KILL does not end, in a file system whose server is gone,
+ * stays behind. */
+static void end_child(pid_t pid, int from, bool kills)
+{
+	if (kills) {
+		(void)kill(pid, SIGKILL);
+		if (wait_for_result(from, clock_now_ms() + KILL_TIMEOUT_MS) <= 0)
+			return;
+	}
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
 }
 
 int user_probe_run(
@@ -184,7 +220,7 @@ int user_probe_run(
 	if (pid == 0)
 		probe_child(options, &id, to);
 	to = close_fd(to);
-	r = read_result(from, ret_probe);
-	(void)waitpid(pid, NULL, 0);
+	r = read_result(from, options->timeout_ms, ret_probe);
+	end_child(pid, from, r < 0);
 	return r < 0 ? err_set(err, r, "look for the step's program as uid %u", options->uid) : 0;
 }

@@ -2,7 +2,8 @@
  *
  * What a step's user meets on this node: its directory and its program, found in a process of that
  * user's own. Users know the sentences with which slurmstepd reports both, so they are found before
- * a step is started.
+ * a step is started. slurmd waits meanwhile, with one of its threads: a file system that does not
+ * answer, which users can have of their own, is not waited for longer than the options say.
  */
 #ifndef SLURM_USER_PROBE_H
 #define SLURM_USER_PROBE_H
@@ -30,6 +31,7 @@ struct user_probe_options {
 	const struct user_probe_file *files;
 	size_t files_count;
 	mode_t umask;
+	unsigned timeout_ms;
 };
 
 struct user_probe {
@@ -40,7 +42,7 @@ struct user_probe {
 	char program[PATH_MAX]; /* that one, or the last */
 };
 
-/* -errno: nothing is known. */
+/* -errno: nothing is known. -ETIMEDOUT: within the time. */
 int user_probe_run(const struct user_probe_options *options, struct user_probe *ret_probe,
 	struct err *err) _must_check_;
 

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a launch message asks for its tasks: binding, programs in their place, MPI.
+ * What a launch message asks for its tasks: binding, programs in their place, MPI; and how long a
+ * large one takes.
  */
 #include "contrib/slurm/bind.h"
 
+#include <endian.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/step_spec.h"
 #include "contrib/slurm/task_script.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/strv.h"
 #include "tests/lib/scratch.h"
 
@@ -209,6 +214,91 @@ static void test_site_not_served(void **state)
 	}
 }
 
+/* ---- a large message ----------------------------------------------------------------------- */
+
+#define MANY  40000u
+#define CPU_S 8
+
+static void add_u32(struct buffer *b, uint32_t n)
+{
+	n = htobe32(n);
+	assert_int_equal(buffer_add(b, &n, sizeof(n)), 0);
+}
+
+/* Variables of a user's that the PMI server's are among. */
+static void add_variables(struct buffer *b)
+{
+	char text[40];
+	uint32_t i;
+
+	for (i = 0; i < MANY; i++) {
+		(void)snprintf(text, sizeof(text), "SLURM_PMI2_%u=", i);
+		add_u32(b, (uint32_t)strlen(text) + 1);
+		assert_int_equal(buffer_add(b, text, strlen(text) + 1), 0);
+	}
+}
+
+/* A task for each node. */
+static void add_ranks(struct buffer *b)
+{
+	const uint16_t count = htobe16(1);
+	uint32_t i;
+
+	for (i = 0; i < MANY; i++) {
+		assert_int_equal(buffer_add(b, &count, sizeof(count)), 0);
+		add_u32(b, 1);
+		add_u32(b, i);
+	}
+}
+
+/* slurmd waits for it: it must not take seconds for each thing squared that a user can have. */
+static void test_large(void **state)
+{
+	_cleanup_buffer_ struct buffer variables = {0}, ranks = {0};
+	static const uint32_t rank = 7;
+	char pmi2[] = "pmi2";
+	const struct site_conf site = {.mpi_default = pmi2, .tree_width = UINT16_MAX};
+	const struct slurm_node_conf node = {.node_name = "n7"};
+	struct slurm_launch launch = {.uid = 1000,
+		.gid = 1000,
+		.ntasks = MANY,
+		.nnodes = MANY,
+		.id = {.job = 1, .het_component = SLURM_NO_VAL},
+		.files = {"/dev/null", "/dev/null", "/dev/null"}};
+	const struct step_spec_input input = {.node = &node,
+		.launch = &launch,
+		.site = &site,
+		.node_id = rank,
+		.ranks = &rank,
+		.ntasks = 1,
+		.pmi_manager = "/socket",
+		.cwd = "/"};
+	_cleanup_free_ char *last = NULL;
+	struct timespec begin, end;
+	struct err err = ERR_INIT;
+	const json_t *layout;
+	json_t *doc;
+
+	(void)state;
+	add_variables(&variables);
+	add_ranks(&ranks);
+	launch.env = (struct slurm_strs){.n = MANY,
+		.bytes = (const uint8_t *)buffer_bytes(&variables),
+		.size = buffer_size(&variables)};
+	launch.node_tasks = (struct slurm_array){
+		(uint32_t)buffer_size(&ranks), (const uint8_t *)buffer_bytes(&ranks)};
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+	assert_int_equal(step_spec_make(&input, &doc, &err), 0);
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+	layout = json_object_get(json_object_get(doc, "node"), "ranks");
+	assert_int_equal(json_array_size(layout), MANY);
+	assert_true(asprintf(&last, "%u", MANY - 1) > 0);
+	assert_string_equal(json_string_value(json_array_get(layout, MANY - 1)), last);
+	assert_true(json_object_size(json_object_get(doc, "env")) >= MANY);
+	json_decref(doc);
+	assert_true(end.tv_sec - begin.tv_sec < CPU_S);
+}
+
 static int check_root(void **state)
 {
 	(void)state;
@@ -225,6 +315,7 @@ int main(void)
 		cmocka_unit_test(test_script),
 		cmocka_unit_test(test_mpi),
 		cmocka_unit_test(test_interval),
+		cmocka_unit_test(test_large),
 		cmocka_unit_test_setup(test_site_defaults, check_root),
 		cmocka_unit_test_setup(test_site, check_root),
 		cmocka_unit_test_setup(test_site_not_served, check_root),
