@@ -35,6 +35,7 @@ static void plugin_clear(struct plugstack_plugin *p)
 {
 	free(p->path);
 	free(p->where);
+	free(p->ignored);
 	strv_clear(&p->args);
 }
 

@@ -23,6 +23,7 @@ struct plugstack_plugin {
 	char *path;  /* absolute, where a directory of plugins has it; else as it is written */
 	char *where; /* "FILE:LINE" */
 	struct strv args;
+	char *ignored; /* why Slurm goes on without it, by spank_check_all(); NULL: it does not */
 };
 
 struct plugstack {

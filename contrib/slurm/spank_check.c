@@ -6,10 +6,6 @@
 #include "contrib/slurm/plugstack.h"
 #include "contrib/slurm/spank_file.h"
 
-/* The release that is served: plugins of another one are not loaded, by Slurm neither. */
-#define VERSION      0x160500u /* 22.05 */
-#define VERSION_MASK 0xffff00u
-
 /* What step_hooks_spank.so defines for plugins. */
 static const char *const provided[] = {
 	"slurm_debug",
@@ -149,7 +145,7 @@ enum spank_use spank_check(const struct plugstack_plugin *p, char text[static ER
 		return report_unloadable(p, err.text, text);
 	if (r < 0) /* whatever it is that can't be found out */
 		return report(p, SPANK_USE_OBSTACLE, err.text, text);
-	if ((file.version & VERSION_MASK) != VERSION) {
+	if ((file.version & SPANK_VERSION_MASK) != SPANK_VERSION) {
 		(void)snprintf(why, sizeof(why), "it was made for Slurm %u.%02u",
 			file.version >> 16 & 0xff, file.version >> 8 & 0xff);
 		return report_unloadable(p, why, text);
@@ -159,7 +155,7 @@ enum spank_use spank_check(const struct plugstack_plugin *p, char text[static ER
 	return check_hooks(p, &file, text);
 }
 
-enum spank_use spank_check_all(const struct plugstack *stack, char text[static ERR_TEXT_SIZE])
+enum spank_use spank_check_all(struct plugstack *stack, char text[static ERR_TEXT_SIZE])
 {
 	enum spank_use most = SPANK_USE_NONE, use;
 	char one[ERR_TEXT_SIZE];
@@ -168,6 +164,12 @@ enum spank_use spank_check_all(const struct plugstack *stack, char text[static E
 	text[0] = '\0';
 	for (i = 0; i < stack->n; i++) {
 		use = spank_check(&stack->v[i], one);
+		if (use == SPANK_USE_IGNORED) {
+			stack->v[i].ignored = strdup(one);
+			if (!stack->v[i].ignored) /* it would be loaded */
+				use = report(
+					&stack->v[i], SPANK_USE_OBSTACLE, strerror(ENOMEM), one);
+		}
 		if (use <= most)
 			continue;
 		most = use;

@@ -14,7 +14,8 @@ struct plugstack_plugin;
 
 enum spank_use {
 	SPANK_USE_NONE,     /* it has nothing to do in a step */
-	SPANK_USE_IGNORED,  /* it can't be loaded, and is optional: Slurm goes on without it */
+	SPANK_USE_IGNORED,  /* it can't be loaded, and is optional: Slurm goes on without it, as we
+			       do */
 	SPANK_USE_LOADED,   /* the step's agent loads it: step_hooks_spank.so */
 	SPANK_USE_OBSTACLE, /* the step is Slurm's own */
 	SPANK_USE_MAX,
@@ -24,7 +25,7 @@ enum spank_use {
 enum spank_use spank_check(const struct plugstack_plugin *plugin, char text[static ERR_TEXT_SIZE]);
 
 /* The largest use among all, whose text it is; SPANK_USE_NONE without plugins. Of obstacles the
- * first one counts. */
-enum spank_use spank_check_all(const struct plugstack *stack, char text[static ERR_TEXT_SIZE]);
+ * first one counts. Those that are ignored are marked so. */
+enum spank_use spank_check_all(struct plugstack *stack, char text[static ERR_TEXT_SIZE]);
 
 #endif

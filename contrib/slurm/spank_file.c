@@ -103,9 +103,13 @@ static bool elf_is_library(struct elf *e)
 		ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32};
 
 	e->head = elf_at(e, 0, 1, sizeof(*e->head));
-	if (!e->head || memcmp(e->head->e_ident, magic, sizeof(magic)) != 0 ||
-		e->head->e_type != ET_DYN || e->head->e_shentsize != sizeof(*e->sections) ||
-		e->head->e_shnum > SECTIONS_MAX)
+	return e->head && memcmp(e->head->e_ident, magic, sizeof(magic)) == 0 &&
+		e->head->e_type == ET_DYN;
+}
+
+static bool elf_has_sections(struct elf *e)
+{
+	if (e->head->e_shentsize != sizeof(*e->sections) || e->head->e_shnum > SECTIONS_MAX)
 		return false;
 	e->sections = elf_at(e, e->head->e_shoff, e->head->e_shnum, sizeof(*e->sections));
 	return e->sections;
@@ -133,6 +137,8 @@ static int elf_open(const char *path, struct elf *ret_elf, struct err *err)
 	if (!elf_is_library(ret_elf))
 		return err_set_text(
 			err, -ENOEXEC, "'%s' is not a shared object of this machine", path);
+	if (!elf_has_sections(ret_elf))
+		return err_set_text(err, -EBADMSG, "'%s' has sections that can't be read", path);
 	return 0;
 }
 
@@ -227,7 +233,7 @@ static int read_symbols(struct symbols *s)
 	n = table ? table->sh_size / sizeof(*symbols) : 0;
 	symbols = table ? elf_at(e, table->sh_offset, n, sizeof(*symbols)) : NULL;
 	if (!strings || !symbols)
-		return -ENOEXEC;
+		return -EBADMSG;
 	if (versions && versions->sh_size / sizeof(*version) >= n)
 		version = elf_at(e, versions->sh_offset, n, sizeof(*version));
 	for (i = 1; r == 0 && i < n; i++) {
@@ -237,7 +243,7 @@ static int read_symbols(struct symbols *s)
 			.versioned = version && (version[i] & ~VERSION_HIDDEN) > VERSION_GLOBAL,
 		};
 
-		r = symbol.name ? take_symbol(s, &symbol) : -ENOEXEC;
+		r = symbol.name ? take_symbol(s, &symbol) : -EBADMSG;
 	}
 	return r;
 }
@@ -256,7 +262,7 @@ static int read_libraries(struct symbols *s)
 	n = table ? table->sh_size / sizeof(*entries) : 0;
 	entries = table ? elf_at(e, table->sh_offset, n, sizeof(*entries)) : NULL;
 	if (!strings || !entries)
-		return -ENOEXEC;
+		return -EBADMSG;
 	for (i = 0; r == 0 && i < n && entries[i].d_tag != DT_NULL; i++) {
 		const char *name;
 
@@ -266,7 +272,7 @@ static int read_libraries(struct symbols *s)
 		if (entries[i].d_tag != DT_NEEDED)
 			continue;
 		name = elf_string(e, strings, entries[i].d_un.d_val);
-		r = name ? strv_add(&s->file->libraries, name) : -ENOEXEC;
+		r = name ? strv_add(&s->file->libraries, name) : -EBADMSG;
 	}
 	return r;
 }

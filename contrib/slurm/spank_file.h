@@ -33,6 +33,13 @@ enum spank_hook {
 /* "slurm_spank_init"; another name than these is no hook. */
 const char *spank_hook_symbol(enum spank_hook hook);
 
+/* The release that is served: plugins of another one are not loaded, by Slurm neither. */
+#define SPANK_VERSION      0x160500u /* 22.05 */
+#define SPANK_VERSION_MASK 0xffff00u
+
+/* A plugin of Slurm's own, which is there where AuthType=auth/munge is, and has its version. */
+#define SPANK_KNOWN_PLUGIN "auth_munge.so"
+
 struct spank_file {
 	unsigned hooks;   /* by bits of enum spank_hook */
 	bool runs_code;   /* when it is loaded, before any hook: init(), or a constructor */
@@ -42,7 +49,8 @@ struct spank_file {
 	struct strv undefined, libraries;
 };
 
-/* -ENOEXEC: it is no plugin of Slurm; err has why. It may have no hook. */
+/* -ENOEXEC: it is no plugin of Slurm; err has why. -EBADMSG: it is a library without the tables of
+ * sections, which can be loaded, but not be read. It may have no hook. */
 int spank_file_read(const char *path, struct spank_file *ret_file, struct err *err) _must_check_;
 void spank_file_clear(struct spank_file *file);
 #define _cleanup_spank_file_ _cleanup_(spank_file_clear)

@@ -34,17 +34,31 @@ static char **make_vector(const json_t *array, int *ret_count)
 }
 
 /* Functions that are only called elsewhere need not be there, as with slurmstepd. */
-static bool load_plugin(struct spank_plugin *p)
+static bool open_plugin(struct spank_plugin *p)
 {
-	const struct spank_option *option;
-	int (*init)(void);
-	int hook;
+	const uint32_t *version;
 
 	p->library = dlopen(p->path, RTLD_LAZY);
 	if (!p->library) {
 		spank_error("spank: %s", dlerror());
 		return false;
 	}
+	version = dlsym(p->library, "plugin_version");
+	if (version && (*version & SPANK_VERSION_MASK) == SPANK_VERSION)
+		return true;
+	spank_error("spank: %s was not made for Slurm 22.05", p->path);
+	(void)dlclose(p->library); /* what can't be unloaded stays */
+	return false;
+}
+
+static bool load_plugin(struct spank_plugin *p)
+{
+	const struct spank_option *option;
+	int (*init)(void);
+	int hook;
+
+	if (!open_plugin(p))
+		return false;
 	p->name = dlsym(p->library, "plugin_name");
 	*(void **)&init = dlsym(p->library, "init");
 	if (!p->name || (init && init() != 0))

@@ -20,9 +20,6 @@
 #include "stepd/base/strv.h"
 #include "stepd/cli/options.h"
 
-/* A plugin of Slurm's own, which is there where AuthType=auth/munge is, and has its version. */
-#define KNOWN_PLUGIN "auth_munge.so"
-
 /* Messages that are taken in one turn of the loop. */
 #define MESSAGES_PER_TURN 64
 
@@ -54,7 +51,8 @@ static int append(json_t *array, json_t *value)
 	return json_array_append_new(array, value) < 0 ? -ENOMEM : 0;
 }
 
-static int put_plugins(json_t *facts, const struct plugstack *stack)
+/* Those that have been checked alone. */
+static int put_plugins(json_t *facts, const struct plugstack *stack, const struct log *log)
 {
 	json_t *plugins = json_array(), *plugin, *args;
 	size_t i, k;
@@ -63,6 +61,10 @@ static int put_plugins(json_t *facts, const struct plugstack *stack)
 	for (i = 0; r == 0 && i < stack->n; i++) {
 		const struct plugstack_plugin *p = &stack->v[i];
 
+		if (p->ignored) {
+			log_info(log, "%s, ignoring", p->ignored);
+			continue;
+		}
 		args = json_array();
 		plugin = json_pack("{s:s, s:s, s:b, s:o}", "path", p->path, "where", p->where,
 			"required", p->required, "args", args);
@@ -148,7 +150,7 @@ static int put_version(json_t *facts, const struct plugstack *stack)
 	_cleanup_spank_file_ struct spank_file file = {0};
 	_cleanup_free_ char *path = NULL;
 	char whole[32], micro[16] = "0";
-	int r = plugstack_find(stack, KNOWN_PLUGIN, &path);
+	int r = plugstack_find(stack, SPANK_KNOWN_PLUGIN, &path);
 
 	if (r < 0)
 		return r;
@@ -208,7 +210,7 @@ static int make_facts(const struct spank_serve_options *o, json_t *facts)
 	int r = put(facts, "node", json_string(node));
 
 	if (r == 0)
-		r = put_plugins(facts, stack);
+		r = put_plugins(facts, stack, o->log);
 	if (r == 0)
 		r = put_options(facts, l);
 	if (r == 0)

@@ -19,6 +19,8 @@ for name in traced second; do
 	"${CC:-cc}" -DNAME="\"$name\"" -shared -fPIC -I"$top_srcdir/tests/lib" -o "$tmpdir/$name.so" \
 		"$top_srcdir/tests/lib/spank_traced.c" || bail "can't compile a plugin"
 done
+"${CC:-cc}" -DNAME='"other"' -DSPANK_VERSION=0x180b00 -shared -fPIC -I"$top_srcdir/tests/lib" -o "$tmpdir/other.so" \
+	"$top_srcdir/tests/lib/spank_traced.c" || bail "can't compile a plugin"
 
 hosted() { # NAME PLUGIN... of which each is a path, "required" or not: true or false, VARIABLE
 	cat >"$tmpdir/spec" <<S
@@ -43,7 +45,7 @@ order() {
 	grep -E ' own=1|^option' "$tmpdir/traces/$1" | sed 's/ .*//' | tr '\n' ' '
 }
 
-hosted plain "$(plugin traced true), $(plugin second false), $(plugin missing false)" ''
+hosted plain "$(plugin traced true), $(plugin second false), $(plugin missing false), $(plugin other false)" ''
 like "$(cat "$tmpdir/messages")" "status 0$" "a step with plugins ends as its tasks do"
 is "$(order plain.traced)" "init option init_post_opt user_init task_post_fork task_post_fork task_exit task_exit exit " \
 	"a plugin's functions are called in the order of slurmstepd"
@@ -63,6 +65,8 @@ slurmstepd-n1: error: second error of task_init
 second line of task_init" "a task's own messages are on its standard error"
 like "$(cat "$tmpdir/messages")" "^L2Warning: SPANK plugin \"missing\" option \"other\" not found$" "an option whose plugin is not there is reported"
 like "$(cat "$tmpdir/messages")" "^L2spank: $tmpdir/missing.so: " "an optional plugin that can't be loaded is reported"
+is "$(ls "$tmpdir/traces") $(grep -c "^L2spank: $tmpdir/other.so was not made for Slurm 22.05$" "$tmpdir/messages")" "plain.second
+plain.traced 1" "a plugin for another release of Slurm is reported, and none of its functions is called"
 
 hosted init "$(plugin traced true)" '"traced_FAIL": "init:-1",'
 like "$(cat "$tmpdir/messages")" "^F01011$" "a step that a required plugin fails has Slurm's error"

@@ -53,6 +53,11 @@ echo text >"$plugins/text.so"
 printf 'int slurm_spank_init(void);\nint slurm_spank_init(void) { return 0; }\n' >"$tmpdir/plain.c"
 "${CC:-cc}" -shared -fPIC -o "$plugins/plain.so" "$tmpdir/plain.c" || bail "can't compile a library"
 
+# A library whose file has no table of sections, which is loaded all the same: of 64 bits.
+cp "$plugins/init.so" "$plugins/headless.so"
+dd if=/dev/zero of="$plugins/headless.so" bs=1 seek=40 count=8 conv=notrunc 2>/dev/null
+dd if=/dev/zero of="$plugins/headless.so" bs=1 seek=60 count=4 conv=notrunc 2>/dev/null
+
 doctor --slurm
 is "$(findings)" "" "without a plugstack.conf there are no plugins"
 plugstack '# nothing' '' '   '
@@ -72,6 +77,8 @@ is "$(findings)" "ok constructed.so|" "a plugin with code that runs when it is l
 plugstack 'optional missing.so' 'optional nothing.so' 'optional text.so' 'optional plain.so' 'optional other.so'
 is "$(findings)" "warning missing.so|warning nothing.so|warning text.so|warning plain.so|warning other.so|" \
 	"an optional plugin that Slurm can't load is ignored, as Slurm ignores it"
+plugstack 'optional headless.so'
+is "$(findings)" "note headless.so|" "a plugin that can be loaded, and not be read, keeps steps from being served"
 plugstack 'optional other.so'
 like "$(of slurm.spank text)" "it was made for Slurm 24.11" "the finding has the release for which a plugin was made"
 plugstack 'required missing.so' 'required nothing.so' 'required text.so' 'required plain.so' 'required other.so'
