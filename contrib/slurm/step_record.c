@@ -6,23 +6,9 @@
 
 #include "contrib/slurm/unpack.h"
 
-#define UNKNOWN  UINT64_MAX
-#define NO_LIST  0xfffffffeu
 #define SECOND   UINT64_C(1000000)
 #define ENERGY   3u /* the id of its resource, which no task has of its own */
 #define NO_VAL64 UINT64_C(0xfffffffffffffffe)
-
-/* Of what is taken in, and behind them of what is put out. */
-enum column {
-	COLUMN_MOST,
-	COLUMN_MOST_NODE,
-	COLUMN_MOST_TASK,
-	COLUMN_LEAST,
-	COLUMN_LEAST_NODE,
-	COLUMN_LEAST_TASK,
-	COLUMN_SUM,
-	COLUMN_MAX,
-};
 
 void step_record_clear(struct step_record *r)
 {
@@ -44,7 +30,7 @@ static void skip_names(struct unpack *u)
 {
 	uint32_t n = unpack_u32(u), i;
 
-	for (i = 0; n != NO_LIST && i < n && !u->bad; i++) {
+	for (i = 0; n != STEP_RECORD_NO_LIST && i < n && !u->bad; i++) {
 		(void)unpack_u64(u);
 		(void)unpack_u64(u);
 		(void)unpack_u32(u);
@@ -63,7 +49,7 @@ static int read_ids(struct step_record *r, struct unpack *u)
 	if (u->bad)
 		return -EBADMSG;
 	r->ids = calloc((size_t)r->n + 1, sizeof(*r->ids));
-	r->values = calloc((size_t)r->n + 1, sizeof(*r->values) * 2 * COLUMN_MAX);
+	r->values = calloc((size_t)r->n + 1, sizeof(*r->values) * 2 * STEP_COLUMN_MAX);
 	if (!r->ids || !r->values)
 		return -ENOMEM;
 	for (i = 0; i < r->n; i++)
@@ -76,11 +62,11 @@ static int read_values(struct step_record *r, struct unpack *u)
 	uint32_t i;
 	int c;
 
-	for (c = 0; c < 2 * COLUMN_MAX; c++) {
+	for (c = 0; c < 2 * STEP_COLUMN_MAX; c++) {
 		if (unpack_u32(u) != r->n)
 			return -EBADMSG;
 		for (i = 0; i < r->n; i++)
-			r->values[(size_t)i * 2 * COLUMN_MAX + (size_t)c] = unpack_u64(u);
+			r->values[(size_t)i * 2 * STEP_COLUMN_MAX + (size_t)c] = unpack_u64(u);
 	}
 	return u->bad || u->at != u->size ? -EBADMSG : 0;
 }
@@ -115,8 +101,8 @@ int step_record_read(struct step_record *ret_record, const void *data, size_t si
 /* most: the larger one counts, else the smaller one. */
 static void add_extreme(uint64_t *sum, const uint64_t *from, bool most, bool has_task)
 {
-	if (from[0] == UNKNOWN ||
-		(sum[0] != UNKNOWN && (most ? sum[0] >= from[0] : sum[0] <= from[0])))
+	if (from[0] == STEP_RECORD_UNKNOWN ||
+		(sum[0] != STEP_RECORD_UNKNOWN && (most ? sum[0] >= from[0] : sum[0] <= from[0])))
 		return;
 	sum[0] = from[0];
 	sum[1] = from[1];
@@ -126,16 +112,17 @@ static void add_extreme(uint64_t *sum, const uint64_t *from, bool most, bool has
 
 static void add_columns(uint64_t *sum, const uint64_t *from, bool has_task)
 {
-	add_extreme(sum + COLUMN_MOST, from + COLUMN_MOST, true, has_task);
-	add_extreme(sum + COLUMN_LEAST, from + COLUMN_LEAST, false, has_task);
-	if (from[COLUMN_SUM] != UNKNOWN)
-		sum[COLUMN_SUM] = sum[COLUMN_SUM] == UNKNOWN ? from[COLUMN_SUM]
-							     : sum[COLUMN_SUM] + from[COLUMN_SUM];
+	add_extreme(sum + STEP_COLUMN_MOST, from + STEP_COLUMN_MOST, true, has_task);
+	add_extreme(sum + STEP_COLUMN_LEAST, from + STEP_COLUMN_LEAST, false, has_task);
+	if (from[STEP_COLUMN_SUM] != STEP_RECORD_UNKNOWN)
+		sum[STEP_COLUMN_SUM] = sum[STEP_COLUMN_SUM] == STEP_RECORD_UNKNOWN
+			? from[STEP_COLUMN_SUM]
+			: sum[STEP_COLUMN_SUM] + from[STEP_COLUMN_SUM];
 }
 
 static int copy(struct step_record *to, const struct step_record *from)
 {
-	size_t values = (size_t)from->n * 2 * COLUMN_MAX;
+	size_t values = (size_t)from->n * 2 * STEP_COLUMN_MAX;
 
 	*to = *from;
 	to->ids = calloc((size_t)from->n + 1, sizeof(*to->ids));
@@ -165,10 +152,10 @@ int step_record_add(struct step_record *sum, const struct step_record *from)
 	if (sum->energy != NO_VAL64)
 		sum->energy = from->energy == NO_VAL64 ? NO_VAL64 : sum->energy + from->energy;
 	for (i = 0; i < sum->n; i++) {
-		size_t at = (size_t)i * 2 * COLUMN_MAX;
+		size_t at = (size_t)i * 2 * STEP_COLUMN_MAX;
 
 		add_columns(sum->values + at, from->values + at, sum->ids[i] != ENERGY);
-		add_columns(sum->values + at + COLUMN_MAX, from->values + at + COLUMN_MAX,
+		add_columns(sum->values + at + STEP_COLUMN_MAX, from->values + at + STEP_COLUMN_MAX,
 			sum->ids[i] != ENERGY);
 	}
 	return 0;
@@ -176,7 +163,7 @@ int step_record_add(struct step_record *sum, const struct step_record *from)
 
 /* ---- packing ------------------------------------------------------------------------------- */
 
-static void pack_time(struct pack *p, uint64_t usec)
+void step_record_pack_time(struct pack *p, uint64_t usec)
 {
 	pack_u64(p, usec / SECOND);
 	pack_u32(p, (uint32_t)(usec % SECOND));
@@ -190,15 +177,15 @@ void step_record_pack(const struct step_record *r, struct pack *p)
 	pack_u8(p, r->values ? 1 : 0);
 	if (!r->values)
 		return;
-	pack_time(p, r->user_usec);
-	pack_time(p, r->system_usec);
+	step_record_pack_time(p, r->user_usec);
+	step_record_pack_time(p, r->system_usec);
 	pack_u32(p, r->frequency);
 	pack_u64(p, r->energy);
 	pack_u32_array(p, r->ids, r->n);
-	pack_u32(p, NO_LIST);
-	for (c = 0; c < 2 * COLUMN_MAX; c++) {
+	pack_u32(p, STEP_RECORD_NO_LIST);
+	for (c = 0; c < 2 * STEP_COLUMN_MAX; c++) {
 		pack_u32(p, r->n);
 		for (i = 0; i < r->n; i++)
-			pack_u64(p, r->values[(size_t)i * 2 * COLUMN_MAX + (size_t)c]);
+			pack_u64(p, r->values[(size_t)i * 2 * STEP_COLUMN_MAX + (size_t)c]);
 	}
 }

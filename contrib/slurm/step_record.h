@@ -13,6 +13,22 @@
 
 #include "contrib/slurm/pack.h"
 
+#define STEP_RECORD_UNKNOWN UINT64_MAX
+#define STEP_RECORD_NO_LIST 0xfffffffeu /* in place of the resources' names */
+
+/* Of one kind over all tasks, in the order in which the arrays are packed: of what is taken in, and
+ * behind them of what is put out. */
+enum step_column {
+	STEP_COLUMN_MOST,
+	STEP_COLUMN_MOST_NODE,
+	STEP_COLUMN_MOST_TASK,
+	STEP_COLUMN_LEAST,
+	STEP_COLUMN_LEAST_NODE,
+	STEP_COLUMN_LEAST_TASK,
+	STEP_COLUMN_SUM,
+	STEP_COLUMN_MAX,
+};
+
 /* All zero: there is none. */
 struct step_record {
 	uint64_t user_usec, system_usec, energy;
@@ -29,6 +45,9 @@ void step_record_clear(struct step_record *r);
 
 /* Adds from to sum. -EINVAL: they count different resources. */
 int step_record_add(struct step_record *sum, const struct step_record *from) _must_check_;
+
+/* Seconds and microseconds. */
+void step_record_pack_time(struct pack *p, uint64_t usec);
 
 /* Without the list of the resources' names. */
 void step_record_pack(const struct step_record *r, struct pack *p);

@@ -8,12 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "contrib/slurm/step_record.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
 #include "stepd/base/parse.h"
 
-#define UNKNOWN       UINT64_MAX
-#define NO_LIST       0xfffffffeu
 #define FILE_SIZE_MAX 4096u
 
 int step_usage_open(
@@ -205,18 +204,6 @@ void step_usage_end_processes(struct step_usage *u)
 
 /* ---- the record ---------------------------------------------------------------------------- */
 
-/* Of one TRES over all tasks, in the order in which the arrays are packed. */
-enum column {
-	COLUMN_MOST,
-	COLUMN_MOST_NODE,
-	COLUMN_MOST_TASK,
-	COLUMN_LEAST,
-	COLUMN_LEAST_NODE,
-	COLUMN_LEAST_TASK,
-	COLUMN_SUM,
-	COLUMN_MAX,
-};
-
 /* What a TRES takes in and puts out; STEP_USAGE_KIND_MAX: nothing that is known. */
 static void find_kinds(const struct slurm_tres *tres, enum step_usage_kind ret_kinds[static 2])
 {
@@ -249,52 +236,53 @@ static void set_extreme(const struct step_usage *u, const struct step_usage_task
 	columns[2] = task->rank;
 }
 
-static void make_columns(
-	const struct step_usage *u, enum step_usage_kind kind, uint64_t columns[static COLUMN_MAX])
+static void make_columns(const struct step_usage *u, enum step_usage_kind kind,
+	uint64_t columns[static STEP_COLUMN_MAX])
 {
 	bool known = false;
 	uint32_t i;
 	int c;
 
-	for (c = 0; c < COLUMN_MAX; c++)
-		columns[c] = UNKNOWN;
+	for (c = 0; c < STEP_COLUMN_MAX; c++)
+		columns[c] = STEP_RECORD_UNKNOWN;
 	for (i = 0; kind < STEP_USAGE_KIND_MAX && i < u->n; i++) {
 		const struct step_usage_task *task = &u->tasks[i];
 		const struct step_usage_value *value = &task->values[kind];
 
 		if (!value->known)
 			continue;
-		if (!known || value->most > columns[COLUMN_MOST])
-			set_extreme(u, task, value->most, columns + COLUMN_MOST);
-		if (!known || value->most < columns[COLUMN_LEAST])
-			set_extreme(u, task, value->most, columns + COLUMN_LEAST);
-		columns[COLUMN_SUM] = (known ? columns[COLUMN_SUM] : 0) + value->now;
+		if (!known || value->most > columns[STEP_COLUMN_MOST])
+			set_extreme(u, task, value->most, columns + STEP_COLUMN_MOST);
+		if (!known || value->most < columns[STEP_COLUMN_LEAST])
+			set_extreme(u, task, value->most, columns + STEP_COLUMN_LEAST);
+		columns[STEP_COLUMN_SUM] = (known ? columns[STEP_COLUMN_SUM] : 0) + value->now;
 		known = true;
 	}
 }
 
 /* Of energy, which nobody measures: 0 on this node, of no task. */
-static void set_nothing(const struct step_usage *u, uint64_t columns[static COLUMN_MAX])
+static void set_nothing(const struct step_usage *u, uint64_t columns[static STEP_COLUMN_MAX])
 {
-	columns[COLUMN_MOST] = columns[COLUMN_LEAST] = columns[COLUMN_SUM] = 0;
-	columns[COLUMN_MOST_NODE] = columns[COLUMN_LEAST_NODE] = u->node;
+	columns[STEP_COLUMN_MOST] = columns[STEP_COLUMN_LEAST] = columns[STEP_COLUMN_SUM] = 0;
+	columns[STEP_COLUMN_MOST_NODE] = columns[STEP_COLUMN_LEAST_NODE] = u->node;
 }
 
 /* The table has a row for each TRES: the columns of what is taken in, then those of the other. */
 static uint64_t *make_table(const struct step_usage *u)
 {
-	uint64_t *table = calloc((size_t)u->tres.n + 1, sizeof(*table) * 2 * COLUMN_MAX), *row;
+	uint64_t *table = calloc((size_t)u->tres.n + 1, sizeof(*table) * 2 * STEP_COLUMN_MAX), *row;
 	struct slurm_tres_list rest = u->tres;
 	enum step_usage_kind kinds[2];
 	struct slurm_tres tres;
 
-	for (row = table; row && slurm_tres_next(&rest, &tres); row += (size_t)2 * COLUMN_MAX) {
+	for (row = table; row && slurm_tres_next(&rest, &tres);
+		row += (size_t)2 * STEP_COLUMN_MAX) {
 		find_kinds(&tres, kinds);
 		make_columns(u, kinds[0], row);
-		make_columns(u, kinds[1], row + COLUMN_MAX);
+		make_columns(u, kinds[1], row + STEP_COLUMN_MAX);
 		if (tres.type && strcmp(tres.type, "energy") == 0) {
 			set_nothing(u, row);
-			set_nothing(u, row + COLUMN_MAX);
+			set_nothing(u, row + STEP_COLUMN_MAX);
 		}
 	}
 	return table;
@@ -310,12 +298,6 @@ static void pack_ids(const struct step_usage *u, struct pack *p)
 		pack_u32(p, tres.id);
 }
 
-static void pack_time(struct pack *p, uint64_t usec)
-{
-	pack_u64(p, usec / 1000000);
-	pack_u32(p, (uint32_t)(usec % 1000000));
-}
-
 static void pack_head(const struct step_usage *u, struct pack *p)
 {
 	uint64_t user_usec = 0, system_usec = 0;
@@ -326,8 +308,8 @@ static void pack_head(const struct step_usage *u, struct pack *p)
 		system_usec += u->tasks[i].system_usec;
 	}
 	pack_u8(p, 1);
-	pack_time(p, user_usec);
-	pack_time(p, system_usec);
+	step_record_pack_time(p, user_usec);
+	step_record_pack_time(p, system_usec);
 	pack_u32(p, 0); /* the frequency is not known */
 	pack_u64(p, 0); /* nor is what it took */
 }
@@ -344,12 +326,12 @@ void step_usage_pack(const struct step_usage *u, bool with_tres, struct pack *p)
 	}
 	pack_head(u, p);
 	pack_ids(u, p);
-	pack_u32(p, with_tres ? u->tres.n : NO_LIST);
+	pack_u32(p, with_tres ? u->tres.n : STEP_RECORD_NO_LIST);
 	if (with_tres)
 		pack_raw(p, u->tres.bytes, u->tres.size);
-	for (c = 0; c < 2 * COLUMN_MAX; c++) {
+	for (c = 0; c < 2 * STEP_COLUMN_MAX; c++) {
 		pack_u32(p, u->tres.n);
 		for (i = 0; i < u->tres.n; i++)
-			pack_u64(p, table[(size_t)i * 2 * COLUMN_MAX + c]);
+			pack_u64(p, table[(size_t)i * 2 * STEP_COLUMN_MAX + c]);
 	}
 }
