@@ -753,7 +753,8 @@ TESTS += $(SLURM_SYSTEM_TESTS)
 TESTS_LONG += tests/system/0708-slurm-served.sh tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh
 EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0708-slurm-served.sh tests/system/0709-slurm-batch.sh tests/system/0711-slurm-terminal.sh \
 	tests/lib/in_slurm.sh tests/lib/local_slurm.sh tests/lib/slurm.sh tests/lib/slurm_agent.py \
-	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_init.py tests/lib/slurm_step.py
+	tests/lib/slurm_checks.py tests/lib/slurm_client.py tests/lib/slurm_init.py tests/lib/slurm_step.py \
+	tests/lib/slurm_waiting.py
 # Two Slurms of nine nodes each, and agents that wait a minute for those below them.
 TESTS_LONG += tests/system/0710-slurm-nodes.sh
 EXTRA_DIST += tests/system/0710-slurm-nodes.sh

@@ -9,6 +9,8 @@
 #	line NAME COMMAND...   runs it in the background: its output, messages and status are in NAME.out,
 #	                       NAME.err and NAME.rc. $limit is a command before it, if it is set
 #	shell NAME TEXT        the same for a shell's text
+#	running NAME COMMAND...  the same for a step of two tasks (slurm_waiting.py, as $dir/waiting) on one
+#	                       node, to which COMMAND... STEP is done as soon as both run
 # Batch jobs, which have a directory of their own, NAME:
 #	submit NAME TEXT OPTION...  a script; its number is in NAME.id
 #	script NAME TEXT OPTION...  the same beside the others
@@ -54,6 +56,21 @@ line() {
 
 shell() {
 	line "$1" sh -c "$2"
+}
+
+running() {
+	name=$1
+	shift
+	{
+		# shellcheck disable=SC2154 # the test's
+		srun -Q --overlap -N 1 -n 2 python3 "$dir/waiting" >"$name.step" 2>"$name.err" </dev/null &
+		pid=$!
+		until_true has_lines "$name.step" 2
+		"$@" "$SLURM_JOB_ID.$(head -n 1 "$name.step")" >"$name.command" 2>&1
+		wait $pid
+		echo $? >"$name.rc"
+		sed 1,2d "$name.step" >"$name.out"
+	} &
 }
 
 # ---- batch jobs ------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 # (tests/bench/with-slurm) runs the script "$tmpdir/inside", which leaves what it has seen in files:
 #	needs_slurm PROGRAM...  skips the test without root, a Slurm, or one of these
 #	serve KINDS         what of steps is served, "srun, batch"; $PROGRAM is the program. Makes
-#	                    $tmpdir/functions, in_slurm.sh, for inside
+#	                    $tmpdir/functions, in_slurm.sh, for inside, and $tmpdir/waiting
 #	in_slurm NAME PORT ARG...  runs sh "$tmpdir/inside" "$tmpdir" NAME ARG... in a Slurm, at most
 #	                    $limit_s seconds. $BENCH_SLURM_... are with-slurm's; @NAME@ in their lines is NAME
 #	in_both [-p PREFIX] ARG...  the same in two at a time, whose names are PREFIX and "served", with
@@ -37,6 +37,7 @@ serve() {
 	export PROGRAM STEPD_CONFIG
 	echo "slurm_serve = $1" >"$STEPD_CONFIG"
 	cp "$top_srcdir/tests/lib/in_slurm.sh" "$tmpdir/functions"
+	cp "$top_srcdir/tests/lib/slurm_waiting.py" "$tmpdir/waiting"
 }
 
 slurm_port() {

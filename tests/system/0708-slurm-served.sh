@@ -50,37 +50,11 @@ shell input-closed 'seq 60000 | srun -Q --overlap -n 2 head -n 1'
 shell output-much 'srun -Q --overlap -n 2 seq 40000 | sort | md5sum'
 shell binary 'head -c 300000 "$(command -v slurmd)" | srun -Q --overlap -n 1 cat | md5sum; head -c 300000 "$(command -v slurmd)" | md5sum'
 
-# A step that runs, and what is done to it.
-running() { # NAME COMMAND-OF-ITS-STEP
-	name=$1
-	shift
-	{
-		srun -Q --overlap -n 2 python3 "$dir/waiting" >"$name.step" 2>"$name.err" </dev/null &
-		pid=$!
-		until_true has_lines "$name.step" 2
-		"$@" "$SLURM_JOB_ID.$(head -n 1 "$name.step")" >/dev/null 2>&1
-		wait $pid
-		echo $? >"$name.rc"
-		sed 1,2d "$name.step" >"$name.out"
-	} &
-}
 running cancel scancel
 running cancel-kill scancel -s KILL
 running cancel-usr2 scancel -s USR2
 running pids sh -c 'scontrol listpids "$1" | awk "NR > 1 && \$4 != \"-\" { print \$4, \$5 }" | sort >pids.list; scancel $1' sh
 wait
-S
-
-# A task of one process, which writes its step's number.
-cat >"$tmpdir/waiting" <<'S'
-import os, signal, sys
-def on_usr2(*_):
-    print("usr2", flush=True)
-    os._exit(5)
-signal.signal(signal.SIGUSR2, on_usr2)
-print(os.environ["SLURM_STEP_ID"], flush=True)
-while True:
-    signal.pause()
 S
 
 # Outside of an allocation: another user's step, a job that is cancelled, and an agent that is killed.

@@ -18,6 +18,7 @@ echo 'slurm_serve = srun, batch, interactive' >"$STEPD_CONFIG"
 
 # ---- the command lines -----------------------------------------------------------------------
 cp "$top_srcdir/tests/lib/in_slurm.sh" "$tmpdir/functions"
+cp "$top_srcdir/tests/lib/slurm_waiting.py" "$tmpdir/waiting"
 
 # All at once, in an allocation.
 cat >"$tmpdir/commands" <<'S'
@@ -51,20 +52,6 @@ srun -Q --overlap -N 2 -n 2 seq 40000 2>/dev/null </dev/null | sort | md5sum >mu
 head -c 300000 /usr/sbin/slurmd | srun -Q --overlap -N 1 -n 1 cat 2>/dev/null | md5sum >binary &
 shell denied 'srun -Q --overlap -N 1 -n 2 /etc/passwd 2>&1 | grep -v Exited'
 
-# A step that runs, and what is done to it.
-running() { # NAME COMMAND-OF-ITS-STEP
-	name=$1
-	shift
-	{
-		srun -Q --overlap -N 1 -n 2 python3 "$dir/waiting" >"$name.step" 2>"$name.err" </dev/null &
-		pid=$!
-		until_true has_lines "$name.step" 2
-		"$@" "$SLURM_JOB_ID.$(head -n 1 "$name.step")" >"$name.command" 2>&1
-		wait $pid
-		echo $? >"$name.rc"
-		sed 1,2d "$name.step" >"$name.out"
-	} &
-}
 running cancel scancel
 running cancel-kill scancel -s KILL
 running cancel-usr2 scancel -s USR2
@@ -78,18 +65,6 @@ running reconfigured sh -c 'scontrol reconfigure; scancel -s USR2 $1' sh
 wait
 running suspended sh -c 'scontrol suspend $SLURM_JOB_ID; scontrol resume $SLURM_JOB_ID; scancel -s USR2 $1' sh
 wait
-S
-
-# A task of one process, which writes its step's number.
-cat >"$tmpdir/waiting" <<'S'
-import os, signal, sys
-def on_usr2(*_):
-    print("usr2", flush=True)
-    os._exit(5)
-signal.signal(signal.SIGUSR2, on_usr2)
-print(os.environ["SLURM_STEP_ID"], flush=True)
-while True:
-    signal.pause()
 S
 
 # Without what differs between any two steps.
