@@ -2,7 +2,8 @@
  *
  * stepd-slurm-doctor: the findings of "stepd doctor --slurm", a JSON object a line. What this
  * node's slurm.conf has that concerns a step daemon, what of it would be against serving a step
- * (the reasons of decision.h), and whether steps can be handed over. It changes nothing.
+ * (the reasons of decision.h), what of the node's release, GRES, limits and SPANK plugins is
+ * served, and whether steps can be handed over. It changes nothing.
  */
 #include <assert.h>
 #include <jansson.h>
@@ -17,6 +18,7 @@
 #include "contrib/slurm/settings.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/spank_check.h"
+#include "contrib/slurm/spank_file.h"
 #include "stepd/base/fs.h"
 
 /* As slurmd looks for it: the last one is slurmctld's copy where nodes have none. */
@@ -42,6 +44,7 @@ enum conf_key {
 	KEY_TLS,
 	KEY_PLUGSTACK,
 	KEY_PLUGIN_DIR,
+	KEY_GRES,
 	KEY_MAX,
 };
 
@@ -61,6 +64,7 @@ static const struct {
 	[KEY_TLS] = {"TLSType", ""},
 	[KEY_PLUGSTACK] = {"PlugStackConfig", ""},
 	[KEY_PLUGIN_DIR] = {"PluginDir", ""},
+	[KEY_GRES] = {"GresTypes", ""},
 };
 
 struct slurm_doctor {
@@ -224,19 +228,20 @@ static const struct {
 };
 
 /* Whether there is such a file beside slurm.conf. */
-static bool has_neighbour(const struct slurm_doctor *d, const char *name)
+static bool find_neighbour(
+	const struct slurm_doctor *d, const char *name, char path[static PATH_MAX])
 {
 	const char *slash = strrchr(d->conf, '/');
-	char path[PATH_MAX];
 	int dir = slash ? (int)(slash - d->conf + 1) : 0;
 
-	return snprintf(path, sizeof(path), "%.*s%s", dir, d->conf, name) < (int)sizeof(path) &&
+	return snprintf(path, PATH_MAX, "%.*s%s", dir, d->conf, name) < PATH_MAX &&
 		access(path, F_OK) == 0;
 }
 
 static void report_obstacles(struct slurm_doctor *d)
 {
 	const char *value;
+	char path[PATH_MAX];
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(obstacles); i++) {
@@ -247,7 +252,7 @@ static void report_obstacles(struct slurm_doctor *d)
 				keys[obstacles[i].key].name, value, obstacles[i].steps,
 				slurm_reason_text(obstacles[i].reason));
 	}
-	if (has_neighbour(d, "oci.conf"))
+	if (find_neighbour(d, "oci.conf", path))
 		report(d, "note", "slurm.handover", slurm_reason_name(SLURM_REASON_CONTAINER), "",
 			"by oci.conf this is handed over in any case: steps with --container; %s",
 			slurm_reason_text(SLURM_REASON_CONTAINER));
@@ -278,28 +283,238 @@ static void report_plugin(struct slurm_doctor *d, const struct plugstack_plugin 
 	}
 }
 
-static void report_spank(struct slurm_doctor *d)
+static void report_spank(struct slurm_doctor *d, const char *path, const struct plugstack *stack,
+	const struct err *err)
+{
+	size_t i;
+
+	if (err->code) {
+		report(d, "warning", "slurm.spank", path, "",
+			"for this file every step is handed over: %s", err->text);
+		return;
+	}
+	if (stack->ignored)
+		report(d, "warning", "slurm.spank", stack->ignored,
+			"a line is 'required|optional PLUGIN ARGUMENT...' or 'include PATTERN'",
+			"%s is ignored", stack->ignored);
+	for (i = 0; i < stack->n; i++)
+		report_plugin(d, &stack->v[i]);
+}
+
+/* ---- the release --------------------------------------------------------------------------- */
+
+/* 0: it is none that is known here. */
+static unsigned find_release(const char *text)
+{
+	unsigned release;
+	const char *name;
+
+	for (release = SLURM_22_05; (name = slurm_release_name(release)); release += 256) {
+		if (strcmp(name, text) == 0)
+			return release;
+	}
+	return 0;
+}
+
+/* Every plugin of Slurm's has it. */
+static void report_release(struct slurm_doctor *d, const struct plugstack *stack)
+{
+	_cleanup_spank_file_ struct spank_file file = {0};
+	_cleanup_free_ char *path = NULL;
+	char text[16];
+	bool served;
+
+	if (plugstack_find(stack, SPANK_KNOWN_PLUGIN, &path) < 0) {
+		d->error = -ENOMEM;
+		return;
+	}
+	if (!path || spank_file_read(path, &file, NULL) < 0) {
+		report(d, "note", "slurm.release", "", "",
+			"the release of this node's Slurm is not known: no directory of plugins "
+			"has %s",
+			SPANK_KNOWN_PLUGIN);
+		return;
+	}
+	(void)snprintf(
+		text, sizeof(text), "%u.%02u", file.version >> 16 & 0xff, file.version >> 8 & 0xff);
+	served = slurm_release_is_served(find_release(text));
+	report(d, served ? "ok" : "note", "slurm.release", text, "",
+		served ? "steps of this node's Slurm, %s, are served as stepd-slurm(8) has it"
+		       : "steps of this node's Slurm, %s, are all handed over",
+		text);
+}
+
+/* ---- limits -------------------------------------------------------------------------------- */
+
+struct cgroup_reading {
+	struct slurm_cgroup_conf conf;
+	char **mount;
+};
+
+static bool is_yes(const char *value)
+{
+	return strcasecmp(value, "yes") == 0 || strcasecmp(value, "true") == 0 ||
+		strcasecmp(value, "up") == 0 || strcmp(value, "1") == 0;
+}
+
+static int take_cgroup_line(const struct conf_line *line, void *userdata, struct err *err)
+{
+	struct cgroup_reading *r = userdata;
+	const struct {
+		const char *key;
+		bool *value;
+	} rows[] = {
+		{"ConstrainCores", &r->conf.constrains_cores},
+		{"ConstrainRAMSpace", &r->conf.constrains_memory},
+		{"ConstrainSwapSpace", &r->conf.constrains_swap},
+		{"ConstrainDevices", &r->conf.constrains_devices},
+	};
+	size_t i, k;
+
+	for (i = 0; i < line->n; i++) {
+		const struct conf_pair *pair = &line->pairs[i];
+
+		for (k = 0; k < ARRAY_SIZE(rows); k++) {
+			if (strcasecmp(pair->key, rows[k].key) == 0)
+				*rows[k].value = is_yes(pair->value);
+		}
+		if (strcasecmp(pair->key, "CgroupMountpoint") != 0)
+			continue;
+		free(*r->mount);
+		r->conf.mount = *r->mount = strdup(pair->value);
+		if (!*r->mount)
+			return err_set(err, -ENOMEM, "read cgroup.conf");
+	}
+	return 0;
+}
+
+/* "cores,memory", of those that are constrained. */
+static const char *list_limits(const struct slurm_cgroup_conf *c, char text[static 32])
+{
+	(void)snprintf(text, 32, "%s%s%s%s", c->constrains_cores ? ",cores" : "",
+		c->constrains_memory ? ",memory" : "", c->constrains_swap ? ",swap" : "",
+		c->constrains_devices ? ",devices" : "");
+	return *text ? text + 1 : "none";
+}
+
+static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup_conf *conf)
+{
+	_cleanup_free_ char *root = NULL;
+	struct err err = ERR_INIT;
+	char text[32], host[256] = "";
+	const char *list = list_limits(conf, text);
+
+	(void)!gethostname(host, sizeof(host) - 1); /* the scope may have no name */
+	host[strcspn(host, ".")] = '\0';
+	if (strcmp(list, "none") == 0)
+		report(d, "note", "slurm.limits", list, "",
+			"steps have no limits of task/cgroup: cgroup.conf constrains nothing");
+	else if (step_limits_check(conf, host, &root, &err) < 0)
+		report(d, "note", "slurm.limits", list, "",
+			"for these limits of cgroup.conf steps are handed over: %s", err.text);
+	else
+		report(d, "ok", "slurm.limits", list, "",
+			"served steps of 22.05 have these limits of cgroup.conf%s%s%s; extern steps "
+			"are handed over",
+			root ? ", in '" : "", root ? root : "", root ? "'" : "");
+}
+
+static void report_limits(struct slurm_doctor *d)
+{
+	_cleanup_free_ char *mount = NULL;
+	struct cgroup_reading reading = {.conf = {.mount = SLURM_CGROUP_MOUNT}, .mount = &mount};
+	struct err err = ERR_INIT;
+	char path[PATH_MAX];
+
+	if (!has_word(value_of(d, KEY_TASK), "task/cgroup")) {
+		report(d, "note", "slurm.limits", "none", "",
+			"steps have no limits of cores, memory and devices: TaskPlugin has no "
+			"task/cgroup");
+		return;
+	}
+	if (find_neighbour(d, "cgroup.conf", path) &&
+		conf_lines_read(path, take_cgroup_line, &reading, &err) < 0)
+		report(d, "warning", "slurm.limits", path, "", "%s", err.text);
+	else
+		report_constraints(d, &reading.conf);
+}
+
+/* ---- GRES ---------------------------------------------------------------------------------- */
+
+/* One of which Slurm itself has no plugin. */
+static void report_other_gres(
+	struct slurm_doctor *d, const struct plugstack *stack, const char *name)
+{
+	_cleanup_free_ char *file = NULL, *plugin = NULL;
+
+	if (asprintf(&file, "gres_%s.so", name) < 0)
+		file = NULL;
+	if (!file || plugstack_find(stack, file, &plugin) < 0)
+		d->error = -ENOMEM;
+	else if (plugin)
+		report(d, "note", "slurm.gres", name, "",
+			"what '%s' does is not done for served steps; steps are handed over if "
+			"what it tells them of the node is not understood",
+			plugin);
+	else
+		report(d, "ok", "slurm.gres", name, "",
+			"'%s' is counted by slurmctld: a step has no variable or device of it",
+			name);
+}
+
+static void report_gres_type(
+	struct slurm_doctor *d, const struct plugstack *stack, const char *name)
+{
+	switch (gres_find_use(name)) {
+	case GRES_USE_SHARED:
+		report(d, "note", "slurm.gres", name, "",
+			"steps with generic resources are handed over where the node has '%s', "
+			"which shares devices",
+			name);
+		break;
+	case GRES_USE_SERVED:
+		report(d, "ok", "slurm.gres", name, "",
+			"served steps have the variables of '%s', and with ConstrainDevices in "
+			"cgroup.conf no others of its devices",
+			name);
+		break;
+	default:
+		report_other_gres(d, stack, name);
+	}
+}
+
+static void report_gres(struct slurm_doctor *d, const struct plugstack *stack)
+{
+	_cleanup_free_ char *types = strdup(value_of(d, KEY_GRES));
+	char *rest = types, *name;
+
+	if (!types)
+		d->error = -ENOMEM;
+	while ((name = strsep(&rest, ", \t"))) {
+		if (*name)
+			report_gres_type(d, stack, name);
+	}
+}
+
+/* ---- what depends on Slurm's plugins ------------------------------------------------------- */
+
+static void report_plugins(struct slurm_doctor *d)
 {
 	_cleanup_free_ char *path = site_plugstack_path(d->values[KEY_PLUGSTACK], d->conf);
 	_cleanup_plugstack_ struct plugstack stack = {0};
 	struct err err = ERR_INIT;
-	size_t i;
 
 	if (!path) {
 		d->error = -ENOMEM;
 		return;
 	}
-	if (plugstack_read(path, d->values[KEY_PLUGIN_DIR], &stack, &err) < 0) {
-		report(d, "warning", "slurm.spank", path, "",
-			"for this file every step is handed over: %s", err.text);
-		return;
+	/* Else the directories of plugins are not known. */
+	if (plugstack_read(path, d->values[KEY_PLUGIN_DIR], &stack, &err) == 0) {
+		report_release(d, &stack);
+		report_gres(d, &stack);
 	}
-	if (stack.ignored)
-		report(d, "warning", "slurm.spank", stack.ignored,
-			"a line is 'required|optional PLUGIN ARGUMENT...' or 'include PATTERN'",
-			"%s is ignored", stack.ignored);
-	for (i = 0; i < stack.n; i++)
-		report_plugin(d, &stack.v[i]);
+	report_limits(d);
+	report_spank(d, path, &stack, &err);
 }
 
 /* ---- whether steps can be handed over ------------------------------------------------------ */
@@ -404,7 +619,7 @@ int main(void)
 	if (read_conf(&d)) {
 		report_needs(&d);
 		report_obstacles(&d);
-		report_spank(&d);
+		report_plugins(&d);
 	}
 	report_handover(&d);
 	if (d.error || fflush(stdout) == EOF) {

@@ -191,6 +191,17 @@ static const struct plugin_row *find_plugin(const struct gres_kind *kind)
 	return NULL;
 }
 
+enum gres_use gres_find_use(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(plugins); i++) {
+		if (strcmp(name, plugins[i].name) == 0)
+			return plugins[i].shares ? GRES_USE_SHARED : GRES_USE_SERVED;
+	}
+	return GRES_USE_COUNTED;
+}
+
 static void unpack_kind(struct unpack *u, struct gres_kind *kind)
 {
 	const struct plugin_row *plugin;

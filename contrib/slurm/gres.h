@@ -39,6 +39,16 @@ int gres_read_kinds(
 /* Whether the step can be served with what it has, and hasn't: 0, or -errno. */
 int gres_check(const struct slurm_init *init, struct err *err) _must_check_;
 
+enum gres_use {
+	GRES_USE_COUNTED, /* Slurm itself has no plugin for it: there is nothing but a count */
+	GRES_USE_SERVED,  /* steps have variables, and devices */
+	GRES_USE_SHARED,  /* where the node has it, steps with any GRES are not served */
+	GRES_USE_MAX,
+};
+
+/* Of GRES of that name, "gpu". */
+enum gres_use gres_find_use(const char *name);
+
 /* Sets and removes variables. local: devices are counted as the step sees them, from 0 on. 0 or
  * -errno. */
 int gres_set_env(struct json_t *env, const struct slurm_init *init, bool local) _must_check_;

@@ -404,7 +404,6 @@ int slurm_init_decode_conf(const void *data, const struct slurm_frame *frame,
 
 /* ---- cgroup.conf --------------------------------------------------------------------------- */
 
-#define CGROUP_MOUNT     "/sys/fs/cgroup"
 #define MIN_MEMORY_MB    30u
 #define FLOAT_MILLIONTHS 1e6
 
@@ -464,7 +463,7 @@ int slurm_init_decode_cgroup(const void *data, const struct slurm_frame *frame,
 		.max_memory = 100,
 		.max_swap = 100,
 		.min_memory_mb = MIN_MEMORY_MB,
-		.mount = CGROUP_MOUNT};
+		.mount = SLURM_CGROUP_MOUNT};
 	if (!unpack_u8(&u) && !u.bad)
 		return 0; /* there is no such file */
 	unpack_rows(&u, cgroup_rows, ARRAY_SIZE(cgroup_rows), &packed);
@@ -482,6 +481,6 @@ int slurm_init_decode_cgroup(const void *data, const struct slurm_frame *frame,
 		.allowed_swap = unpack_percent(packed.allowed_swap),
 		.max_swap = unpack_percent(packed.max_swap),
 		.min_memory_mb = packed.min_memory_mb,
-		.mount = packed.mount ? packed.mount : CGROUP_MOUNT};
+		.mount = packed.mount ? packed.mount : SLURM_CGROUP_MOUNT};
 	return 0;
 }

@@ -82,6 +82,8 @@ struct slurm_node_conf {
 	const char *cred_type, *namespace_plugin, *profile_type, *switch_type, *tls_type;
 };
 
+#define SLURM_CGROUP_MOUNT "/sys/fs/cgroup" /* if cgroup.conf names no other */
+
 /* cgroup.conf, with the defaults for what it has not. */
 struct slurm_cgroup_conf {
 	bool constrains_cores, constrains_memory, constrains_swap, constrains_devices;

@@ -174,19 +174,19 @@ static bool has_name(const char *list, const char *name)
 }
 
 /* A Slurm that is built for several slurmds on a machine has each one's name in it. */
-static int open_scope(const struct slurm_init *init, char **ret_path, struct err *err)
+static int open_scope(
+	const struct slurm_cgroup_conf *conf, const char *node, char **ret_path, struct err *err)
 {
-	const char *name = init->conf.node_name ? init->conf.node_name : "";
+	const char *name = node ? node : "";
 	_cleanup_free_ char *path = NULL, *plain = NULL;
 	int fd;
 
 	if (strchr(name, '/') ||
-		asprintf(&path, "%s/system.slice/%s_slurmstepd.scope", init->cgroup.mount, name) <
-			0) {
+		asprintf(&path, "%s/system.slice/%s_slurmstepd.scope", conf->mount, name) < 0) {
 		path = NULL;
 		return err_set(err, -ENOMEM, "find slurmd's scope");
 	}
-	if (asprintf(&plain, "%s/system.slice/slurmstepd.scope", init->cgroup.mount) < 0) {
+	if (asprintf(&plain, "%s/system.slice/slurmstepd.scope", conf->mount) < 0) {
 		plain = NULL;
 		return err_set(err, -ENOMEM, "find slurmd's scope");
 	}
@@ -220,11 +220,12 @@ static int check_scope(int fd, const struct slurm_cgroup_conf *c, const char *pa
 	return 0;
 }
 
-static int find_root(const struct slurm_init *init, char **ret_root, struct err *err)
+static int find_root(
+	const struct slurm_cgroup_conf *conf, const char *node, char **ret_root, struct err *err)
 {
-	_cleanup_close_ int fd = open_scope(init, ret_root, err);
+	_cleanup_close_ int fd = open_scope(conf, node, ret_root, err);
 
-	return fd < 0 ? fd : check_scope(fd, &init->cgroup, *ret_root, err);
+	return fd < 0 ? fd : check_scope(fd, conf, *ret_root, err);
 }
 
 /* Devices need no controller. */
@@ -241,15 +242,20 @@ static bool has_cgroup2(void)
 	return found;
 }
 
+static int check_devices(struct err *err)
+{
+	return has_cgroup2()
+		? 0
+		: err_set_text(err, -EOPNOTSUPP, "there is no cgroup v2, which limits devices");
+}
+
 static int find_devices(const struct slurm_init *init, json_t **ret_devices, struct err *err)
 {
 	int r = gres_make_devices(init, ret_devices);
 
 	if (r < 0)
 		return err_set(err, r, "limit the step's devices");
-	return !*ret_devices || has_cgroup2()
-		? 0
-		: err_set_text(err, -EOPNOTSUPP, "there is no cgroup v2, which limits devices");
+	return *ret_devices ? check_devices(err) : 0;
 }
 
 /* ---- the whole ----------------------------------------------------------------------------- */
@@ -267,8 +273,21 @@ int step_limits_find(const struct slurm_init *init, struct step_limits *limits, 
 	if (r == 0 && memory)
 		r = find_memory(init, limits, err);
 	if (r == 0 && (memory || c->constrains_cores))
-		r = find_root(init, &limits->cgroup_root, err);
+		r = find_root(c, init->conf.node_name, &limits->cgroup_root, err);
 	limits->any = limits->devices || memory || c->constrains_cores;
+	return r;
+}
+
+int step_limits_check(
+	const struct slurm_cgroup_conf *conf, const char *node, char **ret_root, struct err *err)
+{
+	_cleanup_free_ char *root = NULL;
+	int r = conf->constrains_devices ? check_devices(err) : 0;
+
+	if (r == 0 && (conf->constrains_cores || conf->constrains_memory || conf->constrains_swap))
+		r = find_root(conf, node, &root, err);
+	if (r == 0)
+		*ret_root = take_ptr(root);
 	return r;
 }
 

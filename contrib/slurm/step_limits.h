@@ -14,6 +14,7 @@
 #include "stepd/base/err.h"
 
 struct json_t;
+struct slurm_cgroup_conf;
 struct slurm_init;
 
 struct step_limits {
@@ -33,6 +34,11 @@ void step_limits_clear(struct step_limits *limits);
  * -EBADMSG: the credential does not say which they are. */
 int step_limits_find(
 	const struct slurm_init *init, struct step_limits *limits, struct err *err) _must_check_;
+
+/* Whether steps on this node can have the limits of cgroup.conf. *ret_root, for free(): where their
+ * containers are then; NULL: anywhere. -EOPNOTSUPP: they can't. */
+int step_limits_check(const struct slurm_cgroup_conf *conf, const char *node, char **ret_root,
+	struct err *err) _must_check_;
 
 /* Into a step's document. 0 or -errno. */
 int step_limits_set(struct json_t *doc, const struct step_limits *limits) _must_check_;

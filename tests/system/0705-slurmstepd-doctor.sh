@@ -57,6 +57,56 @@ like "$(printf '%s' "$text" | tr -s '\n ' '  ')" \
 	"a finding names the line of slurm.conf and the steps"
 is "$(printf '%s\n' "$text" | awk 'length($0) > 80 && NF > 2 + ($1 == "Remedy:")')" "" "the text fits 80 columns"
 
+# ---- what of the node is served --------------------------------------------------------------
+whole_conf=$SLURM_CONF
+node=$tmpdir/node
+mkdir "$node"
+SLURM_CONF=$node/slurm.conf
+plugin() { # FILE VERSION
+	printf '#include "spank_plugin.h"\nSPANK_PLUGIN("any");\n' >"$tmpdir/plugin.c"
+	"${CC:-cc}" -shared -fPIC -I"$top_srcdir/tests/lib" "-DSPANK_VERSION=$2" -o "$node/$1" "$tmpdir/plugin.c" ||
+		bail "can't compile a plugin"
+}
+served() { # LINE...: of slurm.conf
+	printf '%s\n' ClusterName=c SlurmctldHost=here "PluginDir=$node" "$@" >"$SLURM_CONF"
+	doctor --slurm
+}
+served
+is "$(of slurm.limits level) $(values_of slurm.limits)" "note none " "doctor --slurm says that steps have no limits without task/cgroup"
+is "$(values_of slurm.gres)" "" "a node without GresTypes has no finding of them"
+if command -v "${CC:-cc}" >/dev/null; then
+	for release in 22.05:0x160508:ok 24.11:0x180b05:ok 19.05:0x130500:note; do
+		version=${release#*:}
+		plugin auth_munge.so "${version%:*}"
+		served
+		is "$(of slurm.release level) $(values_of slurm.release)" "${release##*:} ${release%%:*} " \
+			"doctor --slurm reports the release ${release%%:*}, and whether its steps are served"
+	done
+	plugin gres_own.so 0x160508
+	served GresTypes=gpu,shard,own,licence
+	is "$(values_of slurm.gres)" "gpu shard own licence " "doctor --slurm has each of GresTypes"
+	like "$report" "steps with generic resources are handed over where the node has 'shard'" "GRES that share devices are reported"
+	like "$report" "what '$node/gres_own.so' does is not done" "a GRES plugin of the site's own is reported"
+else
+	skip 6 "needs a compiler"
+fi
+served TaskPlugin=task/affinity,task/cgroup
+is "$(of slurm.limits level) $(values_of slurm.limits)" "note none " "a node without cgroup.conf constrains nothing"
+printf 'CgroupMountpoint=%s\nConstrainCores=yes\nConstrainRAMSpace=yes\n' "$node/cgroup" >"$node/cgroup.conf"
+doctor --slurm
+is "$(of slurm.limits level) $(values_of slurm.limits)" "note cores,memory " "limits that the node can't have are reported"
+like "$(of slurm.limits text)" "steps are handed over: slurmd's scope of cgroup v2 is not there" "a missing scope of slurmd's is named"
+scope=$node/cgroup/system.slice/slurmstepd.scope
+mkdir -p "$scope"
+echo 'cpuset cpu' >"$scope/cgroup.controllers"
+doctor --slurm
+like "$(of slurm.limits text)" "steps are handed over: slurmd's scope .* has no memory controller" "a missing controller is named"
+echo 'cpuset cpu memory' >"$scope/cgroup.controllers"
+doctor --slurm
+is "$(of slurm.limits level) $(values_of slurm.limits)" "ok cores,memory " "limits that served steps have are reported"
+like "$(of slurm.limits text)" "in '$scope'" "where the containers of limited steps are is reported"
+SLURM_CONF=$whole_conf
+
 # ---- faults, none of which keeps steps of stepd from starting --------------------------------
 echo 'no pair' >>"$SLURM_CONF"
 doctor --slurm
