@@ -165,8 +165,8 @@ static void names_are_the_managers(void **state)
 {
 	_cleanup_bytes_ struct bytes query = {0}, answer = {0};
 	struct rig *rig = *state;
-	struct slice rest, name, value;
-	uint32_t id, kind;
+	struct slice rest, name = {0}, value = {0};
+	uint32_t id = 0, kind = 0;
 
 	rig_expect(rig, 2, "cmd=name-lookup;name=svc;", "");
 	take_frame(1, MANAGER_QUERY, &query);

@@ -89,7 +89,8 @@ static void peer_read(struct peer *p)
 
 static bool peer_has(const struct peer *p, const void *bytes, size_t size)
 {
-	return memmem(buffer_bytes(&p->got), buffer_size(&p->got), bytes, size);
+	return buffer_size(&p->got) > 0 &&
+		memmem(buffer_bytes(&p->got), buffer_size(&p->got), bytes, size);
 }
 
 /* Lets both sides go on until that has come. */

@@ -187,7 +187,7 @@ static void a_query_has_no_more_than_others_have(void **state)
 	_cleanup_free_ char *port = calloc(1, SLURM_PMI_QUERY_MAX);
 	struct scene *s = *state;
 	struct slice rest;
-	uint32_t id, status;
+	uint32_t id = 0, status = 0;
 
 	assert_non_null(port);
 	bytes_add_u32(&query, 5);
