@@ -6,14 +6,13 @@
  * agents of other nodes, or slurmstepds there, are one and the same.
  *
  *	tasks - the agent's PMI server - <FIFOs' directory>/pmi - this - srun's port
- *	                                                          this - sock.pmi2... - slurmd -
- *srun
+ *	srun - slurmd - sock.pmi2... - this
  *
  * Whoever connects is known from the kernel before a byte is read: at the first socket the step's
  * user, once; at the second one root, SlurmUser, and the step's user, as whom slurmd connects for
  * srun. Four connections at a time, with 128 MiB in all and 30 s each; and 64 queries of the
- *server, of 64 KiB each. What comes by them is passed on to a process of the user; here it is only
- *taken apart.
+ * server, of 64 KiB each. What comes by them is passed on to a process of the user; here it is
+ * only taken apart.
  */
 #ifndef SLURM_PMI_TREE_H
 #define SLURM_PMI_TREE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Inside of step_hooks_spank.so, for its files alone: the library of step hooks
- *(<stepd/step_hooks.h>) that hosts a site's SPANK plugins in the agent. Plugins find the functions
- *of <slurm/spank.h> here, which have no argument for what belongs to the step: so there is one
- *struct, of the process.
+ * Inside of step_hooks_spank.so, for its files alone: the library of step hooks, of
+ * stepd/step_hooks.h, that hosts a site's SPANK plugins in the agent. Plugins find the functions
+ * of slurm/spank.h here, which have no argument for what belongs to the step: so there is one
+ * struct, of the process.
  *
  *	spank_host.c    the hooks, and in which order plugins are called
  *	spank_facts.c   what stepd-slurmstepd says of the step, and the plugins' messages to it
