@@ -155,6 +155,21 @@ ssize_t slurm_init_missing(const void *data, size_t size, struct slurm_frame *re
 	return s.error ? s.error : (ssize_t)s.missing;
 }
 
+ssize_t slurm_init_missing_gres_conf(const void *data, size_t size, struct slurm_frame *frame)
+{
+	struct stream s = {.data = data, .size = size, .at = frame->end};
+	struct slurm_span conf;
+
+	if (stream_pass_item(&s, SLURM_INIT_MAX, &conf)) {
+		frame->gres_conf = conf;
+		frame->has_gres_conf = true;
+		frame->end = s.at;
+		return 0;
+	}
+	assert(s.error || s.missing);
+	return s.error ? s.error : (ssize_t)s.missing;
+}
+
 /* ---- the node's configuration -------------------------------------------------------------- */
 
 #define CONF(member_) UNPACK_KEEP(struct slurm_node_conf, member_)

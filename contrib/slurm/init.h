@@ -38,6 +38,8 @@ struct slurm_frame {
 	struct slurm_span conf, launch;
 	/* cgroup.conf, and the node's GRES: of 22.05 alone. */
 	struct slurm_span cgroup, gres;
+	struct slurm_span gres_conf; /* of slurm_init_missing_gres_conf() */
+	bool has_gres_conf;
 	size_t end; /* of what is read here */
 };
 
@@ -46,6 +48,11 @@ struct slurm_frame {
  * the stream); -EBADMSG: no such stream; -EMSGSIZE: it is longer than SLURM_INIT_MAX. */
 ssize_t slurm_init_missing(
 	const void *data, size_t size, struct slurm_frame *ret_frame) _must_check_;
+
+/* The same for what follows where slurm_init_has_gres_conf(), of a frame that is complete so far.
+ */
+ssize_t slurm_init_missing_gres_conf(
+	const void *data, size_t size, struct slurm_frame *frame) _must_check_;
 
 /* ---- the node's configuration -------------------------------------------------------------- */
 

@@ -27,7 +27,8 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/bind.c contrib/slurm/bind.h \
 	contrib/slurm/decision.c contrib/slurm/decision.h \
 	contrib/slurm/fifos.c contrib/slurm/fifos.h \
-	contrib/slurm/gres.c contrib/slurm/gres.h \
+	contrib/slurm/gres.c contrib/slurm/gres.h contrib/slurm/gres_impl.h \
+	contrib/slurm/gres_bind.c contrib/slurm/gres_bind.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \

@@ -302,6 +302,7 @@ static int prepare_spec(struct served *s, struct err *err)
 	if (r == 0)
 		r = prepare_pmi(s, &input, err);
 	input.before = &before;
+	input.task_program = s->setup.task_program;
 	return r == 0 ? step_spec_make(&input, &s->agent.doc, err) : r;
 }
 

@@ -28,6 +28,7 @@ struct step_spec_input {
 	const char *pmi_manager;   /* step_spec_is_managed(): the socket's path; NULL: it is not */
 	const char *cwd;           /* the one that the user can enter */
 	const struct strv *before; /* arguments before those of the program; NULL: none */
+	const char *task_program;  /* which the first one of them is, if there are any */
 };
 
 /* Which of the streams are srun's, by a FIFO of each task: none with --pty. */
