@@ -204,6 +204,12 @@ static bool wants_mpi(const struct slurm_init *i)
 		(strcmp(mpi, "pmi2") == 0 && step_spec_getenv(&i->launch, "SLURM_PMI2_SPAWN_SEQ"));
 }
 
+/* What is for a node above goes by this node's slurmd: pmi_gather.h. */
+static bool has_levels(const struct slurm_init *i)
+{
+	return i->launch.nnodes + UINT64_C(1) >= step_spec_tree_width(&i->launch, i->site);
+}
+
 /* The agents of a step would have to find each other. The parts of a het step are one to srun. */
 static bool has_mpi_nodes(const struct slurm_init *i)
 {
@@ -213,7 +219,8 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 		strcmp(mpi, "none") == 0)
 		return false;
 	/* Messages between step daemons have been seen in 22.05 alone. */
-	return i->frame.release != SLURM_22_05 || !step_spec_is_managed(&i->launch, i->site);
+	return i->frame.release != SLURM_22_05 || !step_spec_is_managed(&i->launch, i->site) ||
+		(has_levels(i) && i->frame.self.sin_family != AF_INET);
 }
 
 static bool has_spank(const struct slurm_init *i)

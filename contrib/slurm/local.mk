@@ -51,6 +51,7 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/pack.c contrib/slurm/pack.h \
 	contrib/slurm/rpc.c contrib/slurm/rpc.h \
 	contrib/slurm/io_client.c contrib/slurm/io_client.h \
+	contrib/slurm/pmi_gather.c contrib/slurm/pmi_gather.h \
 	contrib/slurm/pmi_messages.c contrib/slurm/pmi_messages.h \
 	contrib/slurm/srun_io.c contrib/slurm/srun_io.h \
 	contrib/slurm/srun_message.c contrib/slurm/srun_message.h \

@@ -260,6 +260,7 @@ static int prepare_pmi(struct served *s, struct step_spec_input *input, struct e
 	const struct pmi_tree_options options = {.loop = s->loop,
 		.log = s->log,
 		.label = s->label,
+		.munge = s->munge,
 		.init = s->init,
 		.fifos = &s->streams.fifos,
 		.node_id = s->setup.node_id,

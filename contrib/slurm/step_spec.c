@@ -68,19 +68,20 @@ static const char *step_spec_get_mpi(
 	return mpi ? mpi : "none";
 }
 
-/* Below this width, which the user may choose, each node is srun's neighbour. */
-static uint32_t get_tree_width(const struct slurm_launch *launch, const struct site_conf *site)
+/* The user may choose it; as slurmstepd reads it. */
+uint32_t step_spec_tree_width(const struct slurm_launch *launch, const struct site_conf *site)
 {
 	const char *text = step_spec_getenv(launch, "SLURM_PMI2_TREE_WIDTH");
-	uint32_t width;
+	int width = text ? atoi(text) : 0;
 
-	return text && parse_u32(text, 2, UINT16_MAX, &width) == 0 ? width : site->tree_width;
+	if (width >= 2)
+		return (uint32_t)width;
+	return site->tree_width >= 2 ? site->tree_width : 2;
 }
 
 bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_conf *site)
 {
 	return launch->kind == SLURM_KIND_SRUN && launch->nnodes > 1 &&
-		launch->nnodes + 1 < get_tree_width(launch, site) &&
 		strcmp(step_spec_get_mpi(launch, site), "pmi2") == 0;
 }
 
