@@ -759,6 +759,8 @@ EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/system/0708-slurm-served.sh tests/syst
 TESTS_LONG += tests/system/0710-slurm-nodes.sh
 EXTRA_DIST += tests/system/0710-slurm-nodes.sh
 TESTS_LONG += tests/system/0717-slurm-limits.sh
+TESTS_LONG += tests/system/0732-slurm-devices.sh
+EXTRA_DIST += tests/system/0732-slurm-devices.sh
 TESTS_LONG += tests/system/0901-slurm-in-vm.sh
 EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0901-slurm-in-vm.sh tests/lib/slurm_pair.sh \
 	tests/testbed/guest-slurm.sh tests/testbed/guest-slurm-limits.sh

@@ -4,6 +4,11 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "stepd/base/bitset.h"
+
+#define CPUS_MAX 65536u
 
 /* The first that fits. */
 struct bind_row {
@@ -80,6 +85,76 @@ int bind_set(json_t *doc, const struct slurm_launch *l)
 			       find_row(mem_rows, ARRAY_SIZE(mem_rows), l->mem_bind_type),
 			       l->mem_bind_type & SLURM_MEM_PREFER, l->mem_bind);
 }
+
+/* ---- lists with an entry for each task ----------------------------------------------------- */
+
+static uint64_t get_repeat(const char *entry)
+{
+	const char *star = memchr(entry, '*', strcspn(entry, ","));
+	int repeat = star ? atoi(star + 1) : 1;
+
+	return repeat > 0 ? (uint64_t)repeat : 1;
+}
+
+/* NULL: that was the last. Empty ones don't count. */
+static const char *next_entry(const char *entry)
+{
+	entry += strcspn(entry, ",");
+	entry += strspn(entry, ",");
+	return *entry ? entry : NULL;
+}
+
+const char *bind_find_entry(const char *list, uint32_t task)
+{
+	const char *first = list + strspn(list, ","), *entry;
+	uint64_t n = 0, at;
+
+	if (!*first)
+		return NULL;
+	for (entry = first; entry; entry = next_entry(entry))
+		n += get_repeat(entry);
+	at = task % n;
+	for (entry = first; at >= get_repeat(entry); entry = next_entry(entry))
+		at -= get_repeat(entry);
+	return entry;
+}
+
+static int add_entry(const char *entry, bool mask, struct bitset *cpus)
+{
+	size_t n = strcspn(entry, ",*");
+	unsigned long number;
+
+	if (mask && strncmp(entry, "0x", 2) == 0)
+		return bitset_add_hex(cpus, entry + 2, n - 2);
+	if (mask)
+		return bitset_add_hex(cpus, entry, n);
+	number = strtoul(entry, NULL, 0);
+	if (number >= CPUS_MAX)
+		return -ERANGE;
+	(void)bitset_set(cpus, (uint32_t)number);
+	return 0;
+}
+
+int bind_find_cpus(const struct slurm_launch *l, uint32_t task, struct bitset *cpus)
+{
+	const struct bind_row *row = find_row(cpu_rows, ARRAY_SIZE(cpu_rows), l->cpu_bind_type);
+	const char *entry;
+	int r;
+
+	if (!row || row->flag == SLURM_CPU_OFF)
+		return 0;
+	if (row->flag != SLURM_CPU_BY_MAP && row->flag != SLURM_CPU_BY_MASK)
+		return -EOPNOTSUPP;
+	entry = l->cpu_bind ? bind_find_entry(l->cpu_bind, task) : NULL;
+	if (!entry)
+		return -EINVAL;
+	r = bitset_init(cpus, CPUS_MAX);
+	if (r == 0)
+		r = add_entry(entry, row->flag == SLURM_CPU_BY_MASK, cpus);
+	return r < 0 ? r : 1;
+}
+
+/* ---- what is printed ----------------------------------------------------------------------- */
 
 static const char *find_kind(
 	const struct bind_row *rows, size_t n, unsigned flags, unsigned verbose)

@@ -40,6 +40,16 @@ bool bind_is_served(const struct slurm_launch *launch);
  * the agent, whose lines are others. 0 or -ENOMEM. */
 int bind_set(struct json_t *doc, const struct slurm_launch *launch) _must_check_;
 
+/* The entry of a node's task in a list such as "0,1*3,0x5", which begins again behind its end;
+ * NULL: there is none. */
+const char *bind_find_entry(const char *list, uint32_t task);
+
+/* The processors of the node's task of that number, in *cpus, which are to be cleared. 1; 0: it is
+ * not bound; -EOPNOTSUPP: they are those of its rank, or of NUMA nodes; -ENOMEM; -EINVAL. */
+struct bitset;
+int bind_find_cpus(
+	const struct slurm_launch *launch, uint32_t task, struct bitset *cpus) _must_check_;
+
 /* The word for a verbose binding's line, "MASK"; NULL: none is wanted. */
 const char *bind_cpu_kind(const struct slurm_launch *launch);
 const char *bind_mem_kind(const struct slurm_launch *launch);

@@ -36,6 +36,19 @@ void slurm_init_decode(
 	if (gres_read_kinds((const uint8_t *)data + frame->gres.at, frame->gres.size, &init->kinds,
 		    &init->gres_err) < 0)
 		init->kinds = (struct gres_kinds){0};
+	if (frame->has_gres_conf &&
+		gres_read_conf((const uint8_t *)data + frame->gres_conf.at, frame->gres_conf.size,
+			&init->gres_conf, &init->gres_err) < 0)
+		init->gres_conf = (struct gres_conf){0};
+}
+
+bool slurm_init_has_gres_conf(const struct slurm_init *init)
+{
+	const struct slurm_launch *l = &init->launch;
+
+	return !init->error && init->frame.release == SLURM_22_05 &&
+		init->frame.type == SLURM_LAUNCH_TASKS &&
+		(l->accel_bind_type || l->tres_bind || l->tres_freq);
 }
 
 /* ---- the reasons --------------------------------------------------------------------------- */
@@ -172,7 +185,9 @@ static bool wants_binding(const struct slurm_init *i)
 {
 	const struct slurm_launch *l = &i->launch;
 
-	return l->accel_bind_type || is_given(l->tres_bind) || is_given(l->tres_freq) ||
+	return is_given(l->tres_freq) ||
+		(i->frame.release != SLURM_22_05 &&
+			(l->accel_bind_type || is_given(l->tres_bind))) ||
 		is_number(l->cpu_freq_min) || is_number(l->cpu_freq_max) ||
 		is_number(l->cpu_freq_gov) || !bind_is_served(l) ||
 		(!i->site->binds && (is_given(l->cpu_bind) || is_given(l->mem_bind)));
@@ -194,6 +209,12 @@ static bool wants_mpi(const struct slurm_init *i)
 		(strcmp(mpi, "pmi2") == 0 && step_spec_getenv(&i->launch, "SLURM_PMI2_SPAWN_SEQ"));
 }
 
+/* What is for a node above goes by this node's slurmd: pmi_gather.h. */
+static bool has_levels(const struct slurm_init *i)
+{
+	return i->launch.nnodes + UINT64_C(1) >= step_spec_tree_width(&i->launch, i->site);
+}
+
 /* The agents of a step would have to find each other. The parts of a het step are one to srun. */
 static bool has_mpi_nodes(const struct slurm_init *i)
 {
@@ -203,7 +224,8 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 		strcmp(mpi, "none") == 0)
 		return false;
 	/* Messages between step daemons have been seen in 22.05 alone. */
-	return i->frame.release != SLURM_22_05 || !step_spec_is_managed(&i->launch, i->site);
+	return i->frame.release != SLURM_22_05 || !step_spec_is_managed(&i->launch, i->site) ||
+		(has_levels(i) && i->frame.self.sin_family != AF_INET);
 }
 
 static bool has_spank(const struct slurm_init *i)
@@ -286,8 +308,8 @@ static const struct reason_row {
 	[SLURM_REASON_TASK_PROLOG] = {"task-prolog", has_task_prolog,
 		"it is a script, or has several programs, and there are task prologs or epilogs"},
 	[SLURM_REASON_BINDING] = {"binding", wants_binding,
-		"it is bound to devices, or to processors without task/affinity, or chooses a "
-		"frequency"},
+		"it is bound to processors without task/affinity, chooses a frequency, or in 24.11 is "
+		"bound to devices"},
 	[SLURM_REASON_MPI] = {"mpi", wants_mpi, "its MPI is served by no plugin of stepd (--mpi)"},
 	[SLURM_REASON_MPI_NODES] = {"mpi-nodes", has_mpi_nodes,
 		"it has several nodes, or is a het step, and its MPI can't be served there (--mpi)"},

@@ -49,6 +49,7 @@ struct slurm_init {
 	struct slurm_launch launch;
 	struct slurm_cgroup_conf cgroup;
 	struct gres_kinds kinds;
+	struct gres_conf gres_conf;
 	bool has_launch; /* launch says at least which step it is */
 	struct err err;  /* where decoding failed */
 	/* Of steps whose kind the site has chosen; set by the caller. */
@@ -64,6 +65,10 @@ struct slurm_init {
 /* Decodes what slurm_init_missing() has accepted, or refused with this error. */
 void slurm_init_decode(
 	struct slurm_init *init, const void *data, const struct slurm_frame *frame, int error);
+
+/* Whether the node's gres.conf follows, as slurmd sends it to a step that is bound to devices:
+ * slurm_init_missing_gres_conf(). Then the init is decoded once more. */
+bool slurm_init_has_gres_conf(const struct slurm_init *init);
 
 enum slurm_reason slurm_decide(const struct slurm_init *init);
 

@@ -157,8 +157,12 @@ static int make_message(struct delivery *d)
 {
 	_cleanup_pack_ struct pack message = {0};
 	const struct delivery_options *o = &d->options;
-	int r = slurm_rpc_encode(
-		o->munge, o->version, o->type, &d->body, o->reader, &message, &d->err);
+	const struct slurm_rpc rpc = {.version = o->version,
+		.type = o->type,
+		.reader = o->reader,
+		.forward = o->forward,
+		.forward_ms = (uint32_t)(DELIVERY_TIMEOUT_S * 1000)};
+	int r = slurm_rpc_encode(o->munge, &rpc, &d->body, &message, &d->err);
 
 	if (r == 0)
 		d->out = take_struct(message.bytes);

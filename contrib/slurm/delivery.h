@@ -32,7 +32,8 @@ struct delivery_options {
 	const struct delivery_retry *retry; /* borrowed */
 	struct sockaddr_in address;
 	uint16_t version, type;
-	uid_t reader; /* as slurm_rpc_encode() */
+	uid_t reader;        /* as slurm_rpc_encode() */
+	const char *forward; /* a node to which a slurmd sends it on, borrowed; NULL: none */
 	/* From the loop, once: 0, or why it has been given up. The delivery has been freed. */
 	void (*done)(const struct err *err, void *userdata);
 	void *userdata;

@@ -2,29 +2,31 @@
 #include "contrib/slurm/gres.h"
 
 #include <assert.h>
+#include <endian.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 
-#include "contrib/slurm/decision.h"
-#include "stepd/base/bitset.h"
+#include "contrib/slurm/gres_impl.h"
 
 #define GRES_STATE  0x438a34d4u
-#define INDEX_MAX   65536u
 #define DEVICES_MAX 256u /* entries of a list in a spec */
+#define SHARE_SIZE  (2 * sizeof(uint64_t))
 
 /* ---- the credential's records -------------------------------------------------------------- */
 
 /* What one has of a node. */
 struct gres_record {
-	uint32_t plugin;
+	uint32_t id; /* of the kind */
 	struct slurm_bits devices;
+	uint64_t count;
 };
 
 #define RECORD(member_) UNPACK_KEEP(struct gres_record, member_)
 
 /* clang-format off */
 static const struct unpack_row record_rows[] = {
-	FIELD("gres plugin_id", U32, .keep = RECORD(plugin)),
+	FIELD("gres plugin_id", U32, .keep = RECORD(id)),
 	FIELD("gres cpus_per_gres", U16),
 	FIELD("gres flags", U16),
 	FIELD("gres per_job", U64),
@@ -60,6 +62,22 @@ static struct slurm_bits unpack_node_bits(struct unpack *u, uint32_t nodes, uint
 	return found;
 }
 
+static uint64_t read_u64(const uint8_t *bytes)
+{
+	uint64_t n;
+
+	memcpy(&n, bytes, sizeof(n));
+	return be64toh(n);
+}
+
+/* The same of counts. */
+static uint64_t unpack_node_count(struct unpack *u, uint32_t node)
+{
+	struct slurm_array counts = unpack_array(u, unpack_u32(u), sizeof(uint64_t));
+
+	return u->bad || node >= counts.n ? 0 : read_u64(counts.bytes + node * sizeof(uint64_t));
+}
+
 /* From 23.11 on: for each node a flag, and the shares of each device behind it. */
 static void skip_shares(struct unpack *u, uint32_t nodes)
 {
@@ -87,7 +105,7 @@ static void unpack_record(struct unpack *u, bool of_step, uint32_t node, struct 
 	if (of_step)
 		unpack_skip(u, UNPACK_BITS);
 	if (unpack_u8(u))
-		unpack_skip(u, UNPACK_A64);
+		record->count = unpack_node_count(u, node);
 	if (unpack_u8(u))
 		record->devices = unpack_node_bits(u, nodes, node);
 	skip_shares(u, nodes);
@@ -124,34 +142,19 @@ enum kind_flags {
 	KIND_ENV_NVML = 1u << 5,
 	KIND_ENV_RSMI = 1u << 6,
 	KIND_ENV_OPENCL = 1u << 7,
+	KIND_SHARED = 1u << 9, /* its devices are another kind's, too */
 	KIND_ENV_ONEAPI = 1u << 11,
 };
 
-struct gres_kind {
-	uint32_t flags, plugin;
-	const char *name;
-	uint32_t devices; /* so many follow */
-	const uint8_t *bytes;
-	size_t size;
-	uint32_t env_flags; /* which variables the node's devices have */
-};
-
-struct gres_device {
-	uint32_t index;  /* of several files with the same one they are one device */
-	uint32_t number; /* at the end of its name */
-	uint32_t type, major, minor;
-	const char *unique_id;
-};
-
-/* Slurm's own plugins: what of them follows a kind's record. */
+/* What of them follows a kind's record. */
 static const struct plugin_row {
 	const char *name;
 	bool env_flags, shares;
-} plugins[] = {
-	{"gpu", true, false},
-	{"mps", false, true},
-	{"nic", false, false},
-	{"shard", true, true},
+} plugins[GRES_PLUGIN_MAX] = {
+	[GRES_GPU] = {"gpu", true, false},
+	[GRES_MPS] = {"mps", false, true},
+	[GRES_NIC] = {"nic", false, false},
+	[GRES_SHARD] = {"shard", true, true},
 };
 
 #define KIND(member_)   UNPACK_KEEP(struct gres_kind, member_)
@@ -164,7 +167,7 @@ static const struct unpack_row kind_rows[] = {
 	FIELD("gres name_colon", TEXT),
 	FIELD("gres name_colon_len", U32),
 	FIELD("gres type", TEXT),
-	FIELD("gres plugin_id", U32, .keep = KIND(plugin)),
+	FIELD("gres plugin_id", U32, .keep = KIND(id)),
 	FIELD("gres total_cnt", U64),
 };
 
@@ -179,16 +182,27 @@ static const struct unpack_row device_rows[] = {
 };
 /* clang-format on */
 
-/* NULL: there is no such plugin, so nothing of it follows. */
-static const struct plugin_row *find_plugin(const struct gres_kind *kind)
+static enum gres_plugin find_plugin(const struct gres_kind *kind)
 {
-	size_t i;
+	int i;
 
-	for (i = 0; i < ARRAY_SIZE(plugins) && !(kind->flags & KIND_COUNT_ONLY); i++) {
+	for (i = GRES_NONE + 1; i < GRES_PLUGIN_MAX && !(kind->flags & KIND_COUNT_ONLY); i++) {
 		if (kind->name && strcmp(kind->name, plugins[i].name) == 0)
-			return &plugins[i];
+			return (enum gres_plugin)i;
 	}
-	return NULL;
+	return GRES_NONE;
+}
+
+static void unpack_shares(struct unpack *u, struct gres_kind *kind)
+{
+	uint32_t n = unpack_u32(u);
+	size_t begin = u->at;
+
+	unpack_skip_bytes(u, (uint64_t)n * SHARE_SIZE);
+	if (u->bad)
+		return;
+	kind->shares = n;
+	kind->share_bytes = u->data + begin;
 }
 
 enum gres_use gres_find_use(const char *name)
@@ -204,15 +218,14 @@ enum gres_use gres_find_use(const char *name)
 
 static void unpack_kind(struct unpack *u, struct gres_kind *kind)
 {
-	const struct plugin_row *plugin;
 	struct gres_device device;
 	size_t begin;
 	uint32_t i;
 
 	*kind = (struct gres_kind){0};
 	unpack_rows(u, kind_rows, ARRAY_SIZE(kind_rows), kind);
-	plugin = find_plugin(kind);
-	if (!plugin || u->bad)
+	kind->plugin = find_plugin(kind);
+	if (!kind->plugin || u->bad)
 		return;
 	kind->devices = unpack_u32(u);
 	begin = u->at;
@@ -220,10 +233,9 @@ static void unpack_kind(struct unpack *u, struct gres_kind *kind)
 		unpack_rows(u, device_rows, ARRAY_SIZE(device_rows), &device);
 	kind->bytes = u->data + begin;
 	kind->size = u->at - begin;
-	if (plugin->env_flags)
-		kind->env_flags = unpack_u32(u);
-	if (plugin->shares)
-		unpack_skip_bytes(u, (uint64_t)unpack_u32(u) * 2 * sizeof(uint64_t));
+	kind->env_flags = plugins[kind->plugin].env_flags ? unpack_u32(u) : KIND_ENV_NVML;
+	if (plugins[kind->plugin].shares)
+		unpack_shares(u, kind);
 }
 
 int gres_read_kinds(const void *data, size_t size, struct gres_kinds *ret_kinds, struct err *err)
@@ -247,7 +259,7 @@ int gres_read_kinds(const void *data, size_t size, struct gres_kinds *ret_kinds,
 	return 0;
 }
 
-static bool kinds_next(struct gres_kinds *rest, struct gres_kind *ret_kind)
+bool gres_next_kind(struct gres_kinds *rest, struct gres_kind *ret_kind)
 {
 	struct unpack u = {.data = rest->bytes, .size = rest->size, .release = SLURM_22_05};
 
@@ -261,7 +273,7 @@ static bool kinds_next(struct gres_kinds *rest, struct gres_kind *ret_kind)
 	return true;
 }
 
-static bool devices_next(struct gres_kind *rest, struct gres_device *ret_device)
+bool gres_next_device(struct gres_kind *rest, struct gres_device *ret_device)
 {
 	struct unpack u = {.data = rest->bytes, .size = rest->size, .release = SLURM_22_05};
 
@@ -289,8 +301,13 @@ static const struct gres_records *get_records(const struct slurm_launch *l)
 	return has_job_gres(l) ? &l->job_gres : &l->step_gres;
 }
 
+void gres_share_clear(struct gres_share *share)
+{
+	bitset_clear(&share->devices);
+}
+
 /* Adds what one record has. */
-static int add_bits(const struct slurm_bits *bits, struct bitset *devices)
+static int add_bits(const struct slurm_bits *bits, struct gres_share *share)
 {
 	_cleanup_bitset_ struct bitset of_record = {0};
 	uint32_t bit;
@@ -298,18 +315,21 @@ static int add_bits(const struct slurm_bits *bits, struct bitset *devices)
 
 	if (r < 0 || !bits->mask)
 		return r;
+	if (bits->n > GRES_INDEX_MAX)
+		return -ERANGE;
+	share->has_devices = true;
+	share->size = bits->n > share->size ? bits->n : share->size;
 	for (bit = bitset_next(&of_record, 0); bit != BITSET_NONE;
 		bit = bitset_next(&of_record, bit + 1)) {
-		if (bit >= INDEX_MAX)
+		if (bit >= bits->n)
 			return -ERANGE;
-		(void)bitset_set(devices, bit);
+		(void)bitset_set(&share->devices, bit);
 	}
 	return 0;
 }
 
-/* The devices of a kind that the step has on this node, of all types, by their indexes. */
-static int find_devices(
-	const struct slurm_init *init, const struct gres_kind *kind, struct bitset *devices)
+int gres_find_share(
+	const struct slurm_init *init, const struct gres_kind *kind, struct gres_share *share)
 {
 	const struct gres_records *records = get_records(&init->launch);
 	struct unpack u = {
@@ -321,12 +341,16 @@ static int find_devices(
 		? 0
 		: slurm_launch_find_job_node(&init->launch, init->conf.node_name, &node);
 
+	*share = (struct gres_share){0};
 	if (r == 0)
-		r = bitset_init(devices, INDEX_MAX);
+		r = bitset_init(&share->devices, GRES_INDEX_MAX);
 	for (i = 0; r == 0 && i < records->n; i++) {
 		unpack_record(&u, records->of_step, node, &record);
-		if (record.plugin == kind->plugin)
-			r = add_bits(&record.devices, devices);
+		if (record.id != kind->id)
+			continue;
+		share->given = true;
+		share->count += record.count;
+		r = add_bits(&record.devices, share);
 	}
 	return r;
 }
@@ -337,16 +361,10 @@ int gres_check(const struct slurm_init *init, struct err *err)
 	struct gres_kind kind;
 	int r;
 
-	while (kinds_next(&rest, &kind)) {
-		_cleanup_bitset_ struct bitset devices = {0};
-		const struct plugin_row *plugin = find_plugin(&kind);
+	while (gres_next_kind(&rest, &kind)) {
+		_cleanup_gres_share_ struct gres_share share = {0};
 
-		if (!plugin)
-			continue;
-		if (plugin->shares && get_records(&init->launch)->n > 0)
-			return err_set_text(err, -EOPNOTSUPP,
-				"devices are shared by '%s', which is not served", kind.name);
-		r = find_devices(init, &kind, &devices);
+		r = kind.plugin ? gres_find_share(init, &kind, &share) : 0;
 		if (r < 0)
 			return err_set(err, r, "read the step's '%s'", kind.name);
 	}
@@ -355,12 +373,7 @@ int gres_check(const struct slurm_init *init, struct err *err)
 
 /* ---- the environment ----------------------------------------------------------------------- */
 
-/* The numbers that variables have: as the step counts its devices, and as the node does. */
-struct lists {
-	char *local, *global;
-};
-
-static void lists_clear(struct lists *lists)
+void gres_lists_clear(struct gres_lists *lists)
 {
 	free(lists->local);
 	free(lists->global);
@@ -387,28 +400,35 @@ _printf_(2, 3) static int append(char **list, const char *fmt, ...)
 	return 0;
 }
 
-/* by_number: as the device files are named, in place of their order. */
-static int make_lists(const struct gres_kind *kind, const struct bitset *devices, bool local,
-	const char *prefix, bool by_number, struct lists *lists)
+/* NICs are named by the numbers of their files, the others by their order. */
+int gres_make_lists(const struct gres_kind *kind, const struct gres_share *share,
+	const struct bitset *usable, bool local, struct gres_lists *lists)
 {
+	bool nic = kind->plugin == GRES_NIC;
+	const char *prefix = nic ? "mlx4_" : "";
 	struct gres_kind rest = *kind;
 	struct gres_device device;
-	uint32_t count = 0, global;
+	uint32_t global, number;
 	int64_t last = -1;
 	int r = 0;
 
-	while (r == 0 && devices_next(&rest, &device)) {
-		if (!bitset_test(devices, device.index) || device.index <= last)
+	lists->first = -1;
+	while (r == 0 && gres_next_device(&rest, &device)) {
+		if (!bitset_test(&share->devices, device.index) || device.index <= last)
 			continue;
 		last = device.index;
-		global = by_number ? device.number : device.index;
+		global = nic ? device.number : device.index;
+		number = local ? lists->considered++ : global;
+		if (usable && !bitset_test(usable, local ? number : device.index))
+			continue;
+		if (!lists->global)
+			lists->first = (int32_t)device.number;
 		if (device.unique_id)
 			r = append(&lists->local, "%s%s", prefix, device.unique_id);
 		else
-			r = append(&lists->local, "%s%u", prefix, local ? count : global);
+			r = append(&lists->local, "%s%d", prefix, (int)number);
 		if (r == 0)
-			r = append(&lists->global, "%s%u", prefix, global);
-		count++;
+			r = append(&lists->global, "%s%d", prefix, (int)global);
 	}
 	return r;
 }
@@ -422,8 +442,21 @@ static int set_text(json_t *env, const char *name, const char *value)
 	return json_object_set_new(env, name, json_string(value)) < 0 ? -ENOMEM : 0;
 }
 
-static int set_gpus(json_t *env, const struct gres_kind *kind, const struct bitset *devices,
-	const char *name, const struct lists *lists)
+static int set_variable(const struct gres_variables *v, const char *name, const char *value)
+{
+	return !value && v->protect ? 0 : set_text(v->env, name, value);
+}
+
+static int set_count(const struct gres_variables *v, const char *name, uint64_t count)
+{
+	char number[24];
+
+	(void)snprintf(number, sizeof(number), "%" PRIu64, count);
+	return set_variable(v, name, count > 0 ? number : NULL);
+}
+
+int gres_set_gpus(const struct gres_variables *v, const struct gres_kind *kind,
+	const struct gres_share *share, const struct gres_lists *lists)
 {
 	static const struct {
 		uint32_t flag;
@@ -434,62 +467,96 @@ static int set_gpus(json_t *env, const struct gres_kind *kind, const struct bits
 		{KIND_ENV_ONEAPI, "ZE_AFFINITY_MASK"},
 		{KIND_ENV_OPENCL, "GPU_DEVICE_ORDINAL"},
 	};
-	uint32_t count = bitset_count(devices);
-	char number[16];
 	size_t i;
-	int r;
+	int r = set_count(v, "SLURM_GPUS_ON_NODE", bitset_count(&share->devices));
 
-	(void)snprintf(number, sizeof(number), "%u", count);
-	r = set_text(env, "SLURM_GPUS_ON_NODE", count > 0 ? number : NULL);
 	if (r == 0)
-		r = set_text(env, name, lists->global);
+		r = set_variable(
+			v, v->of_job ? "SLURM_JOB_GPUS" : "SLURM_STEP_GPUS", lists->global);
 	for (i = 0; r == 0 && i < ARRAY_SIZE(variables); i++) {
 		if (kind->env_flags & variables[i].flag)
-			r = set_text(env, variables[i].name, lists->local);
+			r = set_variable(v, variables[i].name, lists->local);
 	}
 	return r;
 }
 
-static int set_kind(
-	json_t *env, const struct slurm_init *init, const struct gres_kind *kind, bool local)
+int gres_set_nics(const struct gres_variables *v, const struct gres_lists *lists)
 {
-	_cleanup_(lists_clear) struct lists lists = {0};
-	_cleanup_bitset_ struct bitset devices = {0};
-	bool of_job = has_job_gres(&init->launch), nic = strcmp(kind->name, "nic") == 0;
-	int r = find_devices(init, kind, &devices);
+	int r = set_text(v->env, v->of_job ? "SLURM_JOB_NICS" : "SLURM_STEP_NICS", lists->global);
 
-	if (r == 0)
-		r = make_lists(kind, &devices, local, nic ? "mlx4_" : "", nic, &lists);
+	return r < 0 ? r : set_text(v->env, "OMPI_MCA_btl_openib_if_include", lists->local);
+}
+
+/* How much a device has in all, by the number of its file, -1 without one. As Slurm: 100 of an
+ * unknown one. */
+static uint64_t find_total(const struct gres_kind *kind, int32_t number)
+{
+	const uint8_t *bytes = kind->share_bytes;
+	uint32_t i;
+
+	for (i = 0; i < kind->shares; i++, bytes += SHARE_SIZE) {
+		if ((int32_t)read_u64(bytes + sizeof(uint64_t)) == number)
+			return read_u64(bytes);
+	}
+	return 100;
+}
+
+/* The part of the first device's threads, in percent. */
+static int set_percentage(const struct gres_variables *v, const struct gres_kind *kind,
+	const struct gres_share *share, const struct gres_lists *lists)
+{
+	uint64_t percent = share->count, total;
+	char number[24];
+
+	if (share->count > 0 && kind->shares > 0) {
+		total = find_total(kind, lists->first);
+		percent = total > 0 ? share->count * 100 / total : 0;
+		if (total > 0 && percent == 0)
+			percent = 1;
+	}
+	(void)snprintf(number, sizeof(number), "%" PRIu64, percent);
+	return set_text(
+		v->env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share->count > 0 ? number : NULL);
+}
+
+static int set_kind(const struct gres_variables *v, const struct gres_kind *kind,
+	const struct gres_share *share, bool local)
+{
+	_cleanup_gres_lists_ struct gres_lists lists = {0};
+	int r = gres_make_lists(kind, share, NULL, local, &lists);
+
 	if (r < 0)
 		return r;
-	if (!nic)
-		return set_gpus(
-			env, kind, &devices, of_job ? "SLURM_JOB_GPUS" : "SLURM_STEP_GPUS", &lists);
-	r = set_text(env, of_job ? "SLURM_JOB_NICS" : "SLURM_STEP_NICS", lists.global);
-	return r < 0 ? r : set_text(env, "OMPI_MCA_btl_openib_if_include", lists.local);
+	if (kind->plugin == GRES_NIC)
+		return gres_set_nics(v, &lists);
+	r = gres_set_gpus(v, kind, share, &lists);
+	if (r == 0 && kind->plugin == GRES_MPS)
+		r = set_percentage(v, kind, share, &lists);
+	if (r == 0 && kind->plugin == GRES_SHARD)
+		r = set_count(v, "SLURM_SHARDS_ON_NODE", share->count);
+	return r;
 }
 
-/* Those that share devices have none: gres_check(). */
-static void remove_shares(json_t *env, const struct gres_kind *kind)
-{
-	(void)json_object_del(env,
-		strcmp(kind->name, "mps") == 0 ? "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-					       : "SLURM_SHARDS_ON_NODE");
-}
-
+/* A step with GPUs has no part of them besides, whose kinds would remove its variables. They come
+ * after them. */
 int gres_set_env(json_t *env, const struct slurm_init *init, bool local)
 {
+	struct gres_variables v = {.env = env, .of_job = has_job_gres(&init->launch)};
 	struct gres_kinds rest = init->kinds;
 	struct gres_kind kind;
+	bool has_gpus = false;
 	int r = 0;
 
-	while (r == 0 && kinds_next(&rest, &kind)) {
-		const struct plugin_row *plugin = find_plugin(&kind);
+	while (r == 0 && gres_next_kind(&rest, &kind)) {
+		_cleanup_gres_share_ struct gres_share share = {0};
 
-		if (plugin && plugin->shares)
-			remove_shares(env, &kind);
-		else if (plugin)
-			r = set_kind(env, init, &kind, local);
+		if (!kind.plugin)
+			continue;
+		r = gres_find_share(init, &kind, &share);
+		has_gpus |= kind.plugin == GRES_GPU && share.given;
+		v.protect |= has_gpus && kind.flags & KIND_SHARED;
+		if (r == 0)
+			r = set_kind(&v, &kind, &share, local);
 	}
 	return r;
 }
@@ -507,20 +574,19 @@ static const char *name_device(const struct gres_device *device, char name[stati
 	return name;
 }
 
-/* The devices of a kind, by their names: true for those that the step has. One that several kinds
- * have is the step's if any of them gives it. */
-static int add_names(json_t *names, const struct slurm_init *init, const struct gres_kind *kind)
+int gres_add_devices(json_t *names, const struct gres_kind *kind, const struct gres_share *share,
+	const struct bitset *usable)
 {
-	_cleanup_bitset_ struct bitset devices = {0};
 	struct gres_kind rest = *kind;
 	struct gres_device device;
 	char name[32];
-	int r = find_devices(init, kind, &devices);
+	int r = 0;
 
-	while (r == 0 && devices_next(&rest, &device)) {
+	while (r == 0 && gres_next_device(&rest, &device)) {
 		if (!name_device(&device, name))
 			continue;
-		if (bitset_test(&devices, device.index))
+		if (bitset_test(&share->devices, device.index) &&
+			(!usable || bitset_test(usable, device.index)))
 			r = json_object_set_new(names, name, json_true()) < 0 ? -ENOMEM : 0;
 		else if (!json_object_get(names, name))
 			r = json_object_set_new(names, name, json_false()) < 0 ? -ENOMEM : 0;
@@ -528,20 +594,14 @@ static int add_names(json_t *names, const struct slurm_init *init, const struct 
 	return r;
 }
 
-int gres_make_devices(const struct slurm_init *init, json_t **ret_devices)
+int gres_list_devices(const json_t *names, json_t **ret_devices)
 {
-	json_auto_t *names = json_object(), *devices = json_pack("[{s:s}]", "device", "a *:*");
-	struct gres_kinds rest = init->kinds;
-	struct gres_kind kind;
+	json_auto_t *devices = json_pack("[{s:s}]", "device", "a *:*");
 	const char *name;
-	json_t *has;
-	int r = names && devices ? 0 : -ENOMEM;
+	const json_t *has;
+	int r = devices ? 0 : -ENOMEM;
 
-	while (r == 0 && kinds_next(&rest, &kind)) {
-		if (find_plugin(&kind))
-			r = add_names(names, init, &kind);
-	}
-	json_object_foreach (names, name, has) {
+	json_object_foreach ((json_t *)names, name, has) {
 		if (r == 0 && json_is_false(has))
 			r = json_array_append_new(devices,
 				    json_pack("{s:s, s:s}", "device", name, "access", "none")) < 0
@@ -553,4 +613,23 @@ int gres_make_devices(const struct slurm_init *init, json_t **ret_devices)
 	if (r == 0)
 		*ret_devices = json_array_size(devices) > 1 ? json_incref(devices) : NULL;
 	return r;
+}
+
+int gres_make_devices(const struct slurm_init *init, json_t **ret_devices)
+{
+	json_auto_t *names = json_object();
+	struct gres_kinds rest = init->kinds;
+	struct gres_kind kind;
+	int r = names ? 0 : -ENOMEM;
+
+	while (r == 0 && gres_next_kind(&rest, &kind)) {
+		_cleanup_gres_share_ struct gres_share share = {0};
+
+		if (!kind.plugin)
+			continue;
+		r = gres_find_share(init, &kind, &share);
+		if (r == 0)
+			r = gres_add_devices(names, &kind, &share, NULL);
+	}
+	return r == 0 ? gres_list_devices(names, ret_devices) : r;
 }

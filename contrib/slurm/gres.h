@@ -2,8 +2,8 @@
  *
  * Generic resources, GRES: what the credential gives a job and its step on each node, which devices
  * the node has, and what a step has of it: environment variables, and the devices that it must not
- * open. As the plugins gpu and nic of 22.05 have it; others have no variables, and those that share
- * devices, mps and shard, are not served.
+ * open. As the plugins gpu, mps, nic and shard of 22.05 have it; others have no variables. What
+ * single tasks have of a step: gres_bind.h.
  */
 #ifndef SLURM_GRES_H
 #define SLURM_GRES_H
@@ -36,7 +36,18 @@ struct gres_kinds {
 int gres_read_kinds(
 	const void *data, size_t size, struct gres_kinds *ret_kinds, struct err *err) _must_check_;
 
-/* Whether the step can be served with what it has, and hasn't: 0, or -errno. */
+/* The node's gres.conf, of release 22.05: so many records. */
+struct gres_conf {
+	uint32_t n;
+	const uint8_t *bytes;
+	size_t size;
+};
+
+/* 0 or -EBADMSG. */
+int gres_read_conf(
+	const void *data, size_t size, struct gres_conf *ret_conf, struct err *err) _must_check_;
+
+/* Whether what the step has can be read: 0, or -errno. */
 int gres_check(const struct slurm_init *init, struct err *err) _must_check_;
 
 enum gres_use {

@@ -113,6 +113,23 @@ static bool stream_take_parent(struct stream *s, struct slurm_frame *f)
 	return true;
 }
 
+/* Where slurmd has got the message, up to 23.02. */
+static bool stream_take_self(struct stream *s, struct slurm_frame *f)
+{
+	static const struct unpack_row row =
+		FIELD("self", ADDR, .keep = UNPACK_KEEP(struct slurm_frame, self));
+	struct slurm_span span;
+	struct unpack u;
+
+	if (f->release >= SLURM_23_11)
+		return true;
+	if (!stream_pass_item(s, SLURM_INIT_MAX, &span))
+		return false;
+	u = (struct unpack){.data = s->data + span.at, .size = span.size, .release = f->release};
+	unpack_rows(&u, &row, 1, f); /* without one it is not known */
+	return true;
+}
+
 static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 {
 	uint16_t frequencies;
@@ -130,8 +147,7 @@ static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 	if (!stream_take_parent(s, f))
 		return false;
 	/* The client's address, and the node's own. */
-	if (!stream_pass_item(s, most, NULL) ||
-		(f->release < SLURM_23_11 && !stream_pass_item(s, most, NULL)))
+	if (!stream_pass_item(s, most, NULL) || !stream_take_self(s, f))
 		return false;
 	return stream_take(s, &frequencies, sizeof(frequencies)) &&
 		stream_pass(s, (uint64_t)frequencies * CPU_FREQUENCY_SIZE, NULL) &&
@@ -152,6 +168,21 @@ ssize_t slurm_init_missing(const void *data, size_t size, struct slurm_frame *re
 	}
 	assert(s.error || s.missing);
 	ret_frame->release = f.release;
+	return s.error ? s.error : (ssize_t)s.missing;
+}
+
+ssize_t slurm_init_missing_gres_conf(const void *data, size_t size, struct slurm_frame *frame)
+{
+	struct stream s = {.data = data, .size = size, .at = frame->end};
+	struct slurm_span conf;
+
+	if (stream_pass_item(&s, SLURM_INIT_MAX, &conf)) {
+		frame->gres_conf = conf;
+		frame->has_gres_conf = true;
+		frame->end = s.at;
+		return 0;
+	}
+	assert(s.error || s.missing);
 	return s.error ? s.error : (ssize_t)s.missing;
 }
 

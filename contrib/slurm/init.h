@@ -34,10 +34,13 @@ struct slurm_frame {
 	int32_t type; /* enum slurm_launch_type */
 	int32_t rank, parent_rank, children, depth, max_depth;
 	struct sockaddr_in parent; /* of its slurmd; family 0: it has no such address, or a name */
+	struct sockaddr_in self;   /* of its own slurmd, up to 23.02; family 0: likewise */
 	uint16_t client_release;   /* of srun, which may be another one */
 	struct slurm_span conf, launch;
 	/* cgroup.conf, and the node's GRES: of 22.05 alone. */
 	struct slurm_span cgroup, gres;
+	struct slurm_span gres_conf; /* of slurm_init_missing_gres_conf() */
+	bool has_gres_conf;
 	size_t end; /* of what is read here */
 };
 
@@ -46,6 +49,11 @@ struct slurm_frame {
  * the stream); -EBADMSG: no such stream; -EMSGSIZE: it is longer than SLURM_INIT_MAX. */
 ssize_t slurm_init_missing(
 	const void *data, size_t size, struct slurm_frame *ret_frame) _must_check_;
+
+/* The same for what follows where slurm_init_has_gres_conf(), of a frame that is complete so far.
+ */
+ssize_t slurm_init_missing_gres_conf(
+	const void *data, size_t size, struct slurm_frame *frame) _must_check_;
 
 /* ---- the node's configuration -------------------------------------------------------------- */
 

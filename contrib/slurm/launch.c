@@ -310,6 +310,31 @@ int slurm_launch_find_node(const struct slurm_launch *launch, const char *name, 
 	return find_node(launch->nodes, launch->nnodes, name, ret_node);
 }
 
+struct node_nth {
+	uint32_t left;
+	char *name;
+};
+
+static int take_nth(const char *name, void *userdata)
+{
+	struct node_nth *nth = userdata;
+
+	assert(nth);
+	if (nth->left-- > 0)
+		return 0;
+	nth->name = strdup(name);
+	return -ECANCELED; /* no more names */
+}
+
+char *slurm_launch_node_name(const struct slurm_launch *launch, uint32_t node)
+{
+	struct node_nth nth = {.left = node};
+
+	if (launch->nodes)
+		(void)!hostlist_each(launch->nodes, launch->nnodes, take_nth, &nth);
+	return nth.name;
+}
+
 int slurm_launch_find_job_node(
 	const struct slurm_launch *launch, const char *name, uint32_t *ret_node)
 {

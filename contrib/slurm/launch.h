@@ -145,6 +145,10 @@ int slurm_launch_decode(const void *data, const struct slurm_frame *frame,
 int slurm_launch_find_node(
 	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;
 
+/* The name of the node with that index, for the caller to free; NULL: there is none, or no memory.
+ */
+char *slurm_launch_node_name(const struct slurm_launch *launch, uint32_t node);
+
 /* The node's index in the job, likewise. */
 int slurm_launch_find_job_node(
 	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;

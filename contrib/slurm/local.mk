@@ -27,7 +27,8 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/bind.c contrib/slurm/bind.h \
 	contrib/slurm/decision.c contrib/slurm/decision.h \
 	contrib/slurm/fifos.c contrib/slurm/fifos.h \
-	contrib/slurm/gres.c contrib/slurm/gres.h \
+	contrib/slurm/gres.c contrib/slurm/gres.h contrib/slurm/gres_impl.h \
+	contrib/slurm/gres_bind.c contrib/slurm/gres_bind.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
@@ -50,6 +51,7 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/pack.c contrib/slurm/pack.h \
 	contrib/slurm/rpc.c contrib/slurm/rpc.h \
 	contrib/slurm/io_client.c contrib/slurm/io_client.h \
+	contrib/slurm/pmi_gather.c contrib/slurm/pmi_gather.h \
 	contrib/slurm/pmi_messages.c contrib/slurm/pmi_messages.h \
 	contrib/slurm/srun_io.c contrib/slurm/srun_io.h \
 	contrib/slurm/srun_message.c contrib/slurm/srun_message.h \

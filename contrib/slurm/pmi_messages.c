@@ -27,22 +27,48 @@ enum slurm_pmi_type slurm_pmi_type(struct slice message)
 	return u.bad || type >= SLURM_PMI_TYPE_MAX ? SLURM_PMI_TYPE_MAX : (enum slurm_pmi_type)type;
 }
 
-int slurm_pmi_fence(
-	struct pack *p, uint32_t node, const char *name, uint32_t number, struct slice pairs)
+int slurm_pmi_pack_pairs(struct pack *p, struct slice pairs)
 {
 	struct slice key, value;
 
-	pack_u16(p, SLURM_PMI_FENCE);
-	pack_u32(p, node);
-	pack_text(p, name);
-	pack_u32(p, 1); /* itself alone */
-	pack_u32(p, number);
 	while (pairs.size > 0) {
 		if (!manager_pair_take(&pairs, &key, &value))
 			return -EBADMSG;
 		pack_slice(p, key);
 		pack_slice(p, value);
 	}
+	return 0;
+}
+
+void slurm_pmi_fence(struct pack *p, const struct slurm_pmi_part *part)
+{
+	pack_u16(p, SLURM_PMI_FENCE);
+	pack_u32(p, part->node);
+	pack_text(p, part->name);
+	pack_u32(p, part->nodes);
+	pack_u32(p, part->number);
+	pack_raw(p, part->pairs.data, part->pairs.size);
+}
+
+int slurm_pmi_read_fence(struct slice message, struct slurm_pmi_part *ret_part)
+{
+	struct unpack u = unpack_of(message);
+	struct slurm_pmi_part part;
+
+	(void)unpack_u16(&u);
+	part.node = unpack_u32(&u);
+	part.name = unpack_text(&u);
+	part.nodes = unpack_u32(&u);
+	part.number = unpack_u32(&u);
+	part.pairs = (struct slice){message.data + u.at, message.size - u.at};
+	/* All nodes read them in the end. */
+	while (!u.bad && u.at < u.size) {
+		(void)unpack_text(&u);
+		(void)unpack_text(&u);
+	}
+	if (u.bad)
+		return -EBADMSG;
+	*ret_part = part;
 	return 0;
 }
 

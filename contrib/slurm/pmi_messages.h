@@ -3,7 +3,8 @@
  * Messages of Slurm's mpi/pmi2 between the nodes of a step and srun, 22.05, as Slurm packs them; to
  * srun a length stands before each, as before its reply. Each begins with a u16:
  *
- *	0 fence        up: u32 node, text its name, u32 nodes that it speaks for, u32 number, pairs
+ *	0 fence        up: u32 node, text its name, u32 nodes that it speaks for, u32 number, pairs;
+ *	               also to the node above, pmi_gather.h
  *	1 fenced       down, to all: u32 number, pairs of all nodes
  *	4 publish      up: text name, text port; reply: u32 result
  *	5 unpublish    up: text name; reply: u32 result
@@ -36,8 +37,21 @@ enum slurm_pmi_type {
 };
 
 /* pairs as the manager's link has them. -EBADMSG: they are none. */
-int slurm_pmi_fence(struct pack *p, uint32_t node, const char *name, uint32_t number,
-	struct slice pairs) _must_check_;
+int slurm_pmi_pack_pairs(struct pack *p, struct slice pairs) _must_check_;
+
+/* Of a fence, of a node and those below it. */
+struct slurm_pmi_part {
+	uint32_t node;
+	const char *name;
+	uint32_t nodes;     /* that it speaks for */
+	uint32_t number;    /* of the fence */
+	struct slice pairs; /* as slurm_pmi_pack_pairs() packs them */
+};
+
+void slurm_pmi_fence(struct pack *p, const struct slurm_pmi_part *part);
+
+/* Reads a whole one of another node: *ret_part is borrowed. -EBADMSG. */
+int slurm_pmi_read_fence(struct slice message, struct slurm_pmi_part *ret_part) _must_check_;
 
 /* The type of a message; SLURM_PMI_TYPE_MAX: it is unknown. */
 enum slurm_pmi_type slurm_pmi_type(struct slice message);

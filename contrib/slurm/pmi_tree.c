@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "contrib/slurm/delivery.h"
+#include "contrib/slurm/pmi_gather.h"
 #include "contrib/slurm/pmi_messages.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/spool.h"
@@ -20,6 +22,7 @@
 #include "stepd/base/parse.h"
 
 #define SERVER_NAME    "pmi"
+#define PEERS_NAME     "sock.pmi2.%u.%u"
 #define PEERS_MAX      4u
 #define PEERS_BYTES    (2 * (size_t)SLURM_PMI_MAX)
 #define PEER_TIMEOUT_S 30.0
@@ -63,10 +66,14 @@ struct pmi_tree {
 	ev_io readable, writable;
 	struct bytes in, out;
 
-	uint32_t fences; /* that this node has come to */
-	bool fencing;    /* the server waits for the last one's end */
-	bool failed;     /* one of them has, and so do all others */
+	struct pmi_gather gather; /* of the fence that has not been sent yet */
+	bool fencing;             /* the server waits for one's end */
+	bool sent;   /* ... and the last one's part has been sent, to srun or to the node above */
+	bool failed; /* one of them has, and so do all others */
+	char *above; /* that node; NULL: srun */
 	struct srun_message *fence;
+	struct delivery *delivery;
+	bool had_misfit; /* which has been reported */
 	LIST_HEAD(tree_queries, tree_query) queries;
 	unsigned queries_count;
 };
@@ -135,7 +142,8 @@ static void fail_fence(struct pmi_tree *t, const char *why)
 {
 	t->failed = true;
 	log_warning(t->options.log, "step %s: a fence of PMI-2 fails: %s", t->options.label, why);
-	server_end_fence(t, EIO, slice_of_text(why));
+	if (t->fencing)
+		server_end_fence(t, EIO, slice_of_text(why));
 	t->options.abort(why, t->options.userdata);
 }
 
@@ -151,16 +159,84 @@ static void on_fence_sent(void *userdata, const struct err *err, _unused_ struct
 		fail_fence(t, err->text);
 }
 
+static void on_fence_delivered(const struct err *err, void *userdata)
+{
+	struct pmi_tree *t = userdata;
+
+	assert(t);
+	t->delivery = NULL;
+	if (err->code && t->fencing)
+		fail_fence(t, err->text);
+}
+
 static struct srun_message_options tree_to_srun(const struct pmi_tree *t)
 {
 	return (struct srun_message_options){.loop = t->options.loop, .address = t->srun};
 }
 
-static void take_fence(struct pmi_tree *t, struct slice pairs)
+/* To the socket of that node, whose directory its slurmd fills in. */
+static int send_above(struct pmi_tree *t, const struct pack *part, struct err *err)
+{
+	/* As for srun. */
+	static const struct delivery_retry retry = {
+		.tries = 5, .first_s = 1, .longest_s = 8, .needs_success = true};
+	const struct slurm_init *init = t->options.init;
+	const struct delivery_options to = {.loop = t->options.loop,
+		.munge = t->options.munge,
+		.retry = &retry,
+		.address = init->frame.self,
+		.version = init->frame.release,
+		.type = SLURM_REQUEST_FORWARD_DATA,
+		.reader = (uid_t)-1,
+		.forward = t->above,
+		.done = on_fence_delivered,
+		.userdata = t};
+	const char *dir = init->site->spool_pattern; /* the default is every node's */
+	_cleanup_free_ char *address = NULL;
+	struct pack body = {0};
+
+	if (asprintf(&address, "%s/" PEERS_NAME, dir ? dir : init->conf.spool_dir,
+		    init->launch.id.job, init->launch.id.step) < 0) {
+		address = NULL;
+		return err_set(err, -ENOMEM, "send a fence");
+	}
+	pack_text(&body, address);
+	pack_u32(&body, (uint32_t)buffer_size(&part->bytes));
+	pack_bytes(&body, buffer_bytes(&part->bytes), (uint32_t)buffer_size(&part->bytes));
+	body.failed |= part->failed;
+	return delivery_begin_take(&to, &body, &t->delivery, err);
+}
+
+/* The last one that was sent, if it is still under way. */
+static void forget_part(struct pmi_tree *t)
+{
+	t->fence = srun_message_cancel(t->fence);
+	t->delivery = delivery_cancel(t->delivery);
+}
+
+/* Once all of it is there. */
+static void send_part(struct pmi_tree *t)
 {
 	struct srun_message_options to = tree_to_srun(t);
-	_cleanup_pack_ struct pack body = {0};
+	_cleanup_pack_ struct pack part = {0};
 	struct err err = ERR_INIT;
+	int r;
+
+	if (!pmi_gather_is_complete(&t->gather))
+		return;
+	forget_part(t); /* which has been given up for this one */
+	t->sent = true;
+	pmi_gather_take(&t->gather, t->options.init->conf.node_name, &part);
+	to.done = on_fence_sent;
+	to.userdata = t;
+	r = t->above ? send_above(t, &part, &err)
+		     : srun_message_begin_take(&to, &part, &t->fence, &err);
+	if (r < 0)
+		fail_fence(t, err.text);
+}
+
+static void take_fence(struct pmi_tree *t, struct slice pairs)
+{
 	int r;
 
 	if (t->fencing) {
@@ -171,17 +247,15 @@ static void take_fence(struct pmi_tree *t, struct slice pairs)
 		server_end_fence(t, EIO, slice_of_text("an earlier fence has failed"));
 		return;
 	}
-	/* srun has the former one, or has been given up for it. */
-	t->fence = srun_message_cancel(t->fence);
 	t->fencing = true;
-	r = slurm_pmi_fence(
-		&body, t->options.node_id, t->options.init->conf.node_name, ++t->fences, pairs);
-	to.done = on_fence_sent;
-	to.userdata = t;
-	if (r < 0)
+	t->sent = false;
+	r = pmi_gather_add_own(&t->gather, pairs);
+	if (r == -EBADMSG)
 		server_lose(t, "sends what are no pairs");
-	else if (srun_message_begin_take(&to, &body, &t->fence, &err) < 0)
-		fail_fence(t, err.text);
+	else if (r < 0)
+		fail_fence(t, strerror(-r));
+	else
+		send_part(t);
 }
 
 static void answer_query(
@@ -379,23 +453,49 @@ static int listen_for_server(struct pmi_tree *t)
 static void take_fenced(struct pmi_tree *t, struct slice message)
 {
 	_cleanup_bytes_ struct bytes pairs = {0};
-	uint32_t number;
+	uint32_t number, last = t->gather.number - 1;
 	int r = slurm_pmi_fenced(message, &number, &pairs);
 
 	/* srun sends it again to all nodes where one of them has missed it. */
-	if (!t->fencing || (r == 0 && number < t->fences))
+	if (!t->fencing || !t->sent || (r == 0 && number < last))
 		return;
-	if (r == 0 && number == t->fences)
+	if (r == 0 && number == last) {
+		forget_part(t); /* srun has it */
 		server_end_fence(t, 0, slice_of(&pairs));
-	else
+	} else {
 		fail_fence(
 			t, r == 0 ? "srun has ended another one" : "srun's message can't be read");
+	}
+}
+
+/* Of a node below, or this node's own, which slurmd has brought back. */
+static void take_part(struct pmi_tree *t, struct slice message)
+{
+	int r = pmi_gather_add_message(&t->gather, message);
+
+	if (r == 0) {
+		send_part(t);
+	} else if (r == -EMSGSIZE || r == -ENOMEM) {
+		fail_fence(t, strerror(-r));
+	} else if (r != -EALREADY && !t->had_misfit) { /* a user may send more of them */
+		log_info(t->options.log,
+			"step %s: it gets parts of a fence that are not those of nodes below, "
+			"ignoring",
+			t->options.label);
+		t->had_misfit = true;
+	}
 }
 
 static void take_message(struct pmi_tree *t, struct slice message)
 {
-	if (slurm_pmi_type(message) == SLURM_PMI_FENCED) {
+	enum slurm_pmi_type type = slurm_pmi_type(message);
+
+	if (type == SLURM_PMI_FENCED) {
 		take_fenced(t, message);
+		return;
+	}
+	if (type == SLURM_PMI_FENCE) {
+		take_part(t, message);
 		return;
 	}
 	if (!t->had_unknown) /* a user may send more of them */
@@ -508,8 +608,7 @@ static int listen_for_peers(struct pmi_tree *t, struct err *err)
 	char name[64];
 	int r = spool_open_slurmds(init->conf.spool_dir, &t->spool, err);
 
-	(void)snprintf(
-		name, sizeof(name), "sock.pmi2.%u.%u", init->launch.id.job, init->launch.id.step);
+	(void)snprintf(name, sizeof(name), PEERS_NAME, init->launch.id.job, init->launch.id.step);
 	if (r == 0)
 		r = spool_listen(t->spool, name, &t->socket, err);
 	if (r < 0)
@@ -543,6 +642,23 @@ static int find_srun(struct pmi_tree *t, struct err *err)
 	return 0;
 }
 
+static int find_place(struct pmi_tree *t, struct err *err)
+{
+	const struct slurm_init *init = t->options.init;
+	struct pmi_place place = pmi_place_find(t->options.node_id, init->launch.nnodes,
+		step_spec_tree_width(&init->launch, init->site));
+
+	if (pmi_gather_init(&t->gather, t->options.node_id, place) < 0)
+		return err_set(err, -ENOMEM, "listen for PMI-2");
+	if (place.above == PMI_PLACE_SRUN)
+		return 0;
+	t->above = slurm_launch_node_name(&init->launch, (uint32_t)place.above);
+	return t->above ? 0
+			: err_set_text(err, -EBADMSG,
+				  "the message has no node %lld, which is above this one",
+				  (long long)place.above);
+}
+
 int pmi_tree_open(
 	const struct pmi_tree_options *options, struct pmi_tree **ret_tree, struct err *err)
 {
@@ -557,6 +673,8 @@ int pmi_tree_open(
 	LIST_INIT(&t->queries);
 	set_up_watchers(t);
 	r = find_srun(t, err);
+	if (r == 0)
+		r = find_place(t, err);
 	if (r == 0) {
 		r = listen_for_server(t);
 		if (r < 0)
@@ -586,7 +704,9 @@ struct pmi_tree *pmi_tree_close(struct pmi_tree *t)
 	t->socket = spool_socket_close(t->socket);
 	while (!LIST_EMPTY(&t->peers))
 		peer_close(LIST_FIRST(&t->peers));
-	t->fence = srun_message_cancel(t->fence);
+	forget_part(t);
+	pmi_gather_clear(&t->gather);
+	free(t->above);
 	t->listen_fd = close_fd(t->listen_fd);
 	t->spool = spool_close(t->spool);
 	free(t->path);

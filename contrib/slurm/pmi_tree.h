@@ -5,7 +5,11 @@
  * directory. This is between that and the PMI server of the agent, mpi/pmi/manager.h, to which the
  * agents of other nodes, or slurmstepds there, are one and the same.
  *
- *	tasks - the agent's PMI server - <FIFOs' directory>/pmi - this - srun's port
+ * Where the tree has levels, pmi_gather.h, a node's part has those of the nodes below, which
+ * come to the same socket, and goes to the node above: by the slurmd of this node, which sends it
+ * on, since that knows the others' addresses. It brings it to this socket as well.
+ *
+ *	tasks - the agent's PMI server - <FIFOs' directory>/pmi - this - srun's port, or slurmd
  *	srun - slurmd - sock.pmi2... - this
  *
  * Whoever connects is known from the kernel before a byte is read: at the first socket the step's
@@ -21,12 +25,14 @@
 #include "contrib/slurm/fifos.h"
 
 struct ev_loop;
+struct munge_client;
 struct pmi_tree;
 
 struct pmi_tree_options {
 	struct ev_loop *loop;
 	const struct log *log;
-	const char *label;             /* the step's, for messages */
+	const char *label; /* the step's, for messages */
+	const struct munge_client *munge;
 	const struct slurm_init *init; /* with the site's slurm.conf */
 	const struct fifos *fifos;
 	uint32_t node_id;

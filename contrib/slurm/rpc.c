@@ -11,6 +11,9 @@
 #define PLUGIN_MUNGE 101u
 #define HASH_K12     2
 
+/* Of the tree by which one node is reached. */
+#define FORWARD_WIDTH 2
+
 /* A flag of the header. */
 #define WITHOUT_SENDER 0x40
 
@@ -26,29 +29,34 @@ static int make_credential(const struct munge_client *munge, uint16_t type, cons
 	return munge_client_encode(munge, reader, payload, sizeof(payload), ret_credential, err);
 }
 
-static void put_header(struct pack *p, uint16_t version, uint16_t type, const struct pack *body)
+static void put_header(struct pack *p, const struct slurm_rpc *rpc, const struct pack *body)
 {
-	pack_u16(p, version);
+	pack_u16(p, rpc->version);
 	pack_u16(p, 0);
-	pack_u16(p, type);
+	pack_u16(p, rpc->type);
 	pack_u32(p, (uint32_t)buffer_size(&body->bytes));
-	pack_u16(p, 0);
+	pack_u16(p, rpc->forward != NULL);
+	if (rpc->forward) {
+		pack_text(p, rpc->forward);
+		pack_u32(p, rpc->forward_ms);
+		pack_u16(p, FORWARD_WIDTH);
+	}
 	pack_u16(p, 0);
 	pack_u16(p, 0);
 }
 
-int slurm_rpc_encode(const struct munge_client *munge, uint16_t version, uint16_t type,
-	const struct pack *body, uid_t reader, struct pack *message, struct err *err)
+int slurm_rpc_encode(const struct munge_client *munge, const struct slurm_rpc *rpc,
+	const struct pack *body, struct pack *message, struct err *err)
 {
 	_cleanup_free_ char *credential = NULL;
 	_cleanup_pack_ struct pack p = {0};
 	int r = body->failed ? -ENOMEM : 0;
 
 	if (r == 0)
-		r = make_credential(munge, type, body, reader, &credential, err);
+		r = make_credential(munge, rpc->type, body, rpc->reader, &credential, err);
 	if (r < 0)
 		return r == -ENOMEM ? err_set(err, r, "make a message") : r;
-	put_header(&p, version, type, body);
+	put_header(&p, rpc, body);
 	pack_u32(&p, PLUGIN_MUNGE);
 	pack_text(&p, credential);
 	pack_raw(&p, buffer_bytes(&body->bytes), buffer_size(&body->bytes));
@@ -76,11 +84,31 @@ ssize_t slurm_rpc_size(const void *data, size_t size)
 	return length > SLURM_REPLY_MAX ? -EMSGSIZE : (ssize_t)(sizeof(length) + length);
 }
 
+/* Those of other nodes. A failure to reach one has no body. */
+static uint32_t unpack_replies(struct unpack *u, uint16_t n)
+{
+	uint32_t found = 0, error, result;
+	uint16_t type;
+
+	for (; n > 0 && !u->bad; n--) {
+		error = unpack_u32(u);
+		type = unpack_u16(u);
+		unpack_skip(u, UNPACK_TEXT);
+		result = error ? error : SLURM_RESPONSE_FORWARD_FAILED;
+		if (type == SLURM_RESPONSE_RC)
+			result = unpack_u32(u);
+		else if (type != SLURM_RESPONSE_FORWARD_FAILED)
+			unpack_fail(u, "not a result");
+		found = found ? found : result;
+	}
+	return found;
+}
+
 int slurm_rpc_decode_result(const void *data, size_t size, uint32_t *ret_result)
 {
 	struct unpack u = {.data = data, .size = size};
-	uint16_t flags, type, forwards, replies;
-	uint32_t result;
+	uint16_t flags, type, forwards;
+	uint32_t result, of_others;
 
 	(void)unpack_u32(&u);
 	(void)unpack_u16(&u);
@@ -88,15 +116,15 @@ int slurm_rpc_decode_result(const void *data, size_t size, uint32_t *ret_result)
 	type = unpack_u16(&u);
 	(void)unpack_u32(&u);
 	forwards = unpack_u16(&u);
-	replies = unpack_u16(&u);
+	of_others = unpack_replies(&u, unpack_u16(&u));
 	unpack_skip(&u, UNPACK_ADDR);
 	if (!(flags & WITHOUT_SENDER)) {
 		(void)unpack_u32(&u);
 		unpack_skip(&u, UNPACK_BYTES);
 	}
 	result = unpack_u32(&u);
-	if (u.bad || type != SLURM_RESPONSE_RC || forwards || replies)
+	if (u.bad || type != SLURM_RESPONSE_RC || forwards)
 		return -EBADMSG;
-	*ret_result = result;
+	*ret_result = result ? result : of_others;
 	return 0;
 }

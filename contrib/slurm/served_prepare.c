@@ -263,6 +263,7 @@ static int prepare_pmi(struct served *s, struct step_spec_input *input, struct e
 	const struct pmi_tree_options options = {.loop = s->loop,
 		.log = s->log,
 		.label = s->label,
+		.munge = s->munge,
 		.init = s->init,
 		.fifos = &s->streams.fifos,
 		.node_id = s->setup.node_id,
@@ -305,6 +306,7 @@ static int prepare_spec(struct served *s, struct err *err)
 	if (r == 0)
 		r = prepare_pmi(s, &input, err);
 	input.before = &before;
+	input.task_program = s->setup.task_program;
 	return r == 0 ? step_spec_make(&input, &s->agent.doc, err) : r;
 }
 

@@ -51,6 +51,7 @@ void site_conf_clear(struct site_conf *conf)
 {
 	free(conf->munge_socket);
 	free(conf->mpi_default);
+	free(conf->spool_pattern);
 	free(conf->cluster);
 	free(conf->controller_name);
 	free(conf->task_prolog);
@@ -228,6 +229,11 @@ static int take_mpi(struct reading *r, _unused_ const char *key, const char *val
 	return set_text(&r->conf->mpi_default, value, strlen(value));
 }
 
+static int take_spool_dir(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->conf->spool_pattern, value, strlen(value));
+}
+
 static int take_tree_width(struct reading *r, const char *key, const char *value)
 {
 	uint32_t width;
@@ -373,6 +379,7 @@ static const struct key_row {
 	{"JobContainerType", NULL, "job_container/none"},
 	{"LaunchParameters", NULL, "enable_nss_slurm,send_gids,use_interactive_step"},
 	{"PropagatePrioProcess", take_priority, NULL},
+	{"SlurmdSpoolDir", take_spool_dir, NULL},
 	{"SwitchType", NULL, "switch/none"},
 	{"TaskEpilog", take_task_epilog, NULL},
 	{"TaskPlugin", take_task_plugin, NULL},

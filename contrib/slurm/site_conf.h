@@ -65,6 +65,7 @@ struct site_conf {
 	char *task_prolog, *task_epilog; /* NULL: none */
 	char *mpi_default;               /* NULL: none */
 	uint32_t tree_width;             /* TreeWidth */
+	char *spool_pattern;             /* SlurmdSpoolDir, with %n and %h; NULL: the default */
 	/* Of batch scripts' environments. */
 	char *cluster;          /* in small letters; NULL: none */
 	char *controller_name;  /* as it is written there */

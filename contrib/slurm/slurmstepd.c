@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/gres_bind.h"
 #include "contrib/slurm/handover.h"
 #include "contrib/slurm/served.h"
 #include "contrib/slurm/settings.h"
@@ -91,18 +92,29 @@ static int read_some(struct buffer *bytes)
 	return n == 0 ? -ENODATA : buffer_add(bytes, piece, (size_t)n);
 }
 
-static void read_init(struct stepd *s)
+/* Until what is wanted is there. */
+static int read_until(struct buffer *bytes, struct slurm_frame *frame,
+	ssize_t (*find_missing)(const void *data, size_t size, struct slurm_frame *frame))
 {
-	struct slurm_frame frame = {0};
-	ssize_t missing;
+	ssize_t missing = 0;
 	int r = 0;
 
 	while (r == 0 &&
-		(missing = slurm_init_missing(
-			 buffer_bytes(&s->bytes), buffer_size(&s->bytes), &frame)) > 0)
-		r = read_some(&s->bytes);
-	if (r == 0 && missing < 0)
-		r = (int)missing;
+		(missing = find_missing(buffer_bytes(bytes), buffer_size(bytes), frame)) > 0)
+		r = read_some(bytes);
+	return r == 0 && missing < 0 ? (int)missing : r;
+}
+
+static void read_init(struct stepd *s)
+{
+	struct slurm_frame frame = {0};
+	int r = read_until(&s->bytes, &frame, slurm_init_missing);
+
+	slurm_init_decode(&s->init, buffer_bytes(&s->bytes), &frame, r);
+	if (!slurm_init_has_gres_conf(&s->init))
+		return;
+	r = read_until(&s->bytes, &frame, slurm_init_missing_gres_conf);
+	/* The bytes may have moved. */
 	slurm_init_decode(&s->init, buffer_bytes(&s->bytes), &frame, r);
 }
 
@@ -144,6 +156,15 @@ static bool has_known_limits(const struct slurm_init *init)
 	return init->frame.release == SLURM_22_05 && init->launch.kind != SLURM_KIND_EXTERN;
 }
 
+/* And those of its tasks. */
+static int check_gres(const struct slurm_init *init, struct err *err)
+{
+	_cleanup_(gres_binding_free_p) struct gres_binding *binding = NULL;
+	int r = err->code ? err->code : gres_check(init, err);
+
+	return r == 0 ? gres_binding_new(init, false, &binding, err) : r;
+}
+
 /* Names of users and slurm.conf are only looked at where they decide. */
 static void read_site(struct stepd *s)
 {
@@ -157,7 +178,7 @@ static void read_site(struct stepd *s)
 		site_conf_read(NULL, &s->site, &s->init.site_err) < 0)
 		return;
 	s->init.site = &s->site;
-	r = s->init.gres_err.code ? s->init.gres_err.code : gres_check(&s->init, &s->init.gres_err);
+	r = check_gres(&s->init, &s->init.gres_err);
 	if (r == 0 && s->site.limits && !has_known_limits(&s->init))
 		r = err_set_text(&s->init.limits_err, -EOPNOTSUPP,
 			"those of task/cgroup are served of release 22.05 alone, and not for extern steps");

@@ -9,8 +9,10 @@
 
 #include "contrib/slurm/bind.h"
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/gres_bind.h"
 #include "contrib/slurm/site_conf.h"
 #include "mpi/pmi/manager.h"
+#include "stepd/base/bitset.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
 
@@ -66,19 +68,20 @@ static const char *step_spec_get_mpi(
 	return mpi ? mpi : "none";
 }
 
-/* Below this width, which the user may choose, each node is srun's neighbour. */
-static uint32_t get_tree_width(const struct slurm_launch *launch, const struct site_conf *site)
+/* The user may choose it; as slurmstepd reads it. */
+uint32_t step_spec_tree_width(const struct slurm_launch *launch, const struct site_conf *site)
 {
 	const char *text = step_spec_getenv(launch, "SLURM_PMI2_TREE_WIDTH");
-	uint32_t width;
+	int width = text ? atoi(text) : 0;
 
-	return text && parse_u32(text, 2, UINT16_MAX, &width) == 0 ? width : site->tree_width;
+	if (width >= 2)
+		return (uint32_t)width;
+	return site->tree_width >= 2 ? site->tree_width : 2;
 }
 
 bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_conf *site)
 {
 	return launch->kind == SLURM_KIND_SRUN && launch->nnodes > 1 &&
-		launch->nnodes + 1 < get_tree_width(launch, site) &&
 		strcmp(step_spec_get_mpi(launch, site), "pmi2") == 0;
 }
 
@@ -489,11 +492,15 @@ static int set_fixed(json_t *doc, const struct step_spec_input *in)
 	return r == 0 ? set(doc, "kill_on_bad_exit", json_false()) : r;
 }
 
+static bool constrains_devices(const struct step_spec_input *in)
+{
+	return in->site->limits && in->init->cgroup.constrains_devices;
+}
+
 /* What task/cgroup and the GRES plugins would do. */
 static int set_resources(json_t *doc, const struct step_spec_input *in)
 {
-	bool local = in->site->limits && in->init->cgroup.constrains_devices;
-	int r = gres_set_env(json_object_get(doc, "env"), in->init, local);
+	int r = gres_set_env(json_object_get(doc, "env"), in->init, constrains_devices(in));
 
 	return r == 0 && in->init->limits.any ? step_limits_set(doc, &in->init->limits) : r;
 }
@@ -517,6 +524,116 @@ int step_spec_set_shared(json_t *doc, const struct step_spec_input *input)
 	return r == 0 ? set_fixed(doc, input) : r;
 }
 
+/* ---- tasks with devices of their own ------------------------------------------------------- */
+
+/* Of "--multi-prog", whose entries are for one rank, or for several. */
+static json_t *find_program(const json_t *tasks, uint32_t rank, uint32_t ntasks)
+{
+	const json_t *entry, *one;
+	size_t i;
+
+	json_array_foreach (tasks, i, entry) {
+		_cleanup_bitset_ struct bitset ranks = {0};
+		const char *list = json_string_value(json_object_get(entry, "ranks"));
+
+		one = json_object_get(entry, "rank");
+		if (one && json_integer_value(one) == rank)
+			return json_object_get(entry, "argv");
+		if (list && bitset_init(&ranks, ntasks) == 0 &&
+			bitset_add_list(&ranks, list) == 0 && bitset_test(&ranks, rank))
+			return json_object_get(entry, "argv");
+	}
+	return NULL;
+}
+
+static int insert(json_t *argv, size_t *at, const char *text)
+{
+	return json_array_insert_new(argv, (*at)++, json_string(text)) < 0 ? -EILSEQ : 0;
+}
+
+/* As task_script_add(): behind the program that prints them. */
+static int insert_lines(json_t *argv, const struct step_spec_input *in, const struct strv *lines)
+{
+	_cleanup_free_ char *node = NULL;
+	bool is_there = !in->tasks && in->before && in->before->n > 0;
+	size_t i, at = 0;
+	int r = 0;
+
+	if (asprintf(&node, "node=%s", in->node->node_name) < 0) {
+		node = NULL;
+		return -ENOMEM;
+	}
+	if (!is_there)
+		r = insert(argv, &at, in->task_program);
+	else
+		at = 1;
+	if (r == 0 && !is_there)
+		r = insert(argv, &at, node);
+	for (i = 0; r == 0 && i < lines->n; i++)
+		r = insert(argv, &at, lines->v[i]);
+	return r == 0 && !is_there ? insert(argv, &at, "--") : r;
+}
+
+/* Its arguments, if they are not those of all tasks. */
+static int set_task_argv(json_t *entry, const json_t *doc, const struct step_spec_input *in,
+	uint32_t rank, const struct strv *lines)
+{
+	const json_t *all = in->tasks ? find_program(in->tasks, rank, in->launch->ntasks)
+				      : json_object_get(doc, "argv");
+	json_t *argv;
+	int r;
+
+	if (!in->tasks && lines->n == 0)
+		return 0;
+	argv = json_deep_copy(all);
+	r = argv ? set(entry, "argv", argv) : -EBADMSG;
+	return r == 0 && lines->n > 0 ? insert_lines(argv, in, lines) : r;
+}
+
+static int add_task(json_t *tasks, const json_t *doc, const struct step_spec_input *in,
+	const struct gres_binding *binding, uint32_t number)
+{
+	_cleanup_gres_task_ struct gres_task task = {0};
+	json_auto_t *entry = json_pack("{s:I}", "rank", (json_int_t)in->ranks[number]);
+	int r = entry ? gres_binding_make_task(binding, number, &task) : -ENOMEM;
+
+	if (r == 0)
+		r = set(entry, "env", json_incref(task.env));
+	if (r == 0 && task.devices && constrains_devices(in))
+		r = set(entry, "limits", json_pack("{s:O}", "devices", task.devices));
+	if (r == 0)
+		r = set_task_argv(entry, doc, in, in->ranks[number], &task.lines);
+	return r == 0 && json_array_append(tasks, entry) < 0 ? -ENOMEM : r;
+}
+
+static int set_bound_tasks(
+	json_t *doc, const struct step_spec_input *in, const struct gres_binding *binding)
+{
+	json_auto_t *tasks = json_array();
+	uint32_t i;
+	int r = tasks ? gres_binding_clear_env(binding, json_object_get(doc, "env")) : -ENOMEM;
+
+	if (r == 0 && !in->tasks)
+		r = set_argv(doc, in->launch, in->before);
+	for (i = 0; r == 0 && i < in->ntasks; i++)
+		r = add_task(tasks, doc, in, binding, i);
+	return r == 0 ? set(doc, "tasks", json_incref(tasks)) : r;
+}
+
+static int set_programs(json_t *doc, const struct step_spec_input *in)
+{
+	_cleanup_(gres_binding_free_p) struct gres_binding *binding = NULL;
+	struct err err = ERR_INIT;
+	int r = in->init ? gres_binding_new(in->init, constrains_devices(in), &binding, &err) : 0;
+
+	if (r < 0)
+		return r;
+	if (binding)
+		return set_bound_tasks(doc, in, binding);
+	return in->tasks ? set(doc, "tasks", json_deep_copy(in->tasks))
+			 : set_argv(doc, in->launch, in->before);
+}
+
 int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct err *err)
 {
 	json_auto_t *doc = json_object();
@@ -525,8 +642,7 @@ int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct
 	if (r == 0)
 		r = step_spec_set_shared(doc, input);
 	if (r == 0)
-		r = input->tasks ? set(doc, "tasks", json_deep_copy(input->tasks))
-				 : set_argv(doc, input->launch, input->before);
+		r = set_programs(doc, input);
 	if (r == 0)
 		r = set_streams(doc, input);
 	if (r < 0)

@@ -28,6 +28,7 @@ struct step_spec_input {
 	const char *pmi_manager;   /* step_spec_is_managed(): the socket's path; NULL: it is not */
 	const char *cwd;           /* the one that the user can enter */
 	const struct strv *before; /* arguments before those of the program; NULL: none */
+	const char *task_program;  /* which the first one of them is, if there are any */
 };
 
 /* Which of the streams are srun's, by a FIFO of each task: none with --pty. */
@@ -41,6 +42,9 @@ bool step_spec_wants_terminal(const struct slurm_launch *launch);
 
 /* Whether PMI-2 goes over the step's nodes by srun: pmi_tree.h. */
 bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_conf *site);
+
+/* How many nodes may be srun's neighbours there, and each other's: pmi_gather.h. */
+uint32_t step_spec_tree_width(const struct slurm_launch *launch, const struct site_conf *site);
 
 /* Whether a file's name has only such patterns as mean the same to the agent. */
 bool step_spec_knows_pattern(const char *name);

@@ -9,6 +9,8 @@
  *	cpu_bind=MASK   print the task's processors, with that word: --cpu-bind=verbose
  *	mem_bind=MASK   the same of its memory
  *	set=NAME=VALUE  change a variable
+ *	note=TEXT       print a line
+ *	error=TEXT      print it as a message of slurmstepd's
  *	site_prolog=FILE, user_prolog=FILE  run it first: TaskProlog, --task-prolog
  *	epilog          say by the exit status if the program can't be read and executed
  *
@@ -52,7 +54,7 @@ struct task_program {
 	struct prolog prologs[PROLOG_MAX];
 	size_t prologs_count;
 	struct strv env;
-	char **argv;
+	char **args, **argv; /* its own, and the program's */
 };
 
 /* As slurmstepd's own messages, which users know. */
@@ -314,6 +316,8 @@ static int take_argument(struct task_program *t, const char *text)
 		return 0;
 	if (take_value(text, "set", &value))
 		return strv_env_put(&t->env, value);
+	if (take_value(text, "note", &value) || take_value(text, "error", &value))
+		return 0; /* print_lines() */
 	t->is_epilog |= strcmp(text, "epilog") == 0;
 	if (t->is_epilog)
 		return 0;
@@ -329,12 +333,26 @@ static int take_arguments(struct task_program *t, char **argv)
 {
 	int r = 0;
 
+	t->args = argv + 1;
 	for (argv++; *argv && strcmp(*argv, "--") != 0 && r == 0; argv++)
 		r = take_argument(t, *argv);
 	if (r < 0 || !*argv || !argv[1] || !t->node)
 		return -EINVAL;
 	t->argv = argv + 1;
 	return 0;
+}
+
+static void print_lines(const struct task_program *t)
+{
+	char **arg;
+	const char *text;
+
+	for (arg = t->args; strcmp(*arg, "--") != 0; arg++) {
+		if (take_value(*arg, "error", &text))
+			report(t, "%s", text);
+		else if (take_value(*arg, "note", &text))
+			(void)dprintf(STDERR_FILENO, "%s\n", text);
+	}
 }
 
 static int copy_environment(struct task_program *t)
@@ -366,6 +384,7 @@ int main(_unused_ int argc, char **argv)
 		report_memory(&t);
 	if (t.cpu_bind)
 		report_cpus(&t);
+	print_lines(&t);
 	run_prologs(&t);
 	if (t.is_epilog && access(t.argv[0], R_OK | X_OK) < 0)
 		return TASK_SCRIPT_NO_ACCESS;

@@ -179,6 +179,37 @@ int limits_apply(const struct limits_target *target, const struct limits *limits
 	return r;
 }
 
+bool limits_are_given(const struct spec *spec)
+{
+	uint32_t set = spec->limits.set | spec->task_limits.set;
+	size_t i;
+
+	for (i = 0; i < spec->overrides_count; i++)
+		set |= spec->overrides[i].limits.set;
+	return set;
+}
+
+/* Of single tasks, by the entries of "tasks", which are behind those of all tasks and replace them.
+ */
+static int apply_overrides(
+	const struct limits_target *all, const struct spec *spec, struct err *err)
+{
+	struct limits_target target = *all;
+	char where[64];
+	size_t i;
+	int r = 0;
+
+	target.where = where;
+	for (i = 0; r == 0 && i < spec->overrides_count; i++) {
+		const struct spec_override *o = &spec->overrides[i];
+
+		(void)snprintf(where, sizeof(where), "tasks[%zu].limits", i);
+		if (o->limits.set && o->ranks_count > 0)
+			r = limits_apply(&target, &o->limits, o->ranks, o->ranks_count, err);
+	}
+	return r;
+}
+
 int limits_apply_spec(const struct spec *spec, struct proctrack *pt, uint64_t cont_id,
 	const struct log *log, struct err *err)
 {
@@ -192,7 +223,7 @@ int limits_apply_spec(const struct spec *spec, struct proctrack *pt, uint64_t co
 	int r = limits_apply(&target, &spec->limits, NULL, 0, err);
 
 	target.where = "task_limits";
-	return r < 0
-		? r
-		: limits_apply(&target, &spec->task_limits, spec->ranks, spec->local_ntasks, err);
+	if (r == 0)
+		r = limits_apply(&target, &spec->task_limits, spec->ranks, spec->local_ntasks, err);
+	return r == 0 ? apply_overrides(&target, spec, err) : r;
 }

@@ -26,6 +26,9 @@ struct limits_target {
 int limits_apply(const struct limits_target *target, const struct limits *limits,
 	const uint32_t *ranks, size_t ranks_count, struct err *err) _must_check_;
 
+/* Whether a spec has any. */
+bool limits_are_given(const struct spec *spec);
+
 /* Those of a spec: the step's, then each task's, none of which is running yet. */
 int limits_apply_spec(const struct spec *spec, struct proctrack *pt, uint64_t cont_id,
 	const struct log *log, struct err *err) _must_check_;

@@ -490,6 +490,7 @@ void spec_override_clear(struct spec_override *o)
 	strv_clear(&o->argv);
 	free(o->cwd);
 	strv_clear(&o->env);
+	limits_clear(&o->limits);
 	*o = (struct spec_override){0};
 }
 

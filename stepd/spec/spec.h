@@ -106,7 +106,8 @@ struct spec_override {
 	size_t ranks_count;
 	struct strv argv;
 	char *cwd;
-	struct strv env; /* added to the step's */
+	struct strv env;      /* added to the step's */
+	struct limits limits; /* of each task, in place of those of task_limits */
 };
 
 /* Of attach_ring_bytes. */

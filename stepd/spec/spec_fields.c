@@ -728,6 +728,12 @@ static const struct spec_field task_fields[] = {
 		.form = "env",
 		.doc = "Variables that are added to the step's environment, or replace those of the "
 		       "same name. Those that the agent sets must not be given."},
+	{.name = "limits",
+		.parse = spec_row_limits,
+		.offset = TASK(limits),
+		.form = "limits",
+		.doc = "Limits of each task of the entry, in place of those of the same name in "
+		       "`task_limits`; see [LIMITS OF USE]."},
 };
 
 static const struct spec_field stream_fields[] = {

@@ -329,7 +329,7 @@ static int apply_limits(struct agent *a, struct err *err)
 	uint64_t begin_ns = clock_now_ns();
 	int r;
 
-	if (!(spec->limits.set | spec->task_limits.set))
+	if (!limits_are_given(spec))
 		return 0;
 	r = limits_apply_spec(spec, a->pt, a->plan.job.cont_id, a->log, err);
 	trace_phase(a->trace, "limits", begin_ns);

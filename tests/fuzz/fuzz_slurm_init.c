@@ -12,6 +12,7 @@
 #include "contrib/slurm/batch_spec.h"
 #include "contrib/slurm/decision.h"
 #include "contrib/slurm/gres.h"
+#include "contrib/slurm/gres_bind.h"
 #include "contrib/slurm/site_conf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -105,6 +106,26 @@ static void check_script(const struct slurm_init *init)
 		require(json_is_object(json_object_get(doc, "env")));
 }
 
+/* What single tasks get of them. */
+static void check_tasks(const struct slurm_init *init, bool local)
+{
+	const struct site_conf site = {.binds = local};
+	_cleanup_(gres_binding_free_p) struct gres_binding *binding = NULL;
+	struct slurm_init copy = *init;
+	struct err err = ERR_INIT;
+	uint32_t i;
+
+	copy.site = &site;
+	if (gres_binding_new(&copy, local, &binding, &err) < 0 || !binding)
+		return;
+	for (i = 0; i < 8; i++) {
+		_cleanup_gres_task_ struct gres_task task = {0};
+
+		if (gres_binding_make_task(binding, i, &task) == 0)
+			require(json_is_object(task.env));
+	}
+}
+
 /* What is made of its generic resources. */
 static void check_gres(const struct slurm_init *init)
 {
@@ -115,6 +136,8 @@ static void check_gres(const struct slurm_init *init)
 		return;
 	require(gres_set_env(env, init, true) <= 0 && gres_set_env(env, init, false) <= 0);
 	require(gres_make_devices(init, &devices) <= 0);
+	check_tasks(init, true);
+	check_tasks(init, false);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -129,6 +152,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require((read_by_pieces(data, size, &again) > 0) == (missing > 0));
 	require(missing != 0 || (frame.end <= size && again.end == frame.end));
 	slurm_init_decode(&init, data, &frame, missing > 0 ? -ENODATA : (int)missing);
+	if (slurm_init_has_gres_conf(&init)) {
+		missing = slurm_init_missing_gres_conf(data, size, &frame);
+		require(missing <= SLURM_INIT_MAX && (missing != 0 || frame.end <= size));
+		slurm_init_decode(&init, data, &frame, missing > 0 ? -ENODATA : (int)missing);
+	}
 	check_init(data, size, &init);
 	check_script(&init);
 	check_gres(&init);

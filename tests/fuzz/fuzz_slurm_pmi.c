@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "contrib/slurm/pmi_gather.h"
 #include "contrib/slurm/pmi_messages.h"
 #include "contrib/slurm/step_record.h"
 
@@ -20,7 +21,6 @@ static void require(bool holds)
 }
 
 /* A fence's pairs and its end's differ in what stands before them. */
-#define FENCE_HEAD  (sizeof(uint16_t) + 4 * sizeof(uint32_t) + sizeof("n"))
 #define FENCED_HEAD (sizeof(uint16_t) + sizeof(uint32_t))
 
 static void read_fenced(struct slice message)
@@ -31,9 +31,9 @@ static void read_fenced(struct slice message)
 
 	if (slurm_pmi_fenced(message, &number, &pairs) < 0)
 		return;
-	require(slurm_pmi_fence(&up, 0, "n", number, slice_of(&pairs)) == 0 && !up.failed);
+	require(slurm_pmi_pack_pairs(&up, slice_of(&pairs)) == 0 && !up.failed);
 	bytes_add(&down, message.data, FENCED_HEAD);
-	bytes_add(&down, buffer_bytes(&up.bytes) + FENCE_HEAD, buffer_size(&up.bytes) - FENCE_HEAD);
+	bytes_add(&down, buffer_bytes(&up.bytes), buffer_size(&up.bytes));
 	require(slurm_pmi_fenced(slice_of(&down), &number, &again) == 0);
 	require(bytes_size(&again) == bytes_size(&pairs) &&
 		(bytes_size(&again) == 0 ||
@@ -41,10 +41,32 @@ static void read_fenced(struct slice message)
 				0));
 }
 
+/* What a node above makes of it, it reads again. */
+static void read_fence(struct slice message)
+{
+	const struct pmi_place place = {.above = PMI_PLACE_SRUN, .below = 3};
+	_cleanup_pack_ struct pack up = {0};
+	struct slurm_pmi_part part;
+	struct pmi_gather g;
+
+	require(pmi_gather_init(&g, 2, place) == 0);
+	if (pmi_gather_add_message(&g, message) == 0) {
+		require(g.missing < 3 && pmi_gather_add_message(&g, message) == -EALREADY);
+		pmi_gather_take(&g, "n", &up);
+		require(slurm_pmi_read_fence(
+				(struct slice){buffer_bytes(&up.bytes), buffer_size(&up.bytes)},
+				&part) == 0);
+		require(part.nodes == 4 && part.number == 1);
+	}
+	pmi_gather_clear(&g);
+}
+
 static void read_message(struct slice message)
 {
 	if (slurm_pmi_type(message) == SLURM_PMI_FENCED)
 		read_fenced(message);
+	else
+		read_fence(message);
 }
 
 static void read_reply(struct slice reply)
@@ -67,7 +89,7 @@ static void read_frames(struct slice in)
 		require((size_t)size <= in.size &&
 			frame.body.size == (size_t)size - MANAGER_HEAD_SIZE);
 		if (frame.type == MANAGER_FENCE)
-			(void)!slurm_pmi_fence(&up, 0, "n", 1, frame.body); /* or they are none */
+			(void)!slurm_pmi_pack_pairs(&up, frame.body); /* or they are none */
 		in.data += size;
 		in.size -= (size_t)size;
 	}

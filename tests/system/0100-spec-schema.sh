@@ -56,6 +56,7 @@ cat >"$tmpdir/documents" <<'EOT'
 {"argv": ["x"], "task_limits": {"cpu_max": "0.5", "devices": "max", "io_max": [{"device": "/dev/sda", "read_bytes_per_sec": "10M"}, {"device": "8:16", "writes_per_sec": 5}]}, "limits_mode": "best-effort"}
 {"argv": ["x"], "limits": {"devices": [{"device": "/dev/nvidia0"}, {"device": "c 195:*", "access": "mw"}], "io_max": "max"}}
 {"argv": ["x"], "limits": {"devices": []}, "task_limits": {}}
+{"argv": ["x"], "tasks": [{"rank": 0, "limits": {"pids_max": 7, "devices": [{"device": "c 195:0"}]}}]}
 {"kind": "extern", "limits": {"pids_max": 5}}
 {"kind": "batch", "script": "x", "cpu_bind": "rank", "cpus_per_task": 1}
 {"kind": "batch", "script_base64": "QQ==", "mpi": "none", "ntasks": 1}
@@ -116,6 +117,7 @@ cat >"$tmpdir/documents" <<'EOT'
 {"argv": ["x"], "tasks": [{"rank": 0, "ranks": "0"}]}
 {"argv": ["x"], "tasks": [{"rank": 0, "argv": []}]}
 {"argv": ["x"], "tasks": [{"rank": 0, "cwd": "x"}]}
+{"argv": ["x"], "tasks": [{"rank": 0, "limits": {"pids": 7}}]}
 {"argv": ["x"], "uid": ""}
 {"argv": ["x"], "uid": "a:b"}
 {"argv": ["x"], "gid": -1}

@@ -154,6 +154,13 @@ is "$(step --device default --task-device 'c 1:11' -- sh "$tmpdir/try" "$tmpdir/
 is "$(step --task-device 'c 1:11' -n 2 -- sh "$tmpdir/try" "$tmpdir/kmsg" | sort | uniq -c | tr -s ' ')" \
 	" 2 kmsg: read
  2 kmsg: written" "each task opens the devices of --task-device"
+cat >"$tmpdir/spec" <<T
+{"argv": ["sh", "$tmpdir/try", "$tmpdir/kmsg"], "ntasks": 2, "tasks": [
+	{"rank": 0, "limits": {"devices": [{"device": "c 1:11", "access": "r"}]}},
+	{"rank": 1, "limits": {"devices": [{"device": "c 1:11", "access": "w"}]}}]}
+T
+is "$(step --label --spec "$tmpdir/spec" | sort)" "0: kmsg: read
+1: kmsg: written" "each task opens the devices of its own entry in the document"
 if [ -c /dev/fuse ]; then
 	like "$(step --device /dev/fuse:r -- sh -c 'true </dev/fuse && echo opened' 2>&1)" "^opened$" \
 		"a device allowed by its path is opened"

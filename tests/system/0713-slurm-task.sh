@@ -51,6 +51,9 @@ SLURM_PROCID=3 SLURM_LOCALID=1 SLURM_CPU_BIND=quiet,mask_cpu:0x1 SLURM_CPU_BIND_
 	"$task" node=n1 cpu_bind=MASK -- sh -c 'echo "$SLURM_CPU_BIND $SLURM_CPU_BIND_VERBOSE"' >out 2>err
 like "$(cat err)" "^cpu-bind=MASK - n1, task  3  1 \[[0-9]+\]: mask 0x1 set$" "a verbose binding is printed as Slurm prints it"
 is "$(cat out)" "verbose,mask_cpu:0x1 verbose" "the variables say that the binding is verbose"
+is "$("$task" node=n1 "note=a = line" "error=no GPU" -- sh -c 'echo $#' sh x 2>err)" 1 "lines are not the program's"
+is "$(cat err)" "a = line
+slurmstepd-n1: error: no GPU" "lines are printed before the program, as they are and as slurmstepd's"
 "$task" node=n1 program 2>/dev/null
 is $? 2 "arguments without a program are refused"
 done_testing

@@ -582,6 +582,43 @@ static void test_best_effort(void **state)
 		"t: warning: task_limits.pids_max: this kernel has no such file, ignoring\n");
 }
 
+/* Of a document: the step's, all tasks', then those of single tasks, which are on this node. */
+static struct spec *spec_of(const char *text)
+{
+	_cleanup_free_ char *json = strdup(text);
+	struct err err = ERR_INIT;
+	struct spec *spec = NULL;
+	char *p;
+
+	for (p = json; *p; p++) {
+		if (*p == '\'')
+			*p = '"';
+	}
+	if (spec_from_text(json, strlen(json), &spec, &err) < 0)
+		fail_msg("%s", err.text);
+	return spec;
+}
+
+static void test_spec_is_applied(void **state)
+{
+	_cleanup_spec_ struct spec *none = spec_of("{'argv': ['x'], 'tasks': [{'rank': 0}]}");
+	_cleanup_spec_ struct spec *spec = spec_of(
+		"{'argv': ['x'], 'ntasks': 3, 'ranks': [2, 0], 'node': {'count': 2},"
+		" 'limits': {'pids_max': 9}, 'task_limits': {'pids_max': 8}, 'tasks': ["
+		" {'rank': 1, 'limits': {'pids_max': 1}}, {'rank': 2, 'limits': {'pids_max': 7}}]}");
+	struct rig *rig = *state;
+	struct err err = ERR_INIT;
+
+	assert_false(limits_are_given(none));
+	assert_true(limits_are_given(spec));
+	assert_int_equal(limits_apply_spec(spec, rig->pt, 7, &rig->log, &err), 0);
+	file_is(rig->calls, "-1: 4=9 of 7\n2: 4=8 of 7\n0: 4=8 of 7\n2: 4=7 of 7\n");
+	(void)setenv("LIMITER_REFUSES", "0x10", 1);
+	spec->limits.set = spec->task_limits.set = 0;
+	assert_int_equal(limits_apply_spec(spec, rig->pt, 7, &rig->log, &err), -EOPNOTSUPP);
+	assert_string_equal(err.text, "tasks[1].limits.pids_max: this kernel has no such file");
+}
+
 #define DEFAULTS "c1:3/7 c1:5/7 c1:7/7 c1:8/7 c1:9/7 c5:0/7 c5:1/7 c5:2/7 c136:-1/7"
 
 static void test_devices_become_numbers(void **state)
@@ -668,6 +705,7 @@ int main(void)
 		WITH_RIG(test_nothing_is_applied),
 		WITH_RIG(test_strict),
 		WITH_RIG(test_best_effort),
+		WITH_RIG(test_spec_is_applied),
 		WITH_RIG(test_devices_become_numbers),
 		WITH_RIG(test_absent_device),
 		WITH_RIG(test_disks),

@@ -13,16 +13,22 @@
 
 #include <cmocka.h>
 
+#include "contrib/slurm/bind.h"
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/gres_bind.h"
 #include "contrib/slurm/pack.h"
+#include "contrib/slurm/site_conf.h"
 
-#define GPU  7696487u
-#define NIC  17u
-#define NAF  6382958u
-#define NVML (1u << 5)
-#define RSMI (1u << 6)
-#define OCL  (1u << 7)
-#define ONE  (1u << 11)
+#define GPU    7696487u
+#define NIC    17u
+#define NAF    6382958u
+#define MPS    5u
+#define SHARD  6u
+#define SHARED (1u << 9)
+#define NVML   (1u << 5)
+#define RSMI   (1u << 6)
+#define OCL    (1u << 7)
+#define ONE    (1u << 11)
 
 /* ---- packed -------------------------------------------------------------------------------- */
 
@@ -58,9 +64,9 @@ static void pack_devices(struct pack *p, const struct device *devices, uint32_t 
 	}
 }
 
-/* A record, of which only the bits matter: those of each node; "" where a node has none. */
-static void pack_record(
-	struct pack *p, bool of_step, uint32_t id, const char *const *masks, uint32_t n)
+/* A record, of which only the bits matter, and how much each node has: "" where it has none. */
+static void pack_counts(struct pack *p, bool of_step, uint32_t id, const char *const *masks,
+	const uint64_t *counts, uint32_t n)
 {
 	uint32_t i;
 
@@ -78,7 +84,11 @@ static void pack_record(
 	pack_u32(p, n);
 	if (of_step)
 		pack_u32(p, SLURM_NO_VAL);
-	pack_u8(p, 0);
+	pack_u8(p, counts != NULL);
+	if (counts)
+		pack_u32(p, n);
+	for (i = 0; counts && i < n; i++)
+		pack_u64(p, counts[i]);
 	pack_u8(p, 1);
 	for (i = 0; i < n; i++) {
 		pack_u32(p, *masks[i] ? 4 : SLURM_NO_VAL);
@@ -89,6 +99,12 @@ static void pack_record(
 		pack_u8(p, 0);
 		pack_u8(p, 0);
 	}
+}
+
+static void pack_record(
+	struct pack *p, bool of_step, uint32_t id, const char *const *masks, uint32_t n)
+{
+	pack_counts(p, of_step, id, masks, NULL, n);
 }
 
 /* ---- a node -------------------------------------------------------------------------------- */
@@ -320,38 +336,240 @@ static void test_count(void **state)
 
 /* ---- shared devices ------------------------------------------------------------------------ */
 
-static void test_shared(void **state)
+/* Of four GPUs, which have 100, 50, 0 and an unknown number of parts. */
+static void rig_add_shared(struct rig *r, const char *name, uint32_t id)
 {
-	static const char *const masks[] = {"", "0x1"};
+	static const uint64_t shares[] = {100, 0, 50, 1, 0, 2};
+	size_t i;
+
+	pack_u32(&r->kinds, 2);
+	pack_kind(&r->kinds, "gpu", GPU, 2);
+	pack_devices(&r->kinds, gpus, 4);
+	pack_u32(&r->kinds, NVML);
+	pack_kind(&r->kinds, name, id, 2 | SHARED);
+	pack_devices(&r->kinds, gpus, 4);
+	if (id == SHARD)
+		pack_u32(&r->kinds, NVML | OCL);
+	pack_u32(&r->kinds, 3);
+	for (i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
+		pack_u64(&r->kinds, shares[i]);
+}
+
+/* What the step's record gives its node of a kind: variables, and the devices. */
+static void rig_share(struct rig *r, uint32_t id, const char *mask, uint64_t count)
+{
+	const char *const masks[] = {"", mask};
+	const uint64_t counts[] = {1, count};
+
+	pack_clear(&r->step);
+	r->step = (struct pack){0};
+	pack_u16(&r->step, 1);
+	pack_counts(&r->step, true, id, masks, counts, 2);
+	r->init.launch.step_gres = read_records(&r->step, true);
+	json_object_set_new(r->env, "SLURM_SHARDS_ON_NODE", json_string("1"));
+	json_object_set_new(r->env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", json_string("50"));
+	assert_int_equal(gres_set_env(r->env, &r->init, true), 0);
+}
+
+static void test_mps(void **state)
+{
+	static const char *const refused[] = {"c 195:0", "c 195:2", "c 195:3"};
+	static const struct {
+		const char *mask;
+		uint64_t count;
+		const char *percent;
+	} rows[] = {
+		{"0x1", 30, "30"}, {"0x1", 200, "200"}, {"0x2", 30, "60"}, {"0x2", 0, NULL},
+		{"0x4", 30, "0"}, {"0x8", 30, "30"}, /* as of 100 */
+	};
 	_cleanup_rig_ struct rig r;
-	struct err err = ERR_INIT;
+	size_t i;
 
 	(void)state;
 	rig_init(&r);
-	pack_u32(&r.kinds, 3);
-	pack_kind(&r.kinds, "gpu", GPU, 2);
-	pack_devices(&r.kinds, gpus, 1);
-	pack_u32(&r.kinds, NVML);
-	pack_kind(&r.kinds, "shard", 5, 2);
-	pack_devices(&r.kinds, gpus, 1);
-	pack_u32(&r.kinds, NVML);
-	pack_u32(&r.kinds, 1);
-	pack_u64(&r.kinds, 8);
-	pack_u64(&r.kinds, 0);
-	pack_kind(&r.kinds, "mps", 6, 2);
-	pack_devices(&r.kinds, gpus, 1);
-	pack_u32(&r.kinds, 0);
+	rig_add_shared(&r, "mps", MPS);
 	rig_read(&r);
-	json_object_set_new(r.env, "SLURM_SHARDS_ON_NODE", json_string("1"));
-	json_object_set_new(r.env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", json_string("50"));
 	assert_int_equal(gres_set_env(r.env, &r.init, false), 0);
-	assert_env(&r, "SLURM_SHARDS_ON_NODE", NULL);
+	assert_env(&r, "CUDA_VISIBLE_DEVICES", NULL);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		rig_share(&r, MPS, rows[i].mask, rows[i].count);
+		assert_env(&r, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", rows[i].percent);
+		assert_env(&r, "CUDA_VISIBLE_DEVICES", "0");
+		assert_env(&r, "SLURM_GPUS_ON_NODE", "1");
+	}
+	rig_share(&r, MPS, "0x2", 1);
+	assert_env(&r, "SLURM_STEP_GPUS", "1");
+	assert_devices(&r, refused, 3);
+	rig_share(&r, GPU, "0x2", 1);
+	assert_env(&r, "CUDA_VISIBLE_DEVICES", "0");
 	assert_env(&r, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", NULL);
+}
+
+static void test_shard(void **state)
+{
+	_cleanup_rig_ struct rig r;
+
+	(void)state;
+	rig_init(&r);
+	rig_add_shared(&r, "shard", SHARD);
+	rig_read(&r);
+	rig_share(&r, SHARD, "0x6", 12);
+	assert_env(&r, "SLURM_SHARDS_ON_NODE", "12");
+	assert_env(&r, "SLURM_STEP_GPUS", "1,2");
+	assert_env(&r, "GPU_DEVICE_ORDINAL", "0,1");
+	/* What the step's GPUs have stays, whatever was there of shards. */
+	rig_share(&r, GPU, "0x1", 1);
+	assert_env(&r, "SLURM_STEP_GPUS", "0");
+	assert_env(&r, "SLURM_SHARDS_ON_NODE", "1");
+	rig_share(&r, NAF, "", 0);
+	assert_env(&r, "SLURM_STEP_GPUS", NULL);
+	assert_env(&r, "SLURM_SHARDS_ON_NODE", NULL);
+}
+
+/* ---- tasks with devices of their own ------------------------------------------------------- */
+
+static void pack_conf(struct pack *p, uint32_t id, const char *cpus)
+{
+	pack_u32(p, 0);
+	pack_u64(p, 1);
+	pack_u32(p, 8);
+	pack_text(p, cpus);
+	pack_u32(p, *cpus ? 8 : SLURM_NO_VAL);
+	if (*cpus)
+		pack_text(p, cpus);
+	pack_text(p, "file");
+	pack_text(p, NULL);
+	pack_text(p, "name");
+	pack_text(p, NULL);
+	pack_text(p, NULL);
+	pack_u32(p, id);
+}
+
+/* Each GPU is near two of eight processors, and the last one near all. */
+static void rig_add_conf(struct rig *r, struct pack *conf)
+{
+	static const char *const cpus[] = {"0x03", "0x0c", "0x30", ""};
+	struct err err = ERR_INIT;
+	size_t i;
+
+	pack_u32(conf, 0);
+	pack_u32(conf, 5);
+	pack_u32(conf, 5);
+	pack_conf(conf, NIC, "0xff");
+	for (i = 0; i < 4; i++)
+		pack_conf(conf, GPU, cpus[i]);
+	r->init.frame.has_gres_conf = true;
+	if (gres_read_conf(buffer_bytes(&conf->bytes), buffer_size(&conf->bytes),
+		    &r->init.gres_conf, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+/* What task 0 to 3 have: "SLURM_STEP_GPUS CUDA_VISIBLE_DEVICES refused", and lines. */
+static void assert_tasks(const struct rig *r, bool local, const char *const *wanted)
+{
+	struct gres_binding *binding = NULL;
+	struct err err = ERR_INIT;
+	uint32_t i;
+
+	if (gres_binding_new(&r->init, local, &binding, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_non_null(binding);
+	for (i = 0; i < 4; i++) {
+		_cleanup_gres_task_ struct gres_task task = {0};
+		const char *step, *cuda, *name;
+		char text[256];
+		size_t at, k;
+
+		assert_int_equal(gres_binding_make_task(binding, i, &task), 0);
+		step = json_string_value(json_object_get(task.env, "SLURM_STEP_GPUS"));
+		cuda = json_string_value(json_object_get(task.env, "CUDA_VISIBLE_DEVICES"));
+		at = (size_t)snprintf(
+			text, sizeof(text), "%s %s ", step ? step : "-", cuda ? cuda : "-");
+		for (k = 1; k < json_array_size(task.devices); k++) {
+			name = json_string_value(
+				json_object_get(json_array_get(task.devices, k), "device"));
+			if (strncmp(name, "c 195:", 6) == 0)
+				at += (size_t)snprintf(
+					text + at, sizeof(text) - at, "%s", name + 6);
+		}
+		for (k = 0; k < task.lines.n; k++)
+			at += (size_t)snprintf(
+				text + at, sizeof(text) - at, " %.11s", task.lines.v[k]);
+		assert_string_equal(text, wanted[i]);
+	}
+	(void)gres_binding_free(binding);
+}
+
+static void test_bound(void **state)
+{
+	static const char *const masks[] = {"", "0xd"};
+	static const struct {
+		const char *bind;
+		bool local;
+		const char *tasks[4];
+	} rows[] = {
+		{"gpu:map_gpu:2,0", false, {"2 2 013", "0 0 123", "2 2 013", "0 0 123"}},
+		{"gpu:map_gpu:2*3,0x3", false, {"2 2 013", "2 2 013", "2 2 013", "3 3 012"}},
+		{"gpu:map_gpu:2,0", true, {"0 0 012", "0 0 123", "0 0 012", "0 0 123"}},
+		{"gpu:map_gpu:1,9", false,
+			{"0 0 123 error=Bind ", "0 0 123 error=Inval error=Bind ",
+				"0 0 123 error=Bind ", "0 0 123 error=Inval error=Bind "}},
+		{"gpu:mask_gpu:0x5,0x8", false, {"0,2 0,2 13", "3 3 012", "0,2 0,2 13", "3 3 012"}},
+		{"gpu:mask_gpu:0x6", true, {"0 0 01", "0 0 01", "0 0 01", "0 0 01"}},
+		{"gpu:closest", false, {"0,3 0,3 12", "3 3 012", "2,3 2,3 01", "0,2,3 0,2,3 1"}},
+		{"gpu:closest", true, {"0,2 0,1 12", "0 0 012", "0,2 0,1 01", "0,2,3 0,1,2 1"}},
+		{"gpu:single:1", false, {"0 0 123", "3 3 012", "2 2 013", "0 0 123"}},
+		{"gpu:single:2", false, {"0 0 123", "3 3 012", "3 3 012", "2 2 013"}},
+		{"gpu:per_task:1", false,
+			{"0 0 123", "2 2 013", "3 3 012", "0 0 123 error=Not e error=Bind "}},
+		{"gpu:per_task:2", true,
+			{"0,2 0,1 13", "0,2 0,1 012", "0,2 0,1 123", "0,2 0,1 123"}},
+		{"gpu:verbose,map_gpu:2", false,
+			{"2 2 013 note=gpu-bi", "2 2 013 note=gpu-bi", "2 2 013 note=gpu-bi",
+				"2 2 013 note=gpu-bi"}},
+		{"gpu:none", false, {"- - 1", "- - 1", "- - 1", "- - 1"}},
+		{"gpu:verbose,none", true, {"- - 1", "- - 1", "- - 1", "- - 1"}},
+	};
+	static const uint8_t tasks[] = {
+		0, 4, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3};
+	static const uint8_t alone[] = {0, 1, 0, 0, 0, 1, 0, 0, 0, 0};
+	struct site_conf site = {.binds = true};
+	_cleanup_pack_ struct pack conf = {0};
+	struct gres_binding *binding;
+	struct err err = ERR_INIT;
+	_cleanup_rig_ struct rig r;
+	size_t i;
+
+	(void)state;
+	rig_init(&r);
+	rig_add_kinds(&r, NVML);
 	pack_u16(&r.step, 1);
 	pack_record(&r.step, true, GPU, masks, 2);
-	r.init.launch.step_gres = read_records(&r.step, true);
-	assert_int_equal(gres_check(&r.init, &err), -EOPNOTSUPP);
-	assert_non_null(strstr(err.text, "'shard'"));
+	rig_read(&r);
+	rig_add_conf(&r, &conf);
+	r.init.site = &site;
+	r.init.launch.nnodes = 1;
+	r.init.launch.nodes = "n2";
+	r.init.launch.node_tasks = (struct slurm_array){sizeof(tasks), tasks};
+	r.init.launch.cpu_bind_type = SLURM_CPU_BY_MASK;
+	r.init.launch.cpu_bind = "0x2,0x8,0x20,0xff";
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		r.init.launch.tres_bind = rows[i].bind;
+		assert_tasks(&r, rows[i].local, rows[i].tasks);
+	}
+	/* --accel-bind=g: as closest, with more than one GPU. */
+	r.init.launch.tres_bind = NULL;
+	r.init.launch.accel_bind_type = 2;
+	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), 0);
+	assert_null(binding);
+	/* Processors that only the agent finds. */
+	r.init.launch.tres_bind = "gpu:closest";
+	r.init.launch.cpu_bind_type = SLURM_CPU_BY_RANK;
+	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), -EOPNOTSUPP);
+	/* One task has all that the step has. */
+	r.init.launch.node_tasks = (struct slurm_array){sizeof(alone), alone};
+	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), 0);
+	assert_null(binding);
 }
 
 /* ---- what is wrong ------------------------------------------------------------------------- */
@@ -418,7 +636,9 @@ int main(void)
 		cmocka_unit_test(test_script),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_count),
-		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_mps),
+		cmocka_unit_test(test_shard),
+		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_wrong_bits),
 		cmocka_unit_test(test_reason),

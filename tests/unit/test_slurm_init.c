@@ -431,7 +431,9 @@ static void test_mpi_nodes(void **state)
 	r.init.launch.env = (struct slurm_strs){0}; /* srun's --mpi=none */
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	site.mpi_default = (char *)"pmi2";
-	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES); /* a tree of levels */
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE); /* a tree of levels */
+	r.init.frame.self.sin_family = AF_INET6;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
 	site.tree_width = 10;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
 	site.tree_width = 11;

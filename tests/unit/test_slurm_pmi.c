@@ -2,6 +2,7 @@
  *
  * Messages of Slurm's mpi/pmi2, and a record of accounting that nodes have added up.
  */
+#include "contrib/slurm/pmi_gather.h"
 #include "contrib/slurm/pmi_messages.h"
 
 #include <errno.h>
@@ -36,16 +37,166 @@ static void test_fence(void **state)
 				       "\0\0\0\4key\0"
 				       "\0\0\0\6value\0";
 	_cleanup_bytes_ struct bytes pairs = {0};
-	_cleanup_pack_ struct pack p = {0}, torn = {0};
+	_cleanup_pack_ struct pack p = {0}, packed = {0}, torn = {0};
+	struct slurm_pmi_part part = {.node = 3, .name = "n4", .nodes = 1, .number = 2}, again;
 	struct slice rest;
+	size_t cut;
 
 	(void)state;
 	manager_pair_add(&pairs, slice_of_text("key"), slice_of_text("value"));
 	rest = slice_of(&pairs);
-	assert_int_equal(slurm_pmi_fence(&p, 3, "n4", 2, rest), 0);
+	assert_int_equal(slurm_pmi_pack_pairs(&packed, rest), 0);
+	part.pairs = slice_of_pack(&packed);
+	slurm_pmi_fence(&p, &part);
 	assert_bytes(&p, expected, sizeof(expected) - 1);
 	rest.size--;
-	assert_int_equal(slurm_pmi_fence(&torn, 3, "n4", 2, rest), -EBADMSG);
+	assert_int_equal(slurm_pmi_pack_pairs(&torn, rest), -EBADMSG);
+	for (cut = 0; cut < sizeof(expected) - 1; cut++) {
+		rest = (struct slice){expected, cut};
+		/* Before the first pair, and behind it. */
+		assert_int_equal(slurm_pmi_read_fence(rest, &again), cut == 21 ? 0 : -EBADMSG);
+	}
+	assert_int_equal(slurm_pmi_read_fence(slice_of_pack(&p), &again), 0);
+	assert_int_equal(again.node, 3);
+	assert_string_equal(again.name, "n4");
+	assert_int_equal(again.nodes, 1);
+	assert_int_equal(again.number, 2);
+	assert_int_equal(again.pairs.size, part.pairs.size);
+}
+
+/* ---- the tree ------------------------------------------------------------------------------ */
+
+/* As reverse_tree_info() of Slurm 22.05.8 has them: "node above+below". */
+static void test_places(void **state)
+{
+	static const struct {
+		uint32_t nodes, width;
+		const char *places;
+	} rows[] = {
+		{1, 2, "-1+0"},
+		{2, 2, "-1+0 -1+0"},
+		{3, 2, "-1+2 0+0 0+0"},
+		{9, 2, "-1+6 0+2 1+0 1+0 0+2 4+0 4+0 -1+1 7+0"},
+		{9, 3, "-1+3 0+0 0+0 0+0 -1+3 4+0 4+0 4+0 -1+0"},
+		{9, 5, "-1+5 0+0 0+0 0+0 0+0 0+0 -1+2 6+0 6+0"},
+		{4, 5, "-1+0 -1+0 -1+0 -1+0"},
+		{4, 2147483647, "-1+0 -1+0 -1+0 -1+0"},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[256] = "";
+		uint32_t node, at = 0;
+
+		for (node = 0; node < rows[i].nodes; node++) {
+			struct pmi_place place = pmi_place_find(node, rows[i].nodes, rows[i].width);
+
+			at += (uint32_t)snprintf(text + at, sizeof(text) - at, "%s%d+%u",
+				node ? " " : "", (int)place.above, place.below);
+		}
+		assert_string_equal(text, rows[i].places);
+	}
+}
+
+/* Of each node it is the same tree: who is below is told by those who are above. */
+static void test_places_agree(void **state)
+{
+	static const uint32_t widths[] = {2, 3, 7, 50};
+	uint32_t below[3000] = {0}, node;
+	struct pmi_place place;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(widths); i++) {
+		memset(below, 0, sizeof(below));
+		for (node = ARRAY_SIZE(below); node-- > 0;) {
+			place = pmi_place_find(node, ARRAY_SIZE(below), widths[i]);
+			assert_int_equal(place.below, below[node]);
+			assert_true(place.above < node || place.above == PMI_PLACE_SRUN);
+			if (place.above != PMI_PLACE_SRUN)
+				below[place.above] += place.below + 1;
+		}
+	}
+}
+
+/* ---- what a node gathers ------------------------------------------------------------------- */
+
+static int add_part(
+	struct pmi_gather *g, uint32_t node, uint32_t nodes, uint32_t number, const char *key)
+{
+	_cleanup_bytes_ struct bytes pairs = {0};
+	_cleanup_pack_ struct pack packed = {0}, p = {0};
+	struct slurm_pmi_part part = {.node = node, .name = "n", .nodes = nodes, .number = number};
+
+	manager_pair_add(&pairs, slice_of_text(key), slice_of_text("v"));
+	assert_int_equal(slurm_pmi_pack_pairs(&packed, slice_of(&pairs)), 0);
+	part.pairs = slice_of_pack(&packed);
+	slurm_pmi_fence(&p, &part);
+	return pmi_gather_add_message(g, slice_of_pack(&p));
+}
+
+static void test_gather(void **state)
+{
+	/* Node 1 of a step, with 2 to 5 below it, of which 4 speaks for 5, too. */
+	const struct pmi_place place = {.above = 0, .below = 4};
+	_cleanup_bytes_ struct bytes own = {0};
+	struct pmi_gather g;
+	uint32_t number;
+
+	(void)state;
+	manager_pair_add(&own, slice_of_text("own"), slice_of_text("v"));
+	assert_int_equal(pmi_gather_init(&g, 1, place), 0);
+	for (number = 1; number < 4; number++) {
+		_cleanup_pack_ struct pack message = {0};
+		struct slurm_pmi_part part;
+
+		assert_int_equal(add_part(&g, 2, 1, number, "a"), 0);
+		assert_int_equal(add_part(&g, 2, 1, number, "a"), -EALREADY);
+		assert_int_equal(add_part(&g, 1, 5, number, "own"), -EALREADY);
+		assert_int_equal(add_part(&g, 3, 1, number + 1, "b"), -ERANGE);
+		assert_int_equal(add_part(&g, 3, 1, number - 1, "b"), -ERANGE);
+		assert_int_equal(add_part(&g, 0, 1, number, "b"), -ERANGE);
+		assert_int_equal(add_part(&g, 6, 1, number, "b"), -ERANGE);
+		assert_int_equal(add_part(&g, 3, 0, number, "b"), -ERANGE);
+		assert_int_equal(add_part(&g, 3, 4, number, "b"), -ERANGE);
+		assert_int_equal(add_part(&g, 4, 2, number, "c"), 0);
+		if (number == 2)
+			assert_int_equal(pmi_gather_add_own(&g, slice_of(&own)), 0);
+		assert_int_equal(add_part(&g, 3, 1, number, "b"), 0);
+		assert_int_equal(pmi_gather_is_complete(&g), number == 2);
+		if (number != 2)
+			assert_int_equal(pmi_gather_add_own(&g, slice_of(&own)), 0);
+		assert_true(pmi_gather_is_complete(&g));
+		pmi_gather_take(&g, "n1", &message);
+		assert_false(message.failed || pmi_gather_is_complete(&g));
+		assert_int_equal(slurm_pmi_read_fence(slice_of_pack(&message), &part), 0);
+		assert_int_equal(part.node, 1);
+		assert_int_equal(part.nodes, 5);
+		assert_int_equal(part.number, number);
+		assert_int_equal(part.pairs.size, 3 * (4 + 2 + 4 + 2) + 4 + 4 + 4 + 2);
+	}
+	assert_int_equal(pmi_gather_add_own(&g, slice_of_text("torn")), -EBADMSG);
+	pmi_gather_clear(&g);
+}
+
+static void test_gather_too_much(void **state)
+{
+	const struct pmi_place place = {.above = PMI_PLACE_SRUN, .below = 2};
+	char *much = calloc(1, SLURM_PMI_MAX / 2);
+	_cleanup_bytes_ struct bytes pairs = {0};
+	struct pmi_gather g;
+
+	(void)state;
+	assert_non_null(much);
+	memset(much, 'x', SLURM_PMI_MAX / 2 - 1);
+	manager_pair_add(&pairs, slice_of_text("k"), slice_of_text(much));
+	assert_int_equal(pmi_gather_init(&g, 0, place), 0);
+	assert_int_equal(pmi_gather_add_own(&g, slice_of(&pairs)), 0);
+	assert_int_equal(add_part(&g, 1, 1, 1, "k"), 0);
+	assert_int_equal(pmi_gather_add_own(&g, slice_of(&pairs)), -EMSGSIZE);
+	pmi_gather_clear(&g);
+	free(much);
 }
 
 static void test_fenced(void **state)
@@ -199,6 +350,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fence),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_places_agree),
+		cmocka_unit_test(test_gather),
+		cmocka_unit_test(test_gather_too_much),
 		cmocka_unit_test(test_fenced),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_records_are_added),

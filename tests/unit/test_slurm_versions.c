@@ -236,6 +236,51 @@ static void test_reply(void **state)
 	assert_int_equal(slurm_rpc_decode_result(other, sizeof(other), &result), -EBADMSG);
 }
 
+/* slurmd's reply has those of the nodes that it has sent a message on to. */
+static void test_forwarded_reply(void **state)
+{
+	static const struct {
+		uint32_t result, error;
+		uint16_t type;
+		uint32_t of_other, wanted;
+	} rows[] = {
+		{0, 0, SLURM_RESPONSE_RC, 0, 0},
+		{0, 0, SLURM_RESPONSE_RC, 9, 9},
+		{4, 0, SLURM_RESPONSE_RC, 9, 4},
+		{0, 1001, SLURM_RESPONSE_FORWARD_FAILED, 0, 1001},
+		{0, 0, SLURM_RESPONSE_FORWARD_FAILED, 0, SLURM_RESPONSE_FORWARD_FAILED},
+	};
+	uint32_t result;
+	size_t i, size;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_pack_ struct pack p = {0};
+
+		pack_u32(&p, 0);
+		pack_u16(&p, SLURM_24_11);
+		pack_u16(&p, 0x40);
+		pack_u16(&p, SLURM_RESPONSE_RC);
+		pack_u32(&p, 4);
+		pack_u16(&p, 0);
+		pack_u16(&p, 1);
+		pack_u32(&p, rows[i].error);
+		pack_u16(&p, rows[i].type);
+		pack_text(&p, "n2");
+		if (rows[i].type == SLURM_RESPONSE_RC)
+			pack_u32(&p, rows[i].of_other);
+		pack_u16(&p, 0);
+		pack_u32(&p, rows[i].result);
+		size = buffer_size(&p.bytes);
+		assert_int_equal(slurm_rpc_decode_result(buffer_bytes(&p.bytes), size, &result), 0);
+		assert_int_equal(result, rows[i].wanted);
+		while (size-- > 0)
+			assert_int_equal(
+				slurm_rpc_decode_result(buffer_bytes(&p.bytes), size, &result),
+				-EBADMSG);
+	}
+}
+
 /* ---- requests ------------------------------------------------------------------------------ */
 
 static void test_reconfigure(void **state)
@@ -271,6 +316,7 @@ int main(void)
 		cmocka_unit_test(test_tasks_per_node),
 		cmocka_unit_test(test_step),
 		cmocka_unit_test(test_reply),
+		cmocka_unit_test(test_forwarded_reply),
 		cmocka_unit_test(test_reconfigure),
 	};
 

@@ -216,6 +216,9 @@ static void test_limits(void **state)
 	_cleanup_spec_ struct spec *none = good("{'argv': ['x']}");
 	_cleanup_spec_ struct spec *holder =
 		good("{'kind': 'extern', 'limits': {'pids_max': 'max'}}");
+	_cleanup_spec_ struct spec *some =
+		good("{'argv': ['x'], 'ntasks': 2, 'tasks': [{'rank': 1, 'limits': "
+		     "{'pids_max': 5}}, {'rank': 0}]}");
 
 	(void)state;
 	assert_int_equal(
@@ -227,6 +230,10 @@ static void test_limits(void **state)
 	assert_int_equal(none->limits.set | none->task_limits.set, 0);
 	assert_int_equal(none->limits_mode, LIMITS_STRICT);
 	assert_int_equal(holder->limits.set, 1u << STEPD_LIMIT_PIDS_MAX);
+	assert_int_equal(some->overrides[0].limits.set, 1u << STEPD_LIMIT_PIDS_MAX);
+	assert_int_equal(some->overrides[1].limits.set, 0);
+	bad("{'argv': ['x'], 'tasks': [{'rank': 0, 'limits': {'pids_max': 'x'}}]}",
+		"tasks[0].limits.pids_max: 'x' is neither a number nor \"max\"");
 	bad("{'kind': 'extern', 'task_limits': {}}",
 		"task_limits: is not for a step of kind 'extern'");
 }
