@@ -777,9 +777,11 @@ SLURM_UPHEAVALS = tests/system/0714-slurm-upheaval.sh tests/system/0715-slurm-ga
 TESTS_LONG += $(SLURM_UPHEAVALS)
 EXTRA_DIST += $(SLURM_UPHEAVALS)
 # The Slurms of newer Debians, in trees of their own, which are made once.
-TESTS_LONG += tests/system/0727-slurm-versions.sh tests/system/0728-slurm-24.11.sh
-EXTRA_DIST += tests/system/0727-slurm-versions.sh tests/system/0728-slurm-24.11.sh tests/lib/slurm_root.sh \
-	tests/testbed/in-root tests/testbed/slurm-root
+SLURM_RELEASES = tests/system/0726-slurm-26.05.sh tests/system/0727-slurm-versions.sh \
+	tests/system/0728-slurm-24.11.sh
+TESTS_LONG += $(SLURM_RELEASES)
+EXTRA_DIST += $(SLURM_RELEASES) tests/lib/slurm_release.sh tests/lib/slurm_root.sh tests/testbed/in-root \
+	tests/testbed/slurm-root
 check_PROGRAMS += tests/lib/slurm_decode
 tests_lib_slurm_decode_SOURCES = tests/lib/slurm_decode.c
 tests_lib_slurm_decode_LDADD = libslurminit.la libbase.la $(JANSSON_LIBS)

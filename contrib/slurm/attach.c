@@ -16,6 +16,9 @@ int attach_add(struct attach *a, struct srun_io *io, const struct wire_attach *r
 
 	if (request->io.sin_family != AF_INET || request->response.sin_family != AF_INET)
 		return err_set_text(err, -EAFNOSUPPORT, "sattach has no address of IPv4");
+	if (request->encrypted)
+		return err_set_text(
+			err, -EPROTONOSUPPORT, "sattach wants encrypted connections (TLSType)");
 	if (a->count == ARRAY_SIZE(a->peers))
 		return err_set_text(
 			err, -EUSERS, "%u have been attached already, which is the most", a->count);

@@ -184,9 +184,25 @@ int batch_make_spec(const struct batch *b, const struct step_spec_input *input,
 
 /* ---- its end ------------------------------------------------------------------------------- */
 
-int batch_report(struct batch *b, const struct batch_end *end, struct err *err)
+/* Until 25.05 the job has ended, from 25.11 on its step. */
+static void put_end(const struct batch *b, const struct batch_end *end, struct pack *body)
 {
 	const struct slurm_launch *l = &b->init->launch;
+	uint16_t release = b->init->frame.release;
+
+	accounting_pack(end->accounting, false, body);
+	if (release < SLURM_25_11)
+		pack_u32(body, l->id.job);
+	pack_u32(body, (uint32_t)end->job_status);
+	pack_u32(body, (uint32_t)end->error);
+	if (release >= SLURM_25_11)
+		slurm_rpc_put_step(body, release, &l->id);
+	pack_u32(body, l->uid);
+	pack_text(body, b->init->conf.node_name);
+}
+
+int batch_report(struct batch *b, const struct batch_end *end, struct err *err)
+{
 	const struct delivery_options to = {.loop = end->loop,
 		.munge = end->munge,
 		.retry = &to_controller,
@@ -200,11 +216,6 @@ int batch_report(struct batch *b, const struct batch_end *end, struct err *err)
 	struct pack body = {0};
 
 	remove_script(b);
-	accounting_pack(end->accounting, false, &body);
-	pack_u32(&body, l->id.job);
-	pack_u32(&body, (uint32_t)end->job_status);
-	pack_u32(&body, (uint32_t)end->error);
-	pack_u32(&body, l->uid);
-	pack_text(&body, b->init->conf.node_name);
+	put_end(b, end, &body);
 	return delivery_begin_take(&to, &body, &delivery, err);
 }

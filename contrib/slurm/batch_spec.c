@@ -89,7 +89,8 @@ static void put_value(struct expansion *e, char kind, unsigned width)
 		put_padded(e, 0, width);
 		return;
 	case 'N':
-		put_string(e, e->node->hostname);
+		put_string(
+			e, l->cred_release >= SLURM_25_11 ? e->node->node_name : e->node->hostname);
 		return;
 	case 's':
 		put_string(e, "batch");
@@ -312,32 +313,24 @@ static void put_ntasks(struct variables *v, const struct slurm_launch *l, uint32
 	}
 }
 
-/* What the tasks of a later srun in the script are distributed by. */
-static int put_layout(struct variables *v, const struct step_spec_input *in)
+static uint32_t count_cpus_per_task(const struct slurm_batch_job *b)
+{
+	return b->cpus_per_task && b->cpus_per_task != SLURM_NO_VAL16 ? b->cpus_per_task : 1;
+}
+
+/* What mpirun has the tasks of the script by. */
+static int put_tasks_per_node(struct variables *v, const struct step_spec_input *in, uint32_t *cpus,
+	uint32_t n, uint32_t ntasks)
 {
 	const struct slurm_batch_job *b = &in->launch->batch;
-	uint32_t per_task =
-		b->cpus_per_task && b->cpus_per_task != SLURM_NO_VAL16 ? b->cpus_per_task : 1;
-	_cleanup_free_ uint32_t *cpus = NULL, *tasks = NULL;
-	_cleanup_free_ char *cpus_text = NULL, *tasks_text = NULL;
-	int64_t n = read_node_cpus(b, &cpus), i;
-	uint32_t total = 0, ntasks;
+	uint32_t per_task = count_cpus_per_task(b);
+	_cleanup_free_ uint32_t *tasks = calloc(n, sizeof(*tasks));
+	_cleanup_free_ char *text = NULL;
+	uint32_t i, total = 0;
 	int r;
 
-	if (n < 0)
-		return (int)n;
-	ntasks = count_tasks(in->launch, n);
-	put_ntasks(v, in->launch, ntasks);
-	r = print_counts(cpus, (uint32_t)n, &cpus_text);
-	tasks = calloc((size_t)n, sizeof(*tasks));
-	if (r < 0 || !tasks)
+	if (!tasks)
 		return -ENOMEM;
-	put_number(v, "SLURM_CPUS_ON_NODE", cpus[0]);
-	put(v, "SLURM_JOB_CPUS_PER_NODE", cpus_text);
-	put_number(v, "SLURM_JOB_NUM_NODES", (uint64_t)n);
-	put_number(v, "SLURM_NNODES", (uint64_t)n);
-	if (json_object_get(v->env, "SLURM_CPUS_PER_TASK"))
-		put_number(v, "SLURM_CPUS_PER_TASK", per_task);
 	for (i = 0; i < n; i++) {
 		total += cpus[i] / per_task;
 		cpus[i] = cpus[i] < per_task ? 1 : cpus[i] / per_task;
@@ -346,10 +339,38 @@ static int put_layout(struct variables *v, const struct step_spec_input *in)
 		total = ntasks;
 	if (total > TASKS_MAX)
 		return -E2BIG;
-	batch_lay_out(cpus, tasks, (uint32_t)n, total, in->site->packs_nodes);
-	r = print_counts(tasks, (uint32_t)n, &tasks_text);
-	put(v, "SLURM_TASKS_PER_NODE", tasks_text);
+	batch_lay_out(cpus, tasks, n, total, in->site->packs_nodes);
+	r = print_counts(tasks, n, &text);
+	put(v, "SLURM_TASKS_PER_NODE", text);
 	return r;
+}
+
+/* What the tasks of a later srun in the script are distributed by. From 26.05 on slurmctld has laid
+ * out the tasks. */
+static int put_layout(struct variables *v, const struct step_spec_input *in)
+{
+	const struct slurm_launch *l = in->launch;
+	_cleanup_free_ uint32_t *cpus = NULL;
+	_cleanup_free_ char *cpus_text = NULL;
+	int64_t n = read_node_cpus(&l->batch, &cpus);
+	uint32_t ntasks;
+
+	if (n < 0)
+		return (int)n;
+	ntasks = count_tasks(l, n);
+	put_ntasks(v, l, ntasks);
+	if (print_counts(cpus, (uint32_t)n, &cpus_text) < 0)
+		return -ENOMEM;
+	put_number(v, "SLURM_CPUS_ON_NODE", cpus[0]);
+	put(v, "SLURM_JOB_CPUS_PER_NODE", cpus_text);
+	put_number(v, "SLURM_JOB_NUM_NODES", (uint64_t)n);
+	put_number(v, "SLURM_NNODES", (uint64_t)n);
+	if (json_object_get(v->env, "SLURM_CPUS_PER_TASK"))
+		put_number(v, "SLURM_CPUS_PER_TASK", count_cpus_per_task(&l->batch));
+	put(v, "SLURM_TRES_PER_TASK", l->batch.tres_per_task);
+	return l->cred_release >= SLURM_26_05
+		? 0
+		: put_tasks_per_node(v, in, cpus, (uint32_t)n, ntasks);
 }
 
 static void put_job(struct variables *v, const struct slurm_launch *l)

@@ -169,6 +169,13 @@ static bool is_debugged(const struct slurm_init *i)
 	return i->launch.flags & SLURM_FLAG_DEBUG;
 }
 
+/* From 25.05 on. */
+static bool waits_for_children(const struct slurm_init *i)
+{
+	return i->launch.kind != SLURM_KIND_BATCH &&
+		(i->launch.flags & SLURM_FLAG_WAIT_FOR_CHILDREN);
+}
+
 /* Those of an srun step are served. */
 /* They are arguments before those of the step's one program, which these have not. */
 static bool has_task_prolog(const struct slurm_init *i)
@@ -274,6 +281,18 @@ static bool is_arbitrary(const struct slurm_init *i)
 		step_spec_getenv(&i->launch, "SLURM_ARBITRARY_NODELIST");
 }
 
+/* What has not been seen beside the slurmstepd of 26.05 yet. */
+static bool is_untried(const struct slurm_init *i)
+{
+	const struct slurm_launch *l = &i->launch;
+	const char *mpi = find_mpi(i);
+
+	return i->frame.release > SLURM_24_11 &&
+		(l->kind == SLURM_KIND_EXTERN || l->job_gres.n > 0 || l->step_gres.n > 0 ||
+			i->site->limits || i->site->spank_loads || i->frame.parent_rank >= 0 ||
+			(l->nnodes > 1 && (!mpi || strcmp(mpi, "none") != 0)));
+}
+
 static const struct reason_row {
 	const char *name;
 	bool (*holds)(const struct slurm_init *init);
@@ -298,13 +317,15 @@ static const struct reason_row {
 		"steps of this kind are not served here (slurm_serve in stepd.conf)"},
 	[SLURM_REASON_RULE] = {"rule", has_rule, "by a rule of the site"},
 	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
-		"slurmd, srun and slurmctld are not all of 22.05, or all of 24.11"},
+		"slurmd, srun and slurmctld are not of one release that is served"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
 	[SLURM_REASON_HET] = {"het", is_het, "it is a part of a heterogeneous job"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "its generic resources (GRES) are not served"},
 	[SLURM_REASON_LIMITS] = {"limits", has_other_limits,
 		"its limits (task/cgroup) can't be had here"},
 	[SLURM_REASON_DEBUGGER] = {"debugger", is_debugged, "a debugger attaches to it"},
+	[SLURM_REASON_CHILDREN] = {"children", waits_for_children,
+		"its tasks end with the last of their processes (--wait-for-children)"},
 	[SLURM_REASON_TASK_PROLOG] = {"task-prolog", has_task_prolog,
 		"it is a script, or has several programs, and there are task prologs or epilogs"},
 	[SLURM_REASON_BINDING] = {"binding", wants_binding,
@@ -320,6 +341,8 @@ static const struct reason_row {
 		"srun, or the node above, has no address of IPv4"},
 	[SLURM_REASON_ARBITRARY] = {"arbitrary", is_arbitrary,
 		"its tasks are distributed by a list of nodes (--distribution=arbitrary)"},
+	[SLURM_REASON_UNTRIED] = {"untried", is_untried,
+		"it needs what is not served of this release yet"},
 };
 
 /* A batch script is one process, on the job's first node, without an srun; an extern step has none
@@ -358,6 +381,15 @@ const char *slurm_reason_name(enum slurm_reason reason)
 	return rows[reason].name;
 }
 
+static void print_releases(const struct slurm_init *init, FILE *out)
+{
+	const char *client = slurm_release_name(init->frame.client_release),
+		   *credential = slurm_release_name(init->launch.cred_release);
+
+	(void)fprintf(out, " (they are of %s, %s and %s)", slurm_release_name(init->frame.release),
+		client ? client : "another", credential ? credential : "none");
+}
+
 /* What an operator needs besides: the number, or the place. */
 static void print_detail(const struct slurm_init *init, enum slurm_reason reason, FILE *out)
 {
@@ -379,6 +411,9 @@ static void print_detail(const struct slurm_init *init, enum slurm_reason reason
 		(void)fprintf(out, " (slurm_handover in stepd.conf: %s)%s%s", init->rule,
 			init->rule_err.code ? ": " : "",
 			init->rule_err.code ? init->rule_err.text : "");
+		break;
+	case SLURM_REASON_OTHER_RELEASE:
+		print_releases(init, out);
 		break;
 	case SLURM_REASON_SITE:
 		(void)fprintf(

@@ -29,6 +29,7 @@ enum slurm_reason {
 	SLURM_REASON_GRES,
 	SLURM_REASON_LIMITS, /* of task/cgroup */
 	SLURM_REASON_DEBUGGER,
+	SLURM_REASON_CHILDREN,    /* whose end the tasks wait for */
 	SLURM_REASON_TASK_PROLOG, /* of a script */
 	SLURM_REASON_BINDING,
 	SLURM_REASON_MPI,
@@ -37,7 +38,8 @@ enum slurm_reason {
 	SLURM_REASON_FILES,
 	SLURM_REASON_ADDRESS,
 	SLURM_REASON_ARBITRARY,
-	SLURM_REASON_NONE, /* it is served */
+	SLURM_REASON_UNTRIED, /* of this release */
+	SLURM_REASON_NONE,    /* it is served */
 	SLURM_REASON_MAX,
 };
 

@@ -47,6 +47,18 @@ void slurm_step_label(const struct slurm_step_id *id, char label[static SLURM_LA
 		(void)snprintf(label + n, SLURM_LABEL_SIZE - (size_t)n, "+%u", id->het_component);
 }
 
+/* Digits of five bits, without letters that are taken for others; the first one has four. */
+void slurm_sluid_print(uint64_t sluid, char text[static SLURM_SLUID_SIZE])
+{
+	static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+	int i;
+
+	text[0] = 's';
+	for (i = SLURM_SLUID_SIZE - 2; i > 0; i--, sluid >>= 5)
+		text[i] = digits[sluid & 31];
+	text[SLURM_SLUID_SIZE - 1] = '\0';
+}
+
 /* ---- parts that both messages have --------------------------------------------------------- */
 
 /* Two arrays behind a count, if that is not 0. */
@@ -611,7 +623,7 @@ static const struct unpack_row batch_rows[] = {
 	FIELD("profile", U32, .keep = LAUNCH(profile)),
 	FIELD("tres_bind", TEXT, .keep = LAUNCH(tres_bind)),
 	FIELD("tres_freq", TEXT, .keep = LAUNCH(tres_freq)),
-	FIELD("tres_per_task", TEXT, .since = SLURM_25_05),
+	FIELD("tres_per_task", TEXT, .since = SLURM_25_05, .keep = LAUNCH(batch.tres_per_task)),
 	FIELD("cpu_freq_min", U32, .since = SLURM_24_11, .keep = LAUNCH(cpu_freq_min)),
 	FIELD("cpu_freq_max", U32, .since = SLURM_24_11, .keep = LAUNCH(cpu_freq_max)),
 	FIELD("cpu_freq_gov", U32, .since = SLURM_24_11, .keep = LAUNCH(cpu_freq_gov)),

@@ -31,6 +31,10 @@ const char *slurm_kind_name(enum slurm_step_kind kind);
 #define SLURM_LABEL_SIZE 40
 void slurm_step_label(const struct slurm_step_id *id, char label[static SLURM_LABEL_SIZE]);
 
+/* "sGJ3Z4T1B5E2G0": how Slurm writes a job's number in the cluster. */
+#define SLURM_SLUID_SIZE 15
+void slurm_sluid_print(uint64_t sluid, char text[static SLURM_SLUID_SIZE]);
+
 enum slurm_launch_flags {
 	SLURM_FLAG_DEBUG = 1u << 0,
 	SLURM_FLAG_MULTI_PROG = 1u << 1,
@@ -38,6 +42,7 @@ enum slurm_launch_flags {
 	SLURM_FLAG_BUFFERED = 1u << 3,
 	SLURM_FLAG_LABEL = 1u << 4,
 	SLURM_FLAG_OVERCOMMIT = 1u << 7,
+	SLURM_FLAG_WAIT_FOR_CHILDREN = 1u << 10,
 };
 
 enum slurm_open_mode {
@@ -57,6 +62,7 @@ struct slurm_batch_job {
 	uint32_t array_job, array_task; /* array_task is SLURM_NO_VAL: it is none of an array */
 	uint16_t cpus_per_task;
 	uint16_t restart_count;
+	const char *tres_per_task; /* from 25.05 on */
 	struct slurm_array node_cpus,
 		node_cpus_reps; /* u16, and how many nodes have so many: u32 */
 };

@@ -32,6 +32,7 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
+	contrib/slurm/release.c contrib/slurm/release.h \
 	contrib/slurm/rules.c contrib/slurm/rules.h \
 	contrib/slurm/site_conf.c contrib/slurm/site_conf.h \
 	contrib/slurm/spank_check.c contrib/slurm/spank_check.h \

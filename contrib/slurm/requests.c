@@ -99,6 +99,16 @@ static int answer_mem_limits(_unused_ const struct requests_plan *plan, const js
 	return 0;
 }
 
+/* 0: clients find the step by its job's other number. */
+static int answer_no_sluid(_unused_ const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
+{
+	(void)reply;
+	(void)version;
+	wire_put_u64(a, 0);
+	return 0;
+}
+
 /* 0: there is none, and no file for it. */
 static int answer_no_display(_unused_ const struct requests_plan *plan, const json_t *reply,
 	uint16_t version, struct wire_answer *a)
@@ -473,8 +483,16 @@ static const struct {
 		plan_lookup},
 	[WIRE_GROUPS] = {{.access = REQUESTS_ANYONE, .method = "FindPids", .answer = answer_groups},
 		plan_lookup},
+	[WIRE_SLUID] = {{.access = REQUESTS_ANYONE, .answer = answer_no_sluid}, NULL},
+	[WIRE_MEM_UPDATE] = {{.access = REQUESTS_ADMIN,
+				     .local = true,
+				     .acts = true,
+				     .no_errno = true,
+				     .answer = answer_notified},
+		NULL},
 	[WIRE_X11_DISPLAY] = {{.access = REQUESTS_OWNER, .answer = answer_no_display}, NULL},
 	[WIRE_NAMESPACE] = {{.access = REQUESTS_OWNER, .answer = answer_no_namespace}, NULL},
+	[WIRE_NAMESPACES] = {{.access = REQUESTS_OWNER, .answer = answer_no_namespace}, NULL},
 	/* As the agent has it: not for the step's owner. */
 	[WIRE_NOTIFY] = {{.access = REQUESTS_ADMIN,
 				 .method = "Notify",

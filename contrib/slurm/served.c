@@ -240,7 +240,10 @@ void served_on_reported(void *userdata)
 	struct served *s = userdata;
 
 	assert(s);
-	ev_break(s->loop, EVBREAK_ALL);
+	s->reports.over = true;
+	served_report_rest(s);
+	if (!served_reports_are_pending(&s->reports))
+		ev_break(s->loop, EVBREAK_ALL);
 }
 
 void served_check_over(struct served *s)
@@ -249,8 +252,8 @@ void served_check_over(struct served *s)
 		served_reports_are_pending(&s->reports) || epilogs_are_running(s->epilogs))
 		return;
 	if (s->completes) {
-		if (s->batch) /* else the tree reports it */
-			served_on_reported(s);
+		if (s->batch || s->reports.over) /* else the tree reports it */
+			ev_break(s->loop, EVBREAK_ALL);
 		return;
 	}
 	s->completes = true;

@@ -119,6 +119,8 @@ struct served_requests {
 	bool cancelled;    /* the user has the line */
 	bool aborted;      /* slurmctld does not want to know of the end */
 	bool reconfigured; /* slurm.conf may name another slurmctld */
+	bool has_memory;   /* the job's limit has changed: */
+	uint64_t memory_mb;
 };
 
 struct served_reports {
@@ -128,6 +130,8 @@ struct served_reports {
 	unsigned deliveries;
 	bool out_of_memory; /* that is reported in place of each status */
 	bool cancels;       /* slurmctld has been told to end the step on all nodes */
+	bool launch_waits;  /* that it has failed: until the step's end is reported */
+	bool over;          /* that is */
 };
 
 struct served {
@@ -164,7 +168,7 @@ void served_end_step(struct served *s);
  * the launch for failed if this process has ended before slurmd has written all. */
 void served_check_over(struct served *s);
 
-/* All has been reported: the process ends. */
+/* The step's end has been reported: the process ends, with what srun has to know yet. */
 void served_on_reported(void *userdata);
 
 void served_on_streams_connected(int r, void *userdata);
@@ -219,6 +223,9 @@ void served_report_launch(struct served *s);
 
 /* srun knows of a task's end when its epilog is over. */
 void served_report_ends(struct served *s);
+
+/* What waited for the report of the step's end, in releases that have it so. */
+void served_report_rest(struct served *s);
 
 /* To an sattach, which may have gone: tried once. */
 void served_send_exits(struct served *s, const struct attach_peer *peer, int status,

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "contrib/slurm/accounting.h"
 #include "contrib/slurm/batch.h"
@@ -16,6 +17,9 @@
 
 /* Ends of tasks within this time are reported together. */
 #define GATHER_S 0.1
+
+/* Of a node's name, or a time. */
+#define ORIGIN_SIZE 320
 
 /* In place of the status of each task, the step and the script. */
 #define STATUS_OUT_OF_MEMORY 253
@@ -60,6 +64,15 @@ static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack
 	send_message(s, &to, body);
 }
 
+/* From 26.05 on srun learns of the last ends once slurmctld knows of the step's, so that its next
+ * step finds the processors free. Not where this node waits for others, which may take a minute:
+ * what --kill-on-bad-exit ends has to end now. */
+static bool step_ends_first(const struct served *s)
+{
+	return s->init->frame.release >= SLURM_26_05 && s->init->frame.children == 0 &&
+		!s->reports.over;
+}
+
 void served_report_launch(struct served *s)
 {
 	struct pack body = {0};
@@ -67,6 +80,9 @@ void served_report_launch(struct served *s)
 
 	if (!s->streams.io)
 		return; /* nobody waits */
+	s->reports.launch_waits = s->agent.launch_error && step_ends_first(s);
+	if (s->reports.launch_waits)
+		return;
 	slurm_rpc_put_step(&body, s->init->frame.client_release, &s->launch->id);
 	pack_u32(&body, (uint32_t)s->agent.launch_error);
 	pack_text(&body, s->init->conf.node_name);
@@ -160,11 +176,29 @@ bool served_epilogs_run(struct served *s)
 	return epilogs_are_running(s->epilogs);
 }
 
+static bool have_all_ended(const struct served_tasks *tasks)
+{
+	uint32_t i;
+
+	for (i = 0; i < tasks->n; i++) {
+		if (!tasks->v[i].ended)
+			return false;
+	}
+	return true;
+}
+
 void served_report_ends(struct served *s)
 {
 	ev_timer_stop(s->loop, &s->reports.gather);
-	if (!served_epilogs_run(s))
+	if (!served_epilogs_run(s) && !(step_ends_first(s) && have_all_ended(&s->tasks)))
 		report_all_exits(s);
+}
+
+void served_report_rest(struct served *s)
+{
+	report_all_exits(s);
+	if (s->reports.launch_waits)
+		served_report_launch(s);
 }
 
 static void epilogs_on_note(const char *text, void *userdata)
@@ -373,11 +407,30 @@ static bool put_line(struct served *s, const char *line)
 	return s->streams.io && srun_io_note(s->streams.io, line);
 }
 
+/* From 25.05 on it begins as a line of slurmd's log, with LogTimeFormat's default. */
+static void print_origin(const struct served *s, char origin[static ORIGIN_SIZE])
+{
+	struct timespec now;
+	char when[32] = "";
+	struct tm tm;
+
+	if (s->init->frame.release < SLURM_25_05) {
+		(void)snprintf(origin, ORIGIN_SIZE, "slurmstepd-%s:", s->init->conf.node_name);
+		return;
+	}
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	if (localtime_r(&now.tv_sec, &tm))
+		(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(origin, ORIGIN_SIZE, "[%s.%03ld]", when, now.tv_nsec / 1000000);
+}
+
 void served_put_note(struct served *s, const char *text)
 {
 	_cleanup_free_ char *line = NULL;
+	char origin[ORIGIN_SIZE];
 
-	if (asprintf(&line, "slurmstepd-%s: error: %s\n", s->init->conf.node_name, text) < 0)
+	print_origin(s, origin);
+	if (asprintf(&line, "%s error: %s\n", origin, text) < 0)
 		line = NULL;
 	if (!line || !put_line(s, line))
 		log_info(s->log, "%s", text);

@@ -49,6 +49,25 @@ static void put_cancelled(struct served *s, const char *why)
 	served_put_note(s, text);
 }
 
+/* As slurmstepd: from 25.05 on the line says which signal it was, and there is none for the end by
+ * scancel -s KILL, which has a request of its own. */
+static void put_killed(struct served *s, const struct wire_request *request, int number)
+{
+	char why[64];
+
+	if (s->init->frame.release < SLURM_25_05) {
+		put_cancelled(s, "");
+		return;
+	}
+	if (request->kind == WIRE_TERMINATE)
+		return;
+	if (number == SLURM_SIGNAL_TERMINATE)
+		(void)snprintf(why, sizeof(why), " DUE TO TASK FAILURE");
+	else
+		(void)snprintf(why, sizeof(why), " DUE to SIGNAL %s", strsignal(number));
+	put_cancelled(s, why);
+}
+
 static void mark_killed(struct served_tasks *tasks)
 {
 	uint32_t i;
@@ -163,7 +182,7 @@ static bool take_signal(struct served *s, const struct wire_request *request, in
 		number = SIGKILL; /* as requests.c has it, without a line for the user */
 	}
 	if (kills) {
-		put_cancelled(s, "");
+		put_killed(s, request, number);
 		mark_killed(&s->tasks);
 	}
 	if (s->agent.runs)
@@ -184,8 +203,8 @@ static bool answer_without_agent(
 {
 	if (agent->runs && !agent->over)
 		return false;
-	if (kind == WIRE_X11_DISPLAY || kind == WIRE_NAMESPACE || kind == WIRE_USER ||
-		kind == WIRE_GROUPS)
+	if (kind == WIRE_X11_DISPLAY || kind == WIRE_NAMESPACE || kind == WIRE_NAMESPACES ||
+		kind == WIRE_USER || kind == WIRE_GROUPS)
 		return false; /* known without it, or not at all */
 	if (kind == WIRE_TASK_INFO || kind == WIRE_LIST_PIDS)
 		wire_begin_list(answer);
@@ -349,6 +368,30 @@ static void put_usage(const struct served *s, struct wire_answer *answer)
 	answer->failed |= record.failed;
 }
 
+static void put_mem_limits(const struct served *s, uint16_t version, struct wire_answer *answer)
+{
+	const struct slurm_launch *l = s->launch;
+	uint64_t job_mb = s->batch ? l->cred_memory_mb : l->job_memory_mb,
+		 step_mb = s->batch ? l->cred_memory_mb : l->step_memory_mb;
+
+	if (s->requests.has_memory)
+		job_mb = s->requests.memory_mb;
+	wire_put_mem_limits(answer, version, job_mb, step_mb);
+}
+
+/* slurmd watches it. A limit that the kernel keeps stays as it is, and scontrol reports that. */
+static void update_memory(
+	struct served *s, const struct wire_request *request, struct wire_answer *answer)
+{
+	if (s->init->limits.memory_bytes) {
+		wire_put_i32(answer, -1);
+		return;
+	}
+	s->requests.has_memory = true;
+	s->requests.memory_mb = request->memory_mb;
+	wire_put_i32(answer, 0);
+}
+
 /* The one task that Slurm has for an extern step, with the values of one that has not started. */
 static void put_extern_task(const struct served *s, struct wire_answer *answer)
 {
@@ -376,10 +419,11 @@ static bool answer_known(
 	case WIRE_NODEID:
 		wire_put_u32(answer, s->setup.node_id);
 		return true;
+	case WIRE_SLUID:
+		wire_put_u64(answer, s->launch->id.sluid);
+		return true;
 	case WIRE_MEM_LIMITS:
-		wire_put_mem_limits(answer, version,
-			s->batch ? s->launch->cred_memory_mb : s->launch->job_memory_mb,
-			s->batch ? s->launch->cred_memory_mb : s->launch->step_memory_mb);
+		put_mem_limits(s, version, answer);
 		return true;
 	case WIRE_TASK_INFO:
 		if (s->launch->kind != SLURM_KIND_EXTERN)
@@ -414,6 +458,9 @@ static enum server_local served_on_request(const struct wire_request *request, u
 		break;
 	case WIRE_COMPLETION:
 		take_completion(s, request, answer);
+		break;
+	case WIRE_MEM_UPDATE:
+		update_memory(s, request, answer);
 		break;
 	case WIRE_ATTACH:
 		answered = attach_peer(s, &request->attach, answer);

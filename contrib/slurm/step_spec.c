@@ -185,6 +185,7 @@ static int set_number(json_t *env, const char *name, uint64_t n)
 /* What slurmstepd adds in releases after 22.05. */
 static int set_later_variables(json_t *env, const struct slurm_launch *l)
 {
+	char sluid[SLURM_SLUID_SIZE];
 	int r = set_text(env, "SLURM_JOB_LICENSES", l->licenses);
 
 	if (r == 0 && l->start_time)
@@ -193,6 +194,10 @@ static int set_later_variables(json_t *env, const struct slurm_launch *l)
 		r = set_number(env, "SLURM_JOB_END_TIME", l->end_time);
 	if (r == 0 && l->cred_release >= SLURM_24_11)
 		r = set_number(env, "SLURM_OOM_KILL_STEP", l->oom_kill_step != 0);
+	if (r == 0 && l->cred_release >= SLURM_26_05 && l->id.sluid) {
+		slurm_sluid_print(l->id.sluid, sluid);
+		r = set_text(env, "SLURM_JOB_SLUID", sluid);
+	}
 	return r;
 }
 

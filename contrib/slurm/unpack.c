@@ -10,28 +10,6 @@
 
 #include "stepd/base/bitset.h"
 
-#define RELEASE_INDEX(r_) (((r_) >> 8) - 38)
-
-const char *slurm_release_name(unsigned release)
-{
-	static const char *const names[] = {
-		[RELEASE_INDEX(SLURM_22_05)] = "22.05",
-		[RELEASE_INDEX(SLURM_23_02)] = "23.02",
-		[RELEASE_INDEX(SLURM_23_11)] = "23.11",
-		[RELEASE_INDEX(SLURM_24_05)] = "24.05",
-		[RELEASE_INDEX(SLURM_24_11)] = "24.11",
-		[RELEASE_INDEX(SLURM_25_05)] = "25.05",
-		[RELEASE_INDEX(SLURM_25_11)] = "25.11",
-		[RELEASE_INDEX(SLURM_26_05)] = "26.05",
-		[RELEASE_INDEX(SLURM_26_11)] = "26.11",
-	};
-
-	if (release % 256 != 0 || release < SLURM_22_05 ||
-		RELEASE_INDEX(release) >= ARRAY_SIZE(names))
-		return NULL;
-	return names[RELEASE_INDEX(release)];
-}
-
 /* ---- single values ------------------------------------------------------------------------- */
 
 void unpack_fail(struct unpack *u, const char *what)

@@ -11,23 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "contrib/slurm/release.h"
 #include "stepd/base/cleanup.h"
-
-/* Protocol versions; each is a release. */
-enum slurm_release {
-	SLURM_22_05 = 38 << 8,
-	SLURM_23_02 = 39 << 8,
-	SLURM_23_11 = 40 << 8,
-	SLURM_24_05 = 41 << 8,
-	SLURM_24_11 = 42 << 8,
-	SLURM_25_05 = 43 << 8,
-	SLURM_25_11 = 44 << 8,
-	SLURM_26_05 = 45 << 8,
-	SLURM_26_11 = 46 << 8,
-};
-
-/* "23.11"; NULL: a release that is not known here. */
-const char *slurm_release_name(unsigned release);
 
 #define SLURM_NO_VAL   0xfffffffeu
 #define SLURM_NO_VAL16 0xfffeu

@@ -10,6 +10,7 @@ struct cursor {
 };
 
 static const char *const kind_names[WIRE_KIND_MAX] = {
+	[WIRE_SLUID] = "sluid",
 	[WIRE_SIGNAL] = "signal",
 	[WIRE_STATE] = "state",
 	[WIRE_ATTACH] = "attach",
@@ -31,12 +32,28 @@ static const char *const kind_names[WIRE_KIND_MAX] = {
 	[WIRE_USER] = "user",
 	[WIRE_GROUPS] = "groups",
 	[WIRE_NAMESPACE] = "namespace",
+	[WIRE_NAMESPACES] = "namespaces",
+	[WIRE_MEM_UPDATE] = "mem_update",
 	[WIRE_NOTIFY] = "notify",
 };
 
 const char *wire_kind_name(int kind)
 {
 	return kind >= 0 && kind < WIRE_KIND_MAX ? kind_names[kind] : NULL;
+}
+
+/* The first version that has it; clients of an older one use no such number. */
+static uint16_t get_first_version(enum wire_kind kind)
+{
+	switch (kind) {
+	case WIRE_SLUID:
+	case WIRE_NAMESPACES:
+		return WIRE_25_11;
+	case WIRE_MEM_UPDATE:
+		return WIRE_26_05;
+	default:
+		return WIRE_22_05;
+	}
 }
 
 /* ---- what a client sends --------------------------------------------------------------------- */
@@ -166,11 +183,19 @@ static bool take_address(struct cursor *c, struct sockaddr_in *ret_address)
 	return true;
 }
 
-/* Two addresses, a key of so many bytes, the user's uid and its program's version. */
+/* Two addresses, a key of so many bytes, the user's uid and its program's version; before them,
+ * from 25.05 on, a certificate of so many bytes. */
 static int parse_attach(struct cursor *c, uint16_t version, struct wire_attach *a)
 {
-	if (version >= WIRE_25_05)
-		return -EOPNOTSUPP;
+	size_t at = c->at + sizeof(int32_t); /* behind the certificate's length */
+	int n;
+
+	if (version >= WIRE_25_05) {
+		n = pass_bytes(c, WIRE_CERTIFICATE_MAX);
+		if (n <= 0)
+			return n;
+		a->encrypted = (size_t)n > at;
+	}
 	if (!take_address(c, &a->io) || !take_address(c, &a->response) ||
 		!take(c, &a->key_size, sizeof(a->key_size)))
 		return 0;
@@ -194,7 +219,8 @@ int wire_parse_request(
 		return 0;
 	if (kind == WIRE_NUMBER_NOTIFY)
 		kind = WIRE_NOTIFY;
-	else if (kind == WIRE_NOTIFY || !wire_kind_name(kind))
+	else if (kind == WIRE_NOTIFY || !wire_kind_name(kind) ||
+		version < get_first_version((enum wire_kind)kind))
 		return -EOPNOTSUPP;
 	r.kind = (enum wire_kind)kind;
 	used = (int)c.at;
@@ -212,6 +238,8 @@ int wire_parse_request(
 		used = take(&c, &r.pid, sizeof(r.pid)) ? (int)c.at : 0;
 	else if (r.kind == WIRE_RECONFIGURE && version >= WIRE_23_11)
 		used = pass_bytes(&c, WIRE_CONTROLLERS_MAX);
+	else if (r.kind == WIRE_MEM_UPDATE)
+		used = take(&c, &r.memory_mb, sizeof(r.memory_mb)) ? (int)c.at : 0;
 	else if (r.kind == WIRE_ATTACH)
 		used = parse_attach(&c, version, &r.attach);
 	if (used > 0)

@@ -10,6 +10,7 @@
  *	from 23.11    they are not; state 3 is "cancelled", 4 "ending"; a reconfiguration has the
  *	              controllers' addresses, which are passed over
  *	from 24.05    a completion has a step's number and a flag in front of the accounting
+ *	from 25.05    who attaches may send a certificate of TLS before the rest
  *	before 26.05  the memory limits are two u64, from then on one
  */
 #ifndef SLURM_SOCKET_WIRE_H
@@ -27,6 +28,7 @@
 #define WIRE_23_11 (40 << 8)
 #define WIRE_24_05 (41 << 8)
 #define WIRE_25_05 (43 << 8)
+#define WIRE_25_11 (44 << 8)
 #define WIRE_26_05 (45 << 8)
 #define WIRE_26_11 (46 << 8)
 
@@ -39,13 +41,16 @@
 #define WIRE_CONTROLLERS_MAX 4096
 /* Of what an sattach is known by: a credential's signature, 1.2 KB in 22.05. */
 #define WIRE_KEY_MAX 2048
+/* Of a certificate of TLS, 1.5 KB of one that srun makes. */
+#define WIRE_CERTIFICATE_MAX 4096
 /* The longest request, and so the size of a connection's buffer. */
 #define WIRE_REQUEST_MAX (6 * sizeof(uint32_t) + 1 + WIRE_ACCOUNTING_MAX)
 
 enum wire_kind {
+	WIRE_SLUID = 1, /* the job's number in the cluster; from 25.11 on */
 	WIRE_SIGNAL = 4,
 	WIRE_STATE = 5,
-	WIRE_ATTACH = 7, /* before 25.05 */
+	WIRE_ATTACH = 7,
 	WIRE_PID_IN_CONTAINER = 8,
 	WIRE_DAEMON_PID = 9,
 	WIRE_SUSPEND = 10,
@@ -64,7 +69,9 @@ enum wire_kind {
 	WIRE_USER = 24, /* of nss_slurm, as the next one */
 	WIRE_GROUPS = 25,
 	WIRE_NAMESPACE = 26,
-	WIRE_NOTIFY = 32, /* on the wire WIRE_NUMBER_NOTIFY */
+	WIRE_NAMESPACES = 28, /* all of them; from 25.11 on */
+	WIRE_MEM_UPDATE = 30, /* of slurmd alone, a job's new limit; from 26.05 on */
+	WIRE_NOTIFY = 32,     /* on the wire WIRE_NUMBER_NOTIFY */
 	WIRE_KIND_MAX,
 };
 
@@ -79,6 +86,7 @@ struct wire_attach {
 	struct sockaddr_in io, response; /* family 0: not an address of IPv4 */
 	uint32_t uid;
 	uint16_t version; /* of its messages */
+	bool encrypted;   /* it has sent a certificate */
 	uint32_t key_size;
 	uint8_t key[WIRE_KEY_MAX];
 };
@@ -104,6 +112,7 @@ struct wire_request {
 	uint32_t flags;
 	int32_t pid;                 /* of WIRE_PID_IN_CONTAINER and WIRE_ADD_PID; the client's */
 	struct wire_lookup lookup;   /* of WIRE_USER and WIRE_GROUPS */
+	uint64_t memory_mb;          /* of WIRE_MEM_UPDATE */
 	int32_t first, last, status; /* of WIRE_COMPLETION */
 	const void *record;          /* of its accounting, borrowed from what was parsed */
 	size_t record_size;

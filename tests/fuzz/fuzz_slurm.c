@@ -49,20 +49,33 @@ static size_t accounting_at(uint16_t version)
 	return 4 * sizeof(int32_t) + (version < WIRE_24_05 ? 0 : sizeof(int32_t) + 1);
 }
 
+/* Where the addresses stand of an attachment: behind a certificate, from 25.05 on. */
+static size_t addresses_at(const uint8_t *data, size_t size, uint16_t version)
+{
+	return sizeof(int32_t) +
+		(version < WIRE_25_05
+				? 0
+				: sizeof(int32_t) + (size_t)number_at(data, size, sizeof(int32_t)));
+}
+
 /* How long the request is that begins here, by its number alone and, of a signal, a completion, a
  * notice and others, by the length of what comes with it. */
 static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t version)
 {
+	size_t at;
+
 	switch (number_at(data, size, 0)) {
 	case WIRE_SIGNAL:
 		return 5 * sizeof(int32_t) + (size_t)number_at(data, size, 3 * sizeof(int32_t));
 	case WIRE_COMPLETION:
 		return accounting_at(version) + sizeof(int32_t) +
 			(size_t)number_at(data, size, accounting_at(version));
-	case WIRE_ATTACH: /* the kind, two addresses, a key, a uid and a version */
-		return 2 * sizeof(int32_t) + ADDRESSES_SIZE +
-			(size_t)number_at(data, size, sizeof(int32_t) + ADDRESSES_SIZE) +
-			sizeof(uint32_t) + sizeof(uint16_t);
+	case WIRE_ATTACH: /* two addresses, a key, a uid and a version */
+		at = addresses_at(data, size, version) + ADDRESSES_SIZE;
+		return at + sizeof(int32_t) + (size_t)number_at(data, size, at) + sizeof(uint32_t) +
+			sizeof(uint16_t);
+	case WIRE_MEM_UPDATE:
+		return sizeof(int32_t) + sizeof(uint64_t);
 	case WIRE_NUMBER_NOTIFY:
 		return 2 * sizeof(int32_t) + (size_t)number_at(data, size, sizeof(int32_t));
 	case WIRE_RECONFIGURE: /* from 23.11 on with addresses of slurmctld */
@@ -119,6 +132,9 @@ static void check_request(
 		require(r->lookup.match == number_at(data, used, 4) &&
 			(int32_t)r->lookup.id == number_at(data, used, 8) &&
 			strlen(r->lookup.name) <= WIRE_NAME_MAX);
+	else if (r->kind == WIRE_ATTACH)
+		require(r->attach.encrypted ==
+			(version >= WIRE_25_05 && number_at(data, used, 4) > 0));
 	else if (r->kind == WIRE_COMPLETION)
 		require(r->first == number_at(data, used, 4) &&
 			r->last == number_at(data, used, 8) &&
@@ -131,16 +147,35 @@ static void check_request(
 	require(parse(data, used - 1, version, &again) == 0);
 }
 
+/* Of an attachment. */
+static bool has_long_parts(const uint8_t *data, size_t size, uint16_t version)
+{
+	int32_t certificate = version < WIRE_25_05 ? 0 : number_at(data, size, sizeof(int32_t)),
+		key;
+
+	if (certificate < 0 || certificate > WIRE_CERTIFICATE_MAX)
+		return true;
+	key = number_at(data, size, addresses_at(data, size, version) + ADDRESSES_SIZE);
+	return key < 0 || key > WIRE_KEY_MAX;
+}
+
+/* Requests that came with a later release. */
+static bool is_of_later(int32_t kind, uint16_t version)
+{
+	if (kind == WIRE_SLUID || kind == WIRE_NAMESPACES)
+		return version < WIRE_25_11;
+	return kind == WIRE_MEM_UPDATE && version < WIRE_26_05;
+}
+
 static bool is_too_long(const uint8_t *data, size_t size, uint16_t version)
 {
 	int32_t kind = number_at(data, size, 0),
 		details = number_at(data, size, 3 * sizeof(int32_t)),
 		text = number_at(data, size, sizeof(int32_t)),
-		key = number_at(data, size, sizeof(int32_t) + ADDRESSES_SIZE),
 		accounting = number_at(data, size, accounting_at(version));
 
 	if (kind == WIRE_ATTACH)
-		return key < 0 || key > WIRE_KEY_MAX;
+		return has_long_parts(data, size, version);
 	if (kind == WIRE_COMPLETION)
 		return accounting < 0 || accounting > WIRE_ACCOUNTING_MAX;
 	if (kind == WIRE_RECONFIGURE)
@@ -162,7 +197,7 @@ static void check_refusal(const uint8_t *data, size_t size, uint16_t version, in
 	else
 		require(error == -EOPNOTSUPP &&
 			(!wire_kind_name(kind) || kind == WIRE_NOTIFY ||
-				(kind == WIRE_ATTACH && version >= WIRE_25_05)));
+				is_of_later(kind, version)));
 }
 
 static void check_requests(const uint8_t *data, size_t size, uint16_t version)

@@ -128,6 +128,9 @@ static void test_plans(void **state)
 			"{\"signal\":\"10\",\"leader\":false}", 0},
 		{{.kind = WIRE_X11_DISPLAY}, &normal, REQUESTS_OWNER, NULL, NULL, 0},
 		{{.kind = WIRE_NAMESPACE}, &normal, REQUESTS_OWNER, NULL, NULL, 0},
+		{{.kind = WIRE_NAMESPACES}, &normal, REQUESTS_OWNER, NULL, NULL, 0},
+		{{.kind = WIRE_SLUID}, &normal, REQUESTS_ANYONE, NULL, NULL, 0},
+		{{.kind = WIRE_MEM_UPDATE}, &normal, REQUESTS_ADMIN, NULL, NULL, 0},
 		{{.kind = WIRE_NOTIFY, .text = "a \"text\""}, &normal, REQUESTS_ADMIN, "Notify",
 			"{\"message\":\"a \\\"text\\\"\"}", 0},
 		{{.kind = WIRE_NOTIFY, .text = "\344"}, &normal, REQUESTS_ADMIN, NULL, NULL,
@@ -189,6 +192,7 @@ static void test_numbers(void **state)
 		{{.kind = WIRE_PID_IN_CONTAINER, .pid = 1}, "{\"found\": [{\"pid\": 1}]}", 1, 1},
 		{{.kind = WIRE_PID_IN_CONTAINER, .pid = 0}, NULL, 0, 1},
 		{{.kind = WIRE_NAMESPACE}, NULL, 0, 4},
+		{{.kind = WIRE_NAMESPACES}, NULL, 0, 4},
 	};
 	size_t i;
 
@@ -389,8 +393,10 @@ static void test_failure(void **state)
 		const struct wire_request request = {.kind = (enum wire_kind)kind};
 		bool acts = kind == WIRE_SIGNAL || kind == WIRE_SUSPEND || kind == WIRE_RESUME ||
 			kind == WIRE_TERMINATE || kind == WIRE_NOTIFY || kind == WIRE_COMPLETION ||
-			kind == WIRE_ADD_PID;
-		size_t size = kind == WIRE_NOTIFY || kind == WIRE_ADD_PID ? 4 : 8;
+			kind == WIRE_ADD_PID || kind == WIRE_MEM_UPDATE;
+		bool is_short =
+			kind == WIRE_NOTIFY || kind == WIRE_ADD_PID || kind == WIRE_MEM_UPDATE;
+		size_t size = is_short ? 4 : 8;
 
 		if (!wire_kind_name(kind))
 			continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What differs between the releases of Slurm whose steps are served: inits that slurmd of 24.11 has
- * written, tests/fuzz/corpus/slurm_init, messages, and requests at the step's socket.
+ * What differs between the releases of Slurm whose steps are served: inits that slurmd of 24.11 and
+ * 26.05 has written, tests/fuzz/corpus/slurm_init, messages, and requests at the step's socket.
  */
 #include "contrib/slurm/decision.h"
 
@@ -70,8 +70,12 @@ static void test_releases(void **state)
 		{"multi_prog-24.11", SLURM_REASON_NONE},
 		/* The node above is known by its name alone. */
 		{"tree-24.11", SLURM_REASON_ADDRESS},
-		{"srun-26.05", SLURM_REASON_OTHER_RELEASE},
-		{"batch-26.05", SLURM_REASON_OTHER_RELEASE},
+		{"srun-26.05", SLURM_REASON_NONE},
+		{"batch-26.05", SLURM_REASON_NONE},
+		{"gres-26.05", SLURM_REASON_GRES},
+		{"interactive-26.05", SLURM_REASON_NONE},
+		{"multi_prog-26.05", SLURM_REASON_NONE},
+		{"tree-26.05", SLURM_REASON_ADDRESS},
 	};
 	size_t i;
 
@@ -84,10 +88,31 @@ static void test_releases(void **state)
 	}
 }
 
+/* Those that have been seen beside their own slurmstepd. */
+static void test_served(void **state)
+{
+	static const uint16_t served[] = {SLURM_22_05, SLURM_24_11, SLURM_26_05};
+	unsigned release;
+	size_t i = 0;
+
+	(void)state;
+	for (release = SLURM_22_05 - 256; release <= SLURM_26_11 + 256; release += 256) {
+		if (i < ARRAY_SIZE(served) && release == served[i]) {
+			assert_true(slurm_release_is_served(release));
+			assert_non_null(slurm_release_name(release));
+			i++;
+		} else {
+			assert_false(slurm_release_is_served(release));
+		}
+	}
+	assert_int_equal(i, ARRAY_SIZE(served));
+}
+
 /* During an upgrade. */
 static void test_mixed(void **state)
 {
 	_cleanup_recorded_ struct recorded r = {0};
+	char text[SLURM_REASON_SIZE];
 
 	(void)state;
 	load(&r, "srun-24.11");
@@ -98,10 +123,42 @@ static void test_mixed(void **state)
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_OTHER_RELEASE);
 	r.init.launch.cred_release = 0; /* srun --no-alloc */
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_OTHER_RELEASE);
+	slurm_reason_print(&r.init, SLURM_REASON_OTHER_RELEASE, text);
+	assert_string_equal(text,
+		"slurmd, srun and slurmctld are not of one release that is served (they are of "
+		"24.11, 24.11 and none)");
 	r.init.launch.cred_release = SLURM_24_11;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	r.init.launch.step_manager = "node1";
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_STEP_MANAGER);
+}
+
+/* What of 26.05 has not been seen. */
+static void test_untried(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "srun-26.05");
+	r.site.limits = true;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_UNTRIED);
+	r.site.limits = false;
+	r.init.frame.parent_rank = 0;
+	r.init.frame.parent.sin_family = AF_INET;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_UNTRIED);
+	r.init.frame.parent_rank = -1;
+	r.init.launch.nnodes = 2;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+}
+
+static void test_children(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "srun-26.05");
+	r.init.launch.flags |= SLURM_FLAG_WAIT_FOR_CHILDREN;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_CHILDREN);
 }
 
 /* ---- the environment ----------------------------------------------------------------------- */
@@ -161,11 +218,57 @@ static void test_script(void **state)
 	env_is_number(doc, "SLURM_JOB_START_TIME", r.init.launch.start_time);
 	env_is_number(doc, "SLURM_JOB_END_TIME", r.init.launch.end_time);
 
+	env_is(doc, "SLURM_JOB_SLUID", NULL);
+
 	load(&old, "batch");
 	old_doc = make_script(&old);
 	env_is(old_doc, "SLURM_NODE_ALIASES", "(null)");
 	env_is(old_doc, "SLURM_OOM_KILL_STEP", NULL);
 	env_is(old_doc, "SLURM_JOB_START_TIME", NULL);
+}
+
+/* slurmctld has laid the tasks out, and their variable is its own. */
+static void test_later_script(void **state)
+{
+	static const uint8_t env[] = "\0\0\0\033SLURM_TASKS_PER_NODE=5(x2)";
+	_cleanup_recorded_ struct recorded r = {0};
+	json_auto_t *doc = NULL;
+	char sluid[SLURM_SLUID_SIZE];
+
+	(void)state;
+	load(&r, "batch-26.05");
+	assert_int_equal(r.init.launch.id.job, 2);
+	slurm_sluid_print(r.init.launch.id.sluid, sluid);
+	r.init.launch.env = (struct slurm_strs){1, env, sizeof(env)};
+	r.init.launch.batch.tres_per_task = "cpu:2";
+	doc = make_script(&r);
+	env_is(doc, "SLURM_JOB_ID", "2");
+	env_is(doc, "SLURM_JOB_SLUID", sluid);
+	env_is(doc, "SLURM_OOM_KILL_STEP", "0");
+	env_is(doc, "SLURM_TASKS_PER_NODE", "5(x2)");
+	env_is(doc, "SLURM_TRES_PER_TASK", "cpu:2");
+	env_is_number(doc, "SLURM_JOB_END_TIME", r.init.launch.end_time);
+}
+
+static void test_sluid(void **state)
+{
+	static const struct {
+		uint64_t sluid;
+		const char *text;
+	} rows[] = {
+		{0, "s0000000000000"},
+		{31, "s000000000000Z"},
+		{UINT64_MAX, "sFZZZZZZZZZZZZ"},
+		{0x0123456789abcdef, "s028T5CY4TQKFF"},
+	};
+	char text[SLURM_SLUID_SIZE];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		slurm_sluid_print(rows[i].sluid, text);
+		assert_string_equal(text, rows[i].text);
+	}
 }
 
 /* sbatch --ntasks-per-node, without --ntasks. */
@@ -311,8 +414,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_releases),
+		cmocka_unit_test(test_served),
 		cmocka_unit_test(test_mixed),
+		cmocka_unit_test(test_children),
+		cmocka_unit_test(test_untried),
 		cmocka_unit_test(test_script),
+		cmocka_unit_test(test_later_script),
+		cmocka_unit_test(test_sluid),
 		cmocka_unit_test(test_tasks_per_node),
 		cmocka_unit_test(test_step),
 		cmocka_unit_test(test_reply),

@@ -42,9 +42,10 @@ static void make_signal(struct message *m, int32_t signal, int32_t length)
 	add_i32(m, 1000);
 }
 
-static void make_attach(struct message *m, uint32_t key_size)
+/* A certificate of so many bytes before the rest; -1: not even its size. */
+static void make_attach(struct message *m, int certificate_size, uint32_t key_size)
 {
-	static const uint8_t zeros[WIRE_KEY_MAX];
+	static const uint8_t zeros[WIRE_KEY_MAX], certificate[WIRE_CERTIFICATE_MAX];
 	uint8_t address[128] = {0};
 	const struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = 7};
 	const uint16_t version = WIRE_22_05;
@@ -52,6 +53,10 @@ static void make_attach(struct message *m, uint32_t key_size)
 	m->size = 0;
 	memcpy(address, &in, sizeof(in));
 	add_i32(m, WIRE_ATTACH);
+	if (certificate_size >= 0)
+		add_i32(m, certificate_size);
+	if (certificate_size > 0 && certificate_size <= (int)sizeof(certificate))
+		add(m, certificate, (size_t)certificate_size);
 	add(m, address, sizeof(address));
 	address[0] = 10; /* IPv6 */
 	add(m, address, sizeof(address));
@@ -69,7 +74,7 @@ static void test_attach(void **state)
 	size_t cut;
 
 	(void)state;
-	make_attach(&m, 5);
+	make_attach(&m, -1, 5);
 	for (cut = 4; cut < m.size; cut++)
 		assert_int_equal(wire_parse_request(m.data, cut, WIRE_22_05, &r), 0);
 	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_22_05, &r), (int)m.size);
@@ -79,12 +84,70 @@ static void test_attach(void **state)
 	assert_int_equal(r.attach.key_size, 5);
 	assert_int_equal(r.attach.uid, 1000);
 	assert_int_equal(r.attach.version, WIRE_22_05);
-	make_attach(&m, WIRE_KEY_MAX);
+	make_attach(&m, -1, WIRE_KEY_MAX);
 	assert_true(m.size <= WIRE_REQUEST_MAX);
 	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_22_05, &r), (int)m.size);
-	make_attach(&m, WIRE_KEY_MAX + 1);
+	make_attach(&m, -1, WIRE_KEY_MAX + 1);
 	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_22_05, &r), -EMSGSIZE);
-	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_25_05, &r), -EOPNOTSUPP);
+	assert_false(r.attach.encrypted);
+}
+
+/* From 25.05 on, where only a client of TLS sends one. */
+static void test_certificate(void **state)
+{
+	struct wire_request r;
+	struct message m;
+	size_t cut;
+
+	(void)state;
+	make_attach(&m, 0, 5);
+	for (cut = 4; cut < m.size; cut++)
+		assert_int_equal(wire_parse_request(m.data, cut, WIRE_25_05, &r), 0);
+	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_25_05, &r), (int)m.size);
+	assert_false(r.attach.encrypted);
+	assert_int_equal(r.attach.io.sin_port, 7);
+	assert_int_equal(r.attach.uid, 1000);
+	make_attach(&m, 5, 5);
+	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_26_05, &r), (int)m.size);
+	assert_true(r.attach.encrypted);
+	assert_int_equal(r.attach.io.sin_port, 7);
+	make_attach(&m, WIRE_CERTIFICATE_MAX, WIRE_KEY_MAX);
+	assert_true(m.size <= WIRE_REQUEST_MAX);
+	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_26_05, &r), (int)m.size);
+	make_attach(&m, WIRE_CERTIFICATE_MAX + 1, 5);
+	assert_int_equal(wire_parse_request(m.data, m.size, WIRE_26_05, &r), -EMSGSIZE);
+}
+
+/* Numbers that came with a release. */
+static void test_later(void **state)
+{
+	static const struct {
+		int32_t kind;
+		uint16_t since;
+		int size;
+	} rows[] = {
+		{WIRE_SLUID, WIRE_25_11, 4},
+		{WIRE_NAMESPACES, WIRE_25_11, 4},
+		{WIRE_MEM_UPDATE, WIRE_26_05, 12},
+	};
+	struct wire_request r = {0};
+	struct message m;
+	size_t i, cut;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		m.size = 0;
+		add_i32(&m, rows[i].kind);
+		add(&m, &(uint64_t){512}, 8);
+		for (cut = 0; cut <= m.size; cut++)
+			assert_int_equal(wire_parse_request(m.data, cut, rows[i].since, &r),
+				(int)cut < rows[i].size ? 0 : rows[i].size);
+		assert_int_equal(r.kind, rows[i].kind);
+		assert_int_equal(
+			wire_parse_request(m.data, m.size, (uint16_t)(rows[i].since - 256), &r),
+			-EOPNOTSUPP);
+	}
+	assert_int_equal(r.memory_mb, 512);
 }
 
 static void test_hello(void **state)
@@ -266,8 +329,8 @@ static void test_notify(void **state)
 
 static void test_refused(void **state)
 {
-	static const int32_t unknown[] = {-1, 0, 1, 2, 3, 6, 7, 13, 27, 28, 31, WIRE_NOTIFY, 4004,
-		4023, INT32_MIN, INT32_MAX};
+	static const int32_t unknown[] = {
+		-1, 0, 2, 3, 6, 13, 27, 29, 31, WIRE_NOTIFY, 4004, 4023, INT32_MIN, INT32_MAX};
 	static const int32_t lengths[] = {-1, INT32_MIN, WIRE_DETAILS_MAX + 1, INT32_MAX};
 	struct wire_request request = {.pid = 77};
 	struct message m;
@@ -373,6 +436,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hello),
 		cmocka_unit_test(test_attach),
+		cmocka_unit_test(test_certificate),
+		cmocka_unit_test(test_later),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_signal),
 		cmocka_unit_test(test_completion),
