@@ -766,6 +766,8 @@ EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0901-slurm-in-vm.sh
 	tests/testbed/guest-slurm.sh tests/testbed/guest-slurm-limits.sh
 TESTS_LONG += tests/system/0721-slurm-mpi-nodes.sh
 EXTRA_DIST += tests/system/0721-slurm-mpi-nodes.sh
+TESTS_LONG += tests/system/0725-slurm-het.sh
+EXTRA_DIST += tests/system/0725-slurm-het.sh
 TESTS_LONG += tests/system/0723-slurm-spank.sh
 EXTRA_DIST += tests/lib/spank_plugin.h tests/lib/spank_traced.c tests/lib/spank_host.py tests/system/0723-slurm-spank.sh
 TESTS_LONG += tests/system/0719-slurm-extern.sh

@@ -148,10 +148,11 @@ static bool has_site_settings(const struct slurm_init *i)
 	return !i->site || i->site->not_served;
 }
 
-/* Of an srun step that is a kind of its own. */
+/* Of a step, or the script, of several components, only what 22.05 does has been seen. */
 static bool is_het(const struct slurm_init *i)
 {
-	return i->launch.kind == SLURM_KIND_BATCH && is_number(i->launch.het_job);
+	return is_number(i->launch.het.job) && i->frame.release != SLURM_22_05 &&
+		(i->launch.kind == SLURM_KIND_HET || i->launch.kind == SLURM_KIND_BATCH);
 }
 
 static bool has_gres(const struct slurm_init *i)
@@ -222,17 +223,28 @@ static bool has_levels(const struct slurm_init *i)
 	return i->launch.nnodes + UINT64_C(1) >= step_spec_tree_width(&i->launch, i->site);
 }
 
-/* The agents of a step would have to find each other. The parts of a het step are one to srun. */
+/* The agents of a step would have to find each other. */
 static bool has_mpi_nodes(const struct slurm_init *i)
 {
+	const struct slurm_launch *l = &i->launch;
 	const char *mpi = find_mpi(i);
+	uint32_t node;
 
-	if ((i->launch.nnodes == 1 && i->launch.kind != SLURM_KIND_HET) || !mpi ||
-		strcmp(mpi, "none") == 0)
+	if (!mpi || strcmp(mpi, "none") == 0)
 		return false;
-	/* Messages between step daemons have been seen in 22.05 alone. */
-	return i->frame.release != SLURM_22_05 || !step_spec_is_managed(&i->launch, i->site) ||
-		(has_levels(i) && i->frame.self.sin_family != AF_INET);
+	if (l->kind == SLURM_KIND_HET && strcmp(mpi, "pmi2") != 0)
+		return true;
+	if (slurm_whole_nnodes(l) == 1)
+		return false;
+	/* srun has a port for each component of a step that is none of such a job. */
+	if (l->kind == SLURM_KIND_HET && !is_number(l->het.job))
+		return true;
+	/* Messages between step daemons have been seen in 22.05 alone. Two components on a node
+	 * have one socket for them. */
+	return i->frame.release != SLURM_22_05 || !step_spec_is_managed(l, i->site) ||
+		(has_levels(i) && i->frame.self.sin_family != AF_INET) ||
+		(l->kind == SLURM_KIND_HET &&
+			slurm_whole_find_node(l, i->conf.node_name, &node) < 0);
 }
 
 static bool has_spank(const struct slurm_init *i)
@@ -240,6 +252,7 @@ static bool has_spank(const struct slurm_init *i)
 	bool loads = i->site->spank_loads;
 
 	return i->site->spank_obstacle || (loads && i->launch.kind == SLURM_KIND_EXTERN) ||
+		(loads && i->launch.kind == SLURM_KIND_HET) ||
 		(loads && i->frame.release != SLURM_22_05);
 }
 
@@ -257,7 +270,8 @@ static bool has_other_files(const struct slurm_init *i)
 		if (k == 0 && step_spec_find_input(l, &rank))
 			continue;
 		if (l->files[k] &&
-			!(batch ? batch_knows_pattern : step_spec_knows_pattern)(l->files[k]))
+			!(batch ? batch_knows_pattern(l->files[k])
+				: step_spec_knows_pattern(l, i->site, l->files[k])))
 			return true;
 		n += k > 0 && l->files[k];
 	}
@@ -319,7 +333,8 @@ static const struct reason_row {
 	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
 		"slurmd, srun and slurmctld are not of one release that is served"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
-	[SLURM_REASON_HET] = {"het", is_het, "it is a part of a heterogeneous job"},
+	[SLURM_REASON_HET] = {"het", is_het,
+		"it is a part of a heterogeneous job, or of such a step, of a release after 22.05"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "its generic resources (GRES) are not served"},
 	[SLURM_REASON_LIMITS] = {"limits", has_other_limits,
 		"its limits (task/cgroup) can't be had here"},

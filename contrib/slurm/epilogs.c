@@ -42,7 +42,7 @@ struct epilogs {
 
 /* What the tasks had, but for their program, their streams and their end. */
 static const char *const copied[] = {"job", "name", "node", "ntasks", "uid", "gid", "groups",
-	"umask", "rlimits", "nice", "env", "cwd"};
+	"umask", "rlimits", "nice", "env", "env_complete", "cwd"};
 
 static int set(json_t *object, const char *name, json_t *value)
 {
@@ -112,6 +112,8 @@ static json_t *make_doc(const struct run *run)
 		r = leave_out(doc, "node", "ranks");
 	if (r == 0)
 		r = leave_out(doc, "env", MANAGER_VARIABLE);
+	if (r == 0)
+		r = leave_out(doc, "env", MANAGER_JOB_VARIABLE);
 	if (r == 0)
 		r = set(doc, "step", json_integer(run->number));
 	if (r == 0)

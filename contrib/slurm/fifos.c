@@ -15,14 +15,21 @@
 static const char letters[FIFO_KIND_MAX] = {
 	[FIFO_STDIN] = 'i', [FIFO_STDOUT] = 'o', [FIFO_STDERR] = 'e'};
 
-static void make_name(enum fifo_kind kind, uint32_t rank, char name[static NAME_SIZE])
+static void make_name(
+	const struct fifos *f, enum fifo_kind kind, uint32_t rank, char name[static NAME_SIZE])
 {
-	(void)snprintf(name, NAME_SIZE, "%c%u", letters[kind], rank);
+	(void)snprintf(name, NAME_SIZE, "%c%u", letters[kind], f->first_rank + rank);
 }
 
-bool fifos_parse_input(const char *name, uint32_t *ret_rank)
+bool fifos_parse_input(const struct fifos *f, const char *name, uint32_t *ret_rank)
 {
-	return name[0] == letters[FIFO_STDIN] && parse_u32(name + 1, 0, UINT32_MAX, ret_rank) == 0;
+	uint32_t n;
+
+	if (name[0] != letters[FIFO_STDIN] ||
+		parse_u32(name + 1, f->first_rank, UINT32_MAX, &n) < 0)
+		return false;
+	*ret_rank = n - f->first_rank;
+	return true;
 }
 
 char *fifos_pattern(const struct fifos *f, enum fifo_kind kind)
@@ -111,7 +118,7 @@ int fifos_make(
 	_cleanup_close_ int fd = -1;
 	char name[NAME_SIZE];
 
-	make_name(kind, rank, name);
+	make_name(f, kind, rank, name);
 	if (mkfifoat(f->dir_fd, name, 0600) == 0)
 		fd = openat(f->dir_fd, name,
 			(kind == FIFO_STDIN ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOFOLLOW |
@@ -126,7 +133,7 @@ int fifos_make_empty(const struct fifos *f, uint32_t rank, struct err *err)
 {
 	char name[NAME_SIZE];
 
-	make_name(FIFO_STDIN, rank, name);
+	make_name(f, FIFO_STDIN, rank, name);
 	return symlinkat("/dev/null", f->dir_fd, name) < 0
 		? err_set(err, -errno, "make the link '%s/%s'", f->path, name)
 		: 0;
@@ -173,7 +180,7 @@ int fifos_make_terminal(
 		r = set_up_terminal(slave, uid);
 	if (r == 0 && ptsname_r(master, path, sizeof(path)) != 0)
 		r = -errno;
-	make_name(FIFO_STDOUT, rank, name);
+	make_name(f, FIFO_STDOUT, rank, name);
 	if (r == 0 && symlinkat(path, f->dir_fd, name) < 0)
 		r = -errno;
 	if (r < 0)
@@ -188,7 +195,7 @@ int fifos_open_writer(const struct fifos *f, uint32_t rank)
 	char name[NAME_SIZE];
 	int fd;
 
-	make_name(FIFO_STDIN, rank, name);
+	make_name(f, FIFO_STDIN, rank, name);
 	fd = openat(f->dir_fd, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }

@@ -25,6 +25,7 @@ enum fifo_kind {
 struct fifos {
 	char *path; /* of the directory */
 	int dir_fd;
+	uint32_t first_rank; /* what the agent has for rank 0, which is in the names */
 };
 
 #define FIFOS_INIT                                                                                 \
@@ -62,7 +63,7 @@ int fifos_open_writer(const struct fifos *f, uint32_t rank) _must_check_;
 char *fifos_pattern(const struct fifos *f, enum fifo_kind kind);
 
 /* The rank of "i7"; false: it is another name. */
-bool fifos_parse_input(const char *name, uint32_t *ret_rank);
+bool fifos_parse_input(const struct fifos *f, const char *name, uint32_t *ret_rank);
 
 /* Removes all, whatever has been made. */
 void fifos_close(struct fifos *f);

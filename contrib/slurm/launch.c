@@ -253,22 +253,29 @@ static void take_credential(struct unpack *u, void *result)
 
 /* ---- tasks --------------------------------------------------------------------------------- */
 
-/* Of a het job: lists of task numbers, one for each node; NO_VAL nodes: none. */
-static void skip_het_tids(struct unpack *u, _unused_ void *result)
+/* Of a het job: lists of task numbers, one for each node; NO_VAL nodes: none. And the component of
+ * each task. */
+static void take_het_tasks(struct unpack *u, void *result)
 {
-	uint32_t nodes = unpack_u32(u), tasks;
+	struct slurm_het *het = &((struct slurm_launch *)result)->het;
+	size_t begin;
 
-	if (nodes != SLURM_NO_VAL)
-		skip_nodes(u, nodes, UNPACK_A32);
-	tasks = unpack_u32(u);
-	if (tasks != SLURM_NO_VAL)
-		unpack_skip_bytes(u, (uint64_t)tasks * sizeof(uint32_t));
+	het->nnodes = unpack_u32(u);
+	begin = u->at;
+	if (het->nnodes != SLURM_NO_VAL) {
+		skip_nodes(u, het->nnodes, UNPACK_A32);
+		het->node_tasks = (struct slurm_array){(uint32_t)(u->at - begin), u->data + begin};
+	}
+	het->ntasks = unpack_u32(u);
+	if (het->ntasks != SLURM_NO_VAL)
+		unpack_skip_bytes(u, (uint64_t)het->ntasks * sizeof(uint32_t));
 }
 
-static void skip_het_steps(struct unpack *u, _unused_ void *result)
+static void take_het_offset(struct unpack *u, void *result)
 {
 	uint32_t offset = unpack_u32(u), count = unpack_u32(u);
 
+	((struct slurm_launch *)result)->het.offset = offset;
 	if (u->release >= SLURM_25_05 && offset < SLURM_NO_VAL && count > 0)
 		unpack_skip(u, UNPACK_A32);
 }
@@ -290,7 +297,7 @@ static void take_node_tasks(struct unpack *u, void *result)
 
 struct node_search {
 	const char *name;
-	uint32_t index;
+	uint32_t index, only;
 	bool found;
 };
 
@@ -407,6 +414,81 @@ bool slurm_launch_ranks(
 	return slurm_ranks_next(&rest, ret_ranks);
 }
 
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+static uint32_t get_known(const struct slurm_launch *l, uint32_t n, uint32_t otherwise)
+{
+	return l->kind == SLURM_KIND_HET && n != SLURM_NO_VAL ? n : otherwise;
+}
+
+uint32_t slurm_whole_first_rank(const struct slurm_launch *l)
+{
+	return get_known(l, l->het.task_offset, 0);
+}
+
+uint32_t slurm_whole_first_node(const struct slurm_launch *l)
+{
+	return get_known(l, l->het.node_offset, 0);
+}
+
+uint32_t slurm_whole_nnodes(const struct slurm_launch *l)
+{
+	return get_known(l, l->het.nnodes, l->nnodes);
+}
+
+uint32_t slurm_whole_ntasks(const struct slurm_launch *l)
+{
+	return get_known(l, l->het.ntasks, l->ntasks);
+}
+
+uint32_t slurm_whole_job(const struct slurm_launch *l)
+{
+	return get_known(l, l->het.job ? l->het.job : SLURM_NO_VAL, l->id.job);
+}
+
+static int search_only_node(const char *name, void *userdata)
+{
+	struct node_search *search = userdata;
+
+	assert(search);
+	if (strcmp(name, search->name) == 0) {
+		search->only = search->found ? UINT32_MAX : search->index;
+		search->found = true;
+	}
+	search->index++;
+	return 0;
+}
+
+int slurm_whole_find_node(const struct slurm_launch *l, const char *name, uint32_t *ret_node)
+{
+	struct node_search search = {.name = name};
+	int r;
+
+	if (l->kind != SLURM_KIND_HET || !l->het.nodes)
+		return slurm_launch_find_node(l, name, ret_node);
+	r = name ? hostlist_each(l->het.nodes, slurm_whole_nnodes(l), search_only_node, &search)
+		 : -EINVAL;
+	if (r < 0 || !search.found)
+		return r < 0 ? -EINVAL : -ENOENT;
+	if (search.only == UINT32_MAX)
+		return -EEXIST;
+	*ret_node = search.only;
+	return 0;
+}
+
+bool slurm_whole_ranks(const struct slurm_launch *l, uint32_t node, struct slurm_array *ret_ranks)
+{
+	struct unpack u = {.data = l->het.node_tasks.bytes, .size = l->het.node_tasks.n};
+	uint32_t i;
+
+	if (l->kind != SLURM_KIND_HET || !l->het.node_tasks.bytes)
+		return slurm_launch_ranks(l, node, ret_ranks);
+	for (i = 0; i < node && !u.bad; i++)
+		unpack_skip(&u, UNPACK_A32);
+	*ret_ranks = unpack_array(&u, unpack_u32(&u), sizeof(uint32_t));
+	return !u.bad && node < slurm_whole_nnodes(l);
+}
+
 static void take_resp_ports(struct unpack *u, void *result)
 {
 	((struct slurm_launch *)result)->resp_ports =
@@ -493,12 +575,12 @@ static const struct unpack_row tasks_rows[] = {
 	FIELD("gid", U32, .until = SLURM_23_02, .keep = LAUNCH(claimed_gid)),
 	FIELD("user_name", TEXT, .until = SLURM_23_02, .keep = LAUNCH(user)),
 	FIELD("gids", A32, .keep = LAUNCH(gids)),
-	FIELD("het_job_node_offset", U32),
-	FIELD("het_job_id", U32, .keep = LAUNCH(het_job)),
-	FIELD("het_job_tids", CALL, .call = skip_het_tids),
-	FIELD("het_job_steps", CALL, .call = skip_het_steps),
-	FIELD("het_job_task_offset", U32),
-	FIELD("het_job_node_list", TEXT),
+	FIELD("het_job_node_offset", U32, .keep = LAUNCH(het.node_offset)),
+	FIELD("het_job_id", U32, .keep = LAUNCH(het.job)),
+	FIELD("het_job_tids", CALL, .call = take_het_tasks),
+	FIELD("het_job_steps", CALL, .call = take_het_offset),
+	FIELD("het_job_task_offset", U32, .keep = LAUNCH(het.task_offset)),
+	FIELD("het_job_node_list", TEXT, .keep = LAUNCH(het.nodes)),
 	FIELD("mpi_plugin_id", U32),
 	FIELD("ntasks", U32, .keep = LAUNCH(ntasks)),
 	FIELD("ntasks_per_board", U16),
@@ -582,7 +664,7 @@ static void take_node_cpus(struct unpack *u, void *result)
 /* clang-format off */
 static const struct unpack_row batch_rows[] = {
 	FIELD("job_id", U32, .until = SLURM_25_05, .keep = LAUNCH(id.job)),
-	FIELD("het_job_id", U32, .keep = LAUNCH(het_job)),
+	FIELD("het_job_id", U32, .keep = LAUNCH(het.job)),
 	FIELD("uid", U32, .until = SLURM_23_02, .keep = LAUNCH(claimed_uid)),
 	FIELD("gid", U32, .until = SLURM_23_02, .keep = LAUNCH(claimed_gid)),
 	FIELD("user_name", TEXT, .until = SLURM_23_02, .keep = LAUNCH(user)),
@@ -642,7 +724,10 @@ static enum slurm_step_kind kind_of(const struct slurm_frame *frame, const struc
 		return SLURM_KIND_EXTERN;
 	if (l->id.step == SLURM_STEP_INTERACTIVE)
 		return SLURM_KIND_INTERACTIVE;
-	return l->het_job && l->het_job != SLURM_NO_VAL ? SLURM_KIND_HET : SLURM_KIND_SRUN;
+	/* Of a component of a job, and of one that is of a step alone. */
+	return (l->het.job && l->het.job != SLURM_NO_VAL) || l->id.het_component != SLURM_NO_VAL
+		? SLURM_KIND_HET
+		: SLURM_KIND_SRUN;
 }
 
 int slurm_launch_decode(const void *data, const struct slurm_frame *frame,

@@ -78,6 +78,19 @@ struct slurm_cores {
 
 #define SLURM_MEMORY_PER_CPU (UINT64_C(1) << 63)
 
+/* A step of srun over several components, of a heterogeneous job, or of one step's own ("srun A :
+ * B"): each component has a launch message as if it were a step, with what it is of the whole.
+ * Numbers are SLURM_NO_VAL where srun has none. */
+struct slurm_het {
+	uint32_t job;    /* of the first component; 0 and SLURM_NO_VAL: it is none of such a job */
+	uint32_t offset; /* the component's number */
+	uint32_t node_offset, task_offset; /* of its first ones in the whole */
+	uint32_t nnodes, ntasks;           /* of the whole */
+	/* The ranks in the whole, of each of its nodes, and these nodes: slurm_het_ranks(). */
+	struct slurm_array node_tasks;
+	const char *nodes;
+};
+
 /* As they are packed. */
 struct slurm_options {
 	uint32_t n;
@@ -136,8 +149,8 @@ struct slurm_launch {
 	const char *tls_cert;
 	uint32_t profile; /* bits, of which the first is "none" */
 	uint16_t x11;
-	uint32_t het_job; /* 0 and SLURM_NO_VAL: none */
-	bool has_job;     /* the job's own records follow, which are not read */
+	struct slurm_het het;
+	bool has_job; /* the job's own records follow, which are not read */
 	/* Of the plugin for switches, in releases whose messages depend on it; 0: none. */
 	uint32_t switch_plugin;
 };
@@ -180,6 +193,27 @@ bool slurm_ranks_next(struct slurm_array *rest, struct slurm_array *ret_ranks);
 
 /* The ranks of the tasks of the node with that index: false if the message has no such node. */
 bool slurm_launch_ranks(
+	const struct slurm_launch *launch, uint32_t node, struct slurm_array *ret_ranks);
+
+/* ---- the whole, of which the launch may be a component; else it is the whole -------------- */
+
+/* What the component's ranks and nodes are counted from. */
+uint32_t slurm_whole_first_rank(const struct slurm_launch *launch);
+uint32_t slurm_whole_first_node(const struct slurm_launch *launch);
+
+uint32_t slurm_whole_nnodes(const struct slurm_launch *launch);
+uint32_t slurm_whole_ntasks(const struct slurm_launch *launch);
+
+/* The job as its tasks know it: that of the first component. */
+uint32_t slurm_whole_job(const struct slurm_launch *launch);
+
+/* The index of a node among those of the whole, whose order is not that of the components. -ENOENT:
+ * it is not there; -EEXIST: there are two of them; -EINVAL: the message has no list. */
+int slurm_whole_find_node(
+	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;
+
+/* As slurm_launch_ranks(), by that index. */
+bool slurm_whole_ranks(
 	const struct slurm_launch *launch, uint32_t node, struct slurm_array *ret_ranks);
 
 #endif

@@ -30,21 +30,28 @@ int names_parse_step(const char *step_name, uint32_t *ret_number)
 
 int names_make_socket(const char *node, const char *step, char **ret_name)
 {
-	const char *dot = strchr(step, '.');
-	_cleanup_free_ char *job_text = dot ? strndup(step, (size_t)(dot - step)) : NULL;
-	uint32_t job, number;
+	_cleanup_free_ char *copy = strdup(step);
+	char *dot = copy ? strchr(copy, '.') : NULL, *plus = dot ? strchr(dot, '+') : NULL;
+	uint32_t job, number, component = 0;
 	int r;
 
+	if (!copy)
+		return -ENOMEM;
 	if (!dot || !node[0] || strchr(node, '/'))
 		return -EINVAL;
-	if (!job_text)
-		return -ENOMEM;
-	r = parse_u32(job_text, 1, UINT32_MAX, &job);
+	*dot = '\0';
+	if (plus)
+		*plus = '\0';
+	r = parse_u32(copy, 1, UINT32_MAX, &job);
 	if (r == 0)
 		r = names_parse_step(dot + 1, &number);
+	if (r == 0 && plus)
+		r = parse_u32(plus + 1, 0, UINT32_MAX, &component);
 	if (r < 0)
 		return -EINVAL;
-	return asprintf(ret_name, "%s_%u.%u", node, job, number) < 0 ? -ENOMEM : 0;
+	r = plus ? asprintf(ret_name, "%s_%u.%u.%u", node, job, number, component)
+		 : asprintf(ret_name, "%s_%u.%u", node, job, number);
+	return r < 0 ? -ENOMEM : 0;
 }
 
 bool names_is_socket(const char *name)

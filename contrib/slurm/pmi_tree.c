@@ -196,7 +196,7 @@ static int send_above(struct pmi_tree *t, const struct pack *part, struct err *e
 	struct pack body = {0};
 
 	if (asprintf(&address, "%s/" PEERS_NAME, dir ? dir : init->conf.spool_dir,
-		    init->launch.id.job, init->launch.id.step) < 0) {
+		    slurm_whole_job(&init->launch), init->launch.id.step) < 0) {
 		address = NULL;
 		return err_set(err, -ENOMEM, "send a fence");
 	}
@@ -608,7 +608,8 @@ static int listen_for_peers(struct pmi_tree *t, struct err *err)
 	char name[64];
 	int r = spool_open_slurmds(init->conf.spool_dir, &t->spool, err);
 
-	(void)snprintf(name, sizeof(name), PEERS_NAME, init->launch.id.job, init->launch.id.step);
+	(void)snprintf(name, sizeof(name), PEERS_NAME, slurm_whole_job(&init->launch),
+		init->launch.id.step);
 	if (r == 0)
 		r = spool_listen(t->spool, name, &t->socket, err);
 	if (r < 0)
@@ -645,8 +646,8 @@ static int find_srun(struct pmi_tree *t, struct err *err)
 static int find_place(struct pmi_tree *t, struct err *err)
 {
 	const struct slurm_init *init = t->options.init;
-	struct pmi_place place = pmi_place_find(t->options.node_id, init->launch.nnodes,
-		step_spec_tree_width(&init->launch, init->site));
+	struct pmi_place place = pmi_place_find(t->options.node_id,
+		slurm_whole_nnodes(&init->launch), step_spec_tree_width(&init->launch, init->site));
 
 	if (pmi_gather_init(&t->gather, t->options.node_id, place) < 0)
 		return err_set(err, -ENOMEM, "listen for PMI-2");

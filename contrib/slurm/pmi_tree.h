@@ -35,7 +35,7 @@ struct pmi_tree_options {
 	const struct munge_client *munge;
 	const struct slurm_init *init; /* with the site's slurm.conf */
 	const struct fifos *fifos;
-	uint32_t node_id;
+	uint32_t node_id; /* in the whole */
 	/* The step is to end on all nodes. text: why, NULL if a task has called for it. */
 	void (*abort)(const char *text, void *userdata);
 	void *userdata;

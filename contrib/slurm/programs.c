@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "contrib/slurm/programs.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <string.h>
 
 #include "contrib/slurm/launch.h"
+#include "stepd/base/parse.h"
 #include "stepd/cli/run/multi_prog.h"
 
 void programs_clear(struct programs *programs)
@@ -87,6 +89,58 @@ static int read_list(struct programs *p, const struct slurm_launch *launch, stru
 	return 0;
 }
 
+/* ---- the ranks of a component -------------------------------------------------------------- */
+
+struct shift {
+	json_t *ranks;
+	uint32_t by;
+};
+
+static int shift_rank(uint32_t rank, void *userdata)
+{
+	struct shift *shift = userdata;
+
+	assert(shift);
+	return json_array_append_new(shift->ranks, json_integer((json_int_t)rank + shift->by));
+}
+
+/* An entry has a number, or a list as a text. */
+static int shift_entry(json_t *entry, uint32_t ntasks, uint32_t by)
+{
+	const json_t *rank = json_object_get(entry, "rank");
+	struct shift shift = {.by = by};
+	const char *list = json_string_value(json_object_get(entry, "ranks"));
+	int r;
+
+	if (rank)
+		return json_object_set_new(
+			entry, "rank", json_integer(json_integer_value(rank) + (json_int_t)by));
+	shift.ranks = json_array();
+	r = shift.ranks && list ? parse_ranges(list, ntasks, shift_rank, &shift) : -1;
+	if (r == 0)
+		return json_object_set_new(entry, "ranks", shift.ranks);
+	json_decref(shift.ranks);
+	return r;
+}
+
+/* The list has the component's ranks, the spec those of the whole. */
+static int shift_ranks(const struct programs *p, const struct slurm_launch *launch, struct err *err)
+{
+	uint32_t by = slurm_whole_first_rank(launch);
+	json_t *entry;
+	size_t i;
+
+	if (by == 0)
+		return 0;
+	json_array_foreach (p->tasks, i, entry) {
+		if (shift_entry(entry, launch->ntasks, by) < 0)
+			return no_memory(err);
+	}
+	return 0;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
 int programs_read(const struct slurm_launch *launch, struct programs *ret_programs, struct err *err)
 {
 	_cleanup_programs_ struct programs p = {0};
@@ -100,6 +154,8 @@ int programs_read(const struct slurm_launch *launch, struct programs *ret_progra
 		r = read_list(&p, launch, err);
 	else
 		r = strv_add(&p.names, name) < 0 ? no_memory(err) : 0;
+	if (r == 0)
+		r = shift_ranks(&p, launch, err);
 	if (r < 0)
 		return r;
 	*ret_programs = p;

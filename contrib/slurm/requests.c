@@ -145,26 +145,26 @@ static int answer_found(_unused_ const struct requests_plan *plan, const json_t 
 #define NO_PID    (-1)
 #define NO_STATUS (-1)
 
-static int read_task(const json_t *entry, struct wire_task *ret_task)
+static int read_task(const json_t *entry, uint32_t first_rank, struct wire_task *ret_task)
 {
 	const char *state = json_string_value(json_object_get(entry, "state"));
 	int64_t rank, local_id, pid = NO_PID, status = NO_STATUS;
 
-	if (!state || !json_get_range(entry, "rank", 0, UINT32_MAX, &rank) ||
+	if (!state || !json_get_range(entry, "rank", first_rank, UINT32_MAX, &rank) ||
 		!json_get_range(entry, "local_id", 0, INT32_MAX, &local_id))
 		return -EPROTO;
 	(void)json_get_range(entry, "pid", 1, INT32_MAX, &pid); /* as long as there is one */
 	(void)json_get_range(entry, "wait_status", INT32_MIN, INT32_MAX, &status); /* likewise */
 	*ret_task = (struct wire_task){.local_id = (int32_t)local_id,
-		.rank = (uint32_t)rank,
+		.rank = (uint32_t)rank - first_rank,
 		.pid = (int32_t)pid,
 		.exited = strcmp(state, "new") != 0 && strcmp(state, "running") != 0,
 		.wait_status = (int32_t)status};
 	return 0;
 }
 
-static int answer_tasks(_unused_ const struct requests_plan *plan, const json_t *reply,
-	uint16_t version, struct wire_answer *a)
+static int answer_tasks(const struct requests_plan *plan, const json_t *reply, uint16_t version,
+	struct wire_answer *a)
 {
 	const json_t *tasks = json_object_get(reply, "tasks"), *entry;
 	struct wire_task task;
@@ -177,7 +177,7 @@ static int answer_tasks(_unused_ const struct requests_plan *plan, const json_t 
 	if (buffer_size(&a->bytes) == 0)
 		wire_begin_list(a);
 	json_array_foreach (tasks, i, entry) {
-		r = read_task(entry, &task);
+		r = read_task(entry, plan->first_rank, &task);
 		if (r < 0)
 			return r;
 		wire_put_task(a, &task);
@@ -507,6 +507,8 @@ int requests_make_plan(const struct wire_request *request, const struct requests
 {
 	struct requests_plan plan = rows[request->kind].plan;
 	int r = 0;
+
+	plan.first_rank = step->first_rank;
 
 	if (rows[request->kind].fill)
 		r = rows[request->kind].fill(request, step, &plan);

@@ -34,6 +34,7 @@ struct requests_step {
 	bool adopts;  /* an extern step: it gets processes, and TERM and KILL end it */
 	bool leaders; /* signals are for the tasks' first processes alone, but for KILL, STOP and
 			 CONT */
+	uint32_t first_rank;            /* what the agent has for rank 0 */
 	const struct lookup_user *user; /* NULL: the job's user is not known */
 };
 
@@ -53,6 +54,7 @@ struct requests_plan {
 	bool acts;     /* changes the step: does not wait for queries, and has a longer timeout */
 	bool no_errno; /* the answer is a result alone */
 	int error;     /* without a call of the agent: how an action failed */
+	uint32_t first_rank; /* of the step */
 	const struct lookup_user *user;
 	struct wire_lookup lookup;
 	requests_answer_fn answer;

@@ -427,6 +427,7 @@ struct served *served_free(struct served *s)
 	served_setup_clear(&s->setup);
 	free(s->tasks.v);
 	free(s->tasks.ranks);
+	free(s->tasks.whole_ranks);
 	free(s);
 	return NULL;
 }

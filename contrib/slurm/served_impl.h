@@ -62,7 +62,8 @@ struct served_task {
 /* Those of this node, by index. */
 struct served_tasks {
 	uint32_t n;
-	uint32_t *ranks;
+	uint32_t *ranks;       /* as srun has them */
+	uint32_t *whole_ranks; /* as the agent and the tasks have them, slurm_whole_ranks() */
 	struct served_task *v;
 };
 
@@ -206,8 +207,8 @@ int served_epilogs_open(struct served *s, struct err *err) _must_check_;
 /* False: none runs, nor is there one to begin. */
 bool served_epilogs_run(struct served *s);
 
-/* NULL: it is none of this node's. */
-struct served_task *served_find_task(const struct served_tasks *tasks, uint32_t rank);
+/* By the agent's rank. NULL: it is none of this node's. */
+struct served_task *served_find_task(const struct served_tasks *tasks, uint32_t whole_rank);
 
 /* It has ended, which is reported together with others. */
 void served_end_task(struct served *s, struct served_task *task, int status);

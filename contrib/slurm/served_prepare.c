@@ -27,6 +27,26 @@
 
 /* ---- who runs what ------------------------------------------------------------------------- */
 
+/* Of a component: its numbers are within the whole. */
+static int check_component(const struct served *s, struct err *err)
+{
+	const struct slurm_launch *l = s->launch;
+	uint32_t first = slurm_whole_first_rank(l), ntasks = slurm_whole_ntasks(l);
+	uint32_t i;
+
+	if (ntasks > SRUN_IO_TASKS_MAX || first > ntasks || l->ntasks > ntasks - first ||
+		slurm_whole_first_node(l) > UINT16_MAX || slurm_whole_nnodes(l) < l->nnodes)
+		return err_set_text(err, -EBADMSG,
+			"component %u has %u tasks from %u on, of %u, on %u of %u nodes",
+			l->het.offset, l->ntasks, first, ntasks, l->nnodes, slurm_whole_nnodes(l));
+	for (i = 0; i < s->tasks.n; i++) {
+		if (s->tasks.ranks[i] >= l->ntasks)
+			return err_set_text(
+				err, -EBADMSG, "the component has no rank %u", s->tasks.ranks[i]);
+	}
+	return 0;
+}
+
 static int prepare_tasks(struct served *s, struct err *err)
 {
 	static const uint8_t first[sizeof(uint32_t)] = {0};
@@ -47,12 +67,15 @@ static int prepare_tasks(struct served *s, struct err *err)
 		return err_set_text(err, -EBADMSG, "the message has no tasks for this node");
 	s->tasks.n = ranks.n;
 	s->tasks.ranks = calloc(ranks.n, sizeof(*s->tasks.ranks));
+	s->tasks.whole_ranks = calloc(ranks.n, sizeof(*s->tasks.whole_ranks));
 	s->tasks.v = calloc(ranks.n, sizeof(*s->tasks.v));
-	if (!s->tasks.ranks || !s->tasks.v)
+	if (!s->tasks.ranks || !s->tasks.whole_ranks || !s->tasks.v)
 		return err_set(err, -ENOMEM, "read the step's tasks");
-	for (i = 0; i < ranks.n; i++)
+	for (i = 0; i < ranks.n; i++) {
 		s->tasks.ranks[i] = slurm_array_u32(&ranks, i);
-	return 0;
+		s->tasks.whole_ranks[i] = slurm_whole_first_rank(s->launch) + s->tasks.ranks[i];
+	}
+	return s->launch->kind == SLURM_KIND_HET ? check_component(s, err) : 0;
 }
 
 static int prepare_identity(struct served *s, struct err *err)
@@ -182,7 +205,8 @@ static int prepare_terminal(struct served *s, struct err *err)
 		.resized = served_on_resized,
 		.userdata = s};
 
-	if (!step_spec_wants_terminal(s->launch) || !served_find_task(&s->tasks, 0))
+	if (!step_spec_wants_terminal(s->launch) ||
+		!served_find_task(&s->tasks, slurm_whole_first_rank(s->launch)))
 		return 0;
 	return window_open(&options, &s->streams.window, err);
 }
@@ -194,8 +218,8 @@ static int prepare_accounting(struct served *s, struct err *err)
 		.log = s->log,
 		.directory = s->agent.directory,
 		.tres = &s->init->conf.tres,
-		.node = s->setup.node_id,
-		.ranks = s->tasks.ranks,
+		.node = slurm_whole_first_node(s->launch) + s->setup.node_id,
+		.ranks = s->tasks.whole_ranks,
 		.ntasks = s->tasks.n,
 		.whole = s->launch->kind == SLURM_KIND_EXTERN,
 		.cache_counts = s->init->site->accounting == SITE_ACCOUNTING_CGROUP,
@@ -227,7 +251,7 @@ static struct step_spec_input make_input(const struct served *s)
 		.site = s->init->site,
 		.init = s->init,
 		.node_id = s->setup.node_id,
-		.ranks = s->tasks.ranks,
+		.ranks = s->tasks.whole_ranks,
 		.groups = s->setup.groups,
 		.ntasks = s->tasks.n,
 		.groups_count = s->setup.groups_count,
@@ -266,7 +290,7 @@ static int prepare_pmi(struct served *s, struct step_spec_input *input, struct e
 		.munge = s->munge,
 		.init = s->init,
 		.fifos = &s->streams.fifos,
-		.node_id = s->setup.node_id,
+		.node_id = slurm_whole_first_node(s->launch) + s->setup.node_id,
 		.abort = served_cancel_step,
 		.userdata = s};
 	int r;
@@ -300,6 +324,7 @@ static int prepare_spec(struct served *s, struct err *err)
 		name = NULL;
 		return err_set(err, -ENOMEM, "make the step's streams");
 	}
+	s->streams.fifos.first_rank = slurm_whole_first_rank(s->launch);
 	r = fifos_open(&s->streams.fifos, name, err);
 	if (r == 0)
 		r = prepare_scripts(s, &before, err);
@@ -331,13 +356,18 @@ static int prepare_spank(struct served *s, struct err *err)
 
 static int prepare_agent(struct served *s, struct err *err)
 {
+	struct slurm_step_id id = s->launch->id;
+	char label[SLURM_LABEL_SIZE];
 	int r = program_find("../../stepd/cli/stepd", STEPD_PROGRAM, &s->agent.program, err);
 
 	if (r == 0)
 		r = steps_find_dir(NULL, &s->agent.runtime_dir, err);
+	/* The components of one job's step are on nodes of their own. */
+	id.het_component = SLURM_NO_VAL;
+	slurm_step_label(&id, label);
 	if (r == 0 &&
 		asprintf(&s->agent.directory, "%s/%s_%s", s->agent.runtime_dir,
-			s->init->conf.node_name, s->label) < 0) {
+			s->init->conf.node_name, label) < 0) {
 		s->agent.directory = NULL;
 		r = err_set(err, -ENOMEM, "start the agent");
 	}
@@ -372,6 +402,7 @@ static int prepare_streams(struct served *s, struct err *err)
 		.address = s->launch->srun,
 		.version = s->init->frame.client_release,
 		.node_id = s->setup.node_id,
+		.attach_node_id = s->setup.node_id,
 		.key = s->launch->cred_signature.bytes,
 		.key_size = s->launch->cred_signature.n,
 		.fifos = &s->streams.fifos,
@@ -386,6 +417,9 @@ static int prepare_streams(struct served *s, struct err *err)
 		.finished = served_on_streams_finished,
 		.userdata = s};
 
+	/* So slurmstepd has it. */
+	if (s->launch->id.het_component != SLURM_NO_VAL)
+		options.attach_node_id += slurm_whole_first_node(s->launch);
 	step_spec_uses(s->launch, options.uses);
 	options.one_input = step_spec_find_input(s->launch, &options.input_rank);
 	/* Of a plugin, or that the limit of memory was reached. */

@@ -231,7 +231,7 @@ int served_epilogs_open(struct served *s, struct err *err)
 		.doc = s->agent.doc,
 		.task_program = s->setup.task_program,
 		.step = s->launch->id.step,
-		.ranks = s->tasks.ranks,
+		.ranks = s->tasks.whole_ranks,
 		.ntasks = s->tasks.n,
 		.note = epilogs_on_note,
 		.done = epilogs_on_done,
@@ -244,12 +244,12 @@ int served_epilogs_open(struct served *s, struct err *err)
 
 /* ---- tasks' ends --------------------------------------------------------------------------- */
 
-struct served_task *served_find_task(const struct served_tasks *tasks, uint32_t rank)
+struct served_task *served_find_task(const struct served_tasks *tasks, uint32_t whole_rank)
 {
 	uint32_t i;
 
 	for (i = 0; i < tasks->n; i++) {
-		if (tasks->ranks[i] == rank)
+		if (tasks->whole_ranks[i] == whole_rank)
 			return &tasks->v[i];
 	}
 	return NULL;
@@ -361,9 +361,9 @@ void served_cancel_step(const char *why, void *userdata)
 	s->reports.cancels = true;
 	if (why)
 		log_error(s->log, "step %s: it is ended on all nodes: %s", s->label, why);
-	pack_u32(&body, s->launch->id.job);
+	pack_u32(&body, slurm_whole_job(s->launch));
 	pack_u32(&body, s->launch->id.step);
-	pack_u32(&body, SLURM_NO_VAL); /* all parts of a het step */
+	pack_u32(&body, SLURM_NO_VAL); /* all components */
 	pack_text(&body, NULL);
 	pack_text(&body, NULL);
 	pack_u16(&body, SIGKILL);

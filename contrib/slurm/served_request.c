@@ -525,6 +525,7 @@ int served_requests_open(struct served *s, struct err *err)
 		return r;
 	s->requests.listener->step.leaders = !s->init->site->signals_all;
 	s->requests.listener->step.user = &s->setup.user;
+	s->requests.listener->step.first_rank = slurm_whole_first_rank(s->launch);
 	return 0;
 }
 

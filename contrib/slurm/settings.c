@@ -20,13 +20,11 @@ void slurm_settings_clear(struct slurm_settings *settings)
 
 static bool serve_kind(struct slurm_settings *settings, const char *name)
 {
-	static const enum slurm_step_kind kinds[] = {
-		SLURM_KIND_SRUN, SLURM_KIND_BATCH, SLURM_KIND_EXTERN, SLURM_KIND_INTERACTIVE};
-	size_t i;
+	int i;
 
-	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-		if (strcmp(name, slurm_kind_name(kinds[i])) == 0)
-			return settings->serves[kinds[i]] = true;
+	for (i = 0; i < SLURM_KIND_MAX; i++) {
+		if (strcmp(name, slurm_kind_name((enum slurm_step_kind)i)) == 0)
+			return settings->serves[i] = true;
 	}
 	return false;
 }
@@ -44,8 +42,8 @@ static int take_serve(struct slurm_settings *settings, const char *value, struct
 	while ((name = strsep(&rest, ", \t"))) {
 		if (*name && !serve_kind(settings, name))
 			return err_set_text(err, -EINVAL,
-				"'%s' is not 'no', or a list of 'srun', 'batch', 'extern' and "
-				"'interactive'",
+				"'%s' is not 'no', or a list of 'srun', 'batch', 'extern', "
+				"'interactive' and 'het'",
 				value);
 	}
 	return 0;

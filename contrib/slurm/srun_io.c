@@ -355,8 +355,9 @@ static void on_opened(_unused_ struct ev_loop *loop, ev_io *watcher, _unused_ in
 	n = read(io->inotify_fd, buf, sizeof(buf));
 	for (at = 0; at < n; at += (ssize_t)(sizeof(*event) + event->len)) {
 		event = (const struct inotify_event *)(buf + at);
-		in = event->len && fifos_parse_input(event->name, &rank) ? find_input(io, rank)
-									 : NULL;
+		in = event->len && fifos_parse_input(io->options.fifos, event->name, &rank)
+			? find_input(io, rank)
+			: NULL;
 		if (in)
 			input_opened(in);
 	}
@@ -553,6 +554,7 @@ int srun_io_attach(struct srun_io *io, const struct srun_io_attach *attach, stru
 		return err_set_text(err, -EUSERS, "%zu clients are attached already", i);
 	options.address = attach->address;
 	options.version = attach->version;
+	options.node_id = io->options.attach_node_id;
 	options.key = attach->key;
 	options.key_size = attach->key_size;
 	options.patience_s = io->options.patience_s;

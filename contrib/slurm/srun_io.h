@@ -30,9 +30,9 @@ struct srun_io;
 struct srun_io_options {
 	struct ev_loop *loop;
 	struct sockaddr_in address;
-	uint16_t version; /* srun's */
-	uint32_t node_id;
-	const void *key; /* the signature; borrowed until connected() */
+	uint16_t version;                 /* srun's */
+	uint32_t node_id, attach_node_id; /* to srun, and to an sattach */
+	const void *key;                  /* the signature; borrowed until connected() */
 	size_t key_size;
 	const struct fifos *fifos; /* borrowed */
 	uid_t uid;

@@ -81,7 +81,13 @@ uint32_t step_spec_tree_width(const struct slurm_launch *launch, const struct si
 
 bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_conf *site)
 {
-	return launch->kind == SLURM_KIND_SRUN && launch->nnodes > 1 &&
+	uint32_t nodes = slurm_whole_nnodes(launch);
+
+	/* With components there are no levels between srun and the nodes. */
+	if (launch->kind == SLURM_KIND_HET &&
+		nodes + UINT64_C(1) >= step_spec_tree_width(launch, site))
+		return false;
+	return (launch->kind == SLURM_KIND_SRUN || launch->kind == SLURM_KIND_HET) && nodes > 1 &&
 		strcmp(step_spec_get_mpi(launch, site), "pmi2") == 0;
 }
 
@@ -152,7 +158,7 @@ static int set_text(json_t *env, const char *name, const char *value)
 /* What slurmstepd adds, and the agent does not. */
 static int set_own_variables(json_t *env, const struct step_spec_input *in)
 {
-	char number[16], address[INET_ADDRSTRLEN];
+	char number[24], address[INET_ADDRSTRLEN];
 	int r = set_text(env, "SLURM_TOPOLOGY_ADDR", in->node->topology_addr);
 
 	if (r == 0)
@@ -167,6 +173,11 @@ static int set_own_variables(json_t *env, const struct step_spec_input *in)
 	}
 	if (r == 0)
 		r = set_text(env, MANAGER_VARIABLE, in->pmi_manager);
+	if (r == 0 && in->pmi_manager && in->launch->kind == SLURM_KIND_HET) {
+		(void)snprintf(number, sizeof(number), "%u.%u", slurm_whole_job(in->launch),
+			in->launch->id.step);
+		r = set_text(env, MANAGER_JOB_VARIABLE, number);
+	}
 	if (r == 0 && in->launch->restart_count) {
 		(void)snprintf(number, sizeof(number), "%u", in->launch->restart_count);
 		r = set_text(env, "SLURM_RESTART_COUNT", number);
@@ -201,6 +212,57 @@ static int set_later_variables(json_t *env, const struct slurm_launch *l)
 	return r;
 }
 
+/* "4,5,6": the ranks of this node. */
+static int set_gtids(json_t *env, const struct step_spec_input *in)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	uint32_t i;
+
+	if (!f)
+		return -ENOMEM;
+	for (i = 0; i < in->ntasks; i++)
+		(void)fprintf(f, i ? ",%u" : "%u", in->ranks[i]);
+	return fclose(f) == 0 ? set_text(env, "SLURM_GTIDS", text) : -ENOMEM;
+}
+
+/* What the agent would add, of a component: srun has told the tasks of the whole step, and the
+ * agent runs a step of the component's job. So the environment is complete. */
+static int set_component_variables(json_t *env, const struct step_spec_input *in)
+{
+	const struct slurm_launch *l = in->launch;
+	const struct {
+		const char *name;
+		uint64_t value;
+	} numbers[] = {
+		{"SLURM_JOB_ID", slurm_whole_job(l)},
+		{"SLURM_JOBID", slurm_whole_job(l)},
+		{"SLURM_STEP_ID", l->id.step},
+		{"SLURM_STEPID", l->id.step},
+		{"SLURM_NODEID", slurm_whole_first_node(l) + (uint64_t)in->node_id},
+		{"SLURM_JOB_UID", l->uid},
+		{"SLURM_JOB_GID", l->gid},
+	};
+	const char *mpi = json_string_value(json_object_get(env, "SLURM_MPI_TYPE"));
+	size_t i;
+	int r = 0;
+
+	if (mpi && strcmp(mpi, "none") == 0) /* so slurmstepd has it */
+		(void)json_object_del(env, "SLURM_MPI_TYPE");
+	for (i = 0; r == 0 && i < ARRAY_SIZE(numbers); i++)
+		r = set_number(env, numbers[i].name, numbers[i].value);
+	if (r == 0 && l->node_cpus)
+		r = set_number(env, "SLURM_CPUS_ON_NODE", l->node_cpus);
+	if (r == 0)
+		r = set_text(env, "SLURM_JOB_USER", l->user);
+	if (r == 0)
+		r = set_text(env, "SLURMD_NODENAME", in->node->node_name);
+	if (r == 0 && !json_object_get(env, "TMPDIR"))
+		r = set_text(env, "TMPDIR", "/tmp");
+	return r == 0 ? set_gtids(env, in) : r;
+}
+
 static int set_env(json_t *doc, const struct step_spec_input *in)
 {
 	struct slurm_strs rest = in->launch->env;
@@ -214,7 +276,12 @@ static int set_env(json_t *doc, const struct step_spec_input *in)
 		r = set_variable(env, entry, in, pmi2);
 	if (r == 0)
 		r = set_own_variables(env, in);
-	return r == 0 ? set_later_variables(env, in->launch) : r;
+	if (r == 0)
+		r = set_later_variables(env, in->launch);
+	if (r < 0 || in->launch->kind != SLURM_KIND_HET)
+		return r;
+	r = set(doc, "env_complete", json_true());
+	return r == 0 ? set_component_variables(env, in) : r;
 }
 
 /* ---- limits -------------------------------------------------------------------------------- */
@@ -320,12 +387,19 @@ static int set_umask(json_t *doc, const struct slurm_launch *launch)
 
 /* ---- streams ------------------------------------------------------------------------------- */
 
+/* slurmstepd adds the component's number to the ranks there. */
+static bool has_other_ranks(const struct slurm_launch *launch)
+{
+	return launch->kind == SLURM_KIND_HET && launch->het.offset != SLURM_NO_VAL &&
+		launch->het.offset > 0;
+}
+
 bool step_spec_find_input(const struct slurm_launch *launch, uint32_t *ret_rank)
 {
 	const char *name = launch->files[FIFO_STDIN];
 
 	return launch->kind != SLURM_KIND_BATCH && launch->ntasks > 0 && name &&
-		parse_u32(name, 0, launch->ntasks - 1, ret_rank) == 0;
+		!has_other_ranks(launch) && parse_u32(name, 0, launch->ntasks - 1, ret_rank) == 0;
 }
 
 void step_spec_uses(const struct slurm_launch *launch, bool ret_uses[static FIFO_KIND_MAX])
@@ -343,8 +417,11 @@ bool step_spec_wants_terminal(const struct slurm_launch *launch)
 	return launch->flags & SLURM_FLAG_PTY;
 }
 
-bool step_spec_knows_pattern(const char *name)
+bool step_spec_knows_pattern(
+	const struct slurm_launch *launch, const struct site_conf *site, const char *name)
 {
+	/* The node's number is that in the component: set_node(). */
+	bool other_nodes = launch->kind == SLURM_KIND_HET && step_spec_is_managed(launch, site);
 	const char *at = name;
 
 	/* A number is a task, which alone has that stream. */
@@ -352,7 +429,8 @@ bool step_spec_knows_pattern(const char *name)
 		return false;
 	while ((at = strchr(at, '%'))) {
 		at += 1 + strspn(at + 1, "0123456789");
-		if (!*at || !strchr("%jJstnNux", *at))
+		if (!*at || !strchr("%jJstnNux", *at) || (*at == 't' && has_other_ranks(launch)) ||
+			(*at == 'n' && other_nodes))
 			return false;
 		at++;
 	}
@@ -368,17 +446,17 @@ static int set_file(json_t *doc, const char *field, const char *pattern, bool ap
 }
 
 /* The other tasks, and those of other nodes, have no streams at all. */
-static int set_terminal(json_t *doc, bool here)
+static int set_terminal(json_t *doc, bool here, json_int_t rank)
 {
 	json_t *out =
-		here ? json_pack("{s:s, s:i}", "mode", "rank", "rank", 0) : json_string("none");
+		here ? json_pack("{s:s, s:I}", "mode", "rank", "rank", rank) : json_string("none");
 	int r = set(doc, "stdout", out);
 
 	if (r == 0)
 		r = set(doc, "stderr", json_string("stdout"));
 	if (r == 0)
 		r = set(doc, "stdin", json_string(here ? "all" : "none"));
-	return r == 0 && here ? set(doc, "pty", json_pack("[i]", 0)) : r;
+	return r == 0 && here ? set(doc, "pty", json_pack("[I]", rank)) : r;
 }
 
 static int set_streams(json_t *doc, const struct step_spec_input *in)
@@ -392,7 +470,7 @@ static int set_streams(json_t *doc, const struct step_spec_input *in)
 
 	step_spec_uses(l, uses);
 	if (step_spec_wants_terminal(l))
-		return set_terminal(doc, in->has_terminal);
+		return set_terminal(doc, in->has_terminal, slurm_whole_first_rank(l));
 	for (i = 0; r == 0 && i < FIFO_KIND_MAX; i++) {
 		_cleanup_free_ char *fifo = NULL;
 
@@ -443,11 +521,13 @@ static json_t *pack_layout(const struct slurm_launch *launch)
 	json_t *nodes = json_array();
 	uint32_t node, i;
 
-	for (node = 0; nodes && node < launch->nnodes; node++) {
+	for (node = 0; nodes && node < slurm_whole_nnodes(launch); node++) {
 		_cleanup_free_ char *text = NULL;
 		size_t size;
 		FILE *f = open_memstream(&text, &size);
-		bool good = f && slurm_ranks_next(&rest, &ranks);
+		bool good = f &&
+			(launch->kind == SLURM_KIND_HET ? slurm_whole_ranks(launch, node, &ranks)
+							: slurm_ranks_next(&rest, &ranks));
 
 		for (i = 0; good && i < ranks.n; i++)
 			good = fprintf(f, i ? ",%u" : "%u", slurm_array_u32(&ranks, i)) > 0;
@@ -458,6 +538,28 @@ static json_t *pack_layout(const struct slurm_launch *launch)
 		}
 	}
 	return nodes;
+}
+
+/* With the layout of all nodes, where the PMI server needs it, they are those of the whole; else
+ * those that are meant by a file's name. */
+static int set_node(json_t *doc, const struct step_spec_input *in)
+{
+	const struct slurm_launch *l = in->launch;
+	uint32_t id = in->node_id, count = l->nnodes;
+	int r = 0;
+
+	if (in->pmi_manager) {
+		r = slurm_whole_find_node(l, in->node->node_name, &id);
+		count = slurm_whole_nnodes(l);
+	}
+	if (r == 0)
+		r = set(doc, "node",
+			json_pack("{s:s, s:I, s:I, s:i}", "name", in->node->node_name, "id",
+				(json_int_t)id, "count", (json_int_t)count, "cpus",
+				(int)(l->node_cpus ? l->node_cpus : 1)));
+	return r == 0 && in->pmi_manager
+		? set(json_object_get(doc, "node"), "ranks", pack_layout(l))
+		: r;
 }
 
 static int set_step(json_t *doc, const struct step_spec_input *in)
@@ -471,14 +573,9 @@ static int set_step(json_t *doc, const struct step_spec_input *in)
 	if (r == 0 && name && *name)
 		r = set(doc, "name", json_string(name));
 	if (r == 0)
-		r = set(doc, "node",
-			json_pack("{s:s, s:I, s:I, s:i}", "name", in->node->node_name, "id",
-				(json_int_t)in->node_id, "count", (json_int_t)l->nnodes, "cpus",
-				(int)(l->node_cpus ? l->node_cpus : 1)));
-	if (r == 0 && in->pmi_manager)
-		r = set(json_object_get(doc, "node"), "ranks", pack_layout(l));
+		r = set_node(doc, in);
 	if (r == 0)
-		r = set(doc, "ntasks", json_integer(l->ntasks));
+		r = set(doc, "ntasks", json_integer(slurm_whole_ntasks(l)));
 	if (r == 0)
 		r = set(doc, "ranks", pack_numbers(in->ranks, in->ntasks));
 	return r == 0 ? set(doc, "cwd", json_string(in->cwd)) : r;

@@ -20,7 +20,8 @@ struct step_spec_input {
 	const struct site_conf *site;
 	const struct slurm_init *init; /* for its limits and devices; NULL: it has none */
 	uint32_t node_id;
-	const uint32_t *ranks, *groups; /* of this node's tasks */
+	const uint32_t *ranks; /* of this node's tasks, in the whole step: slurm_whole_ranks() */
+	const uint32_t *groups;
 	uint32_t ntasks, groups_count;
 	const struct fifos *fifos;
 	const struct json_t *tasks; /* of "--multi-prog"; NULL: all run the same */
@@ -47,7 +48,8 @@ bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_c
 uint32_t step_spec_tree_width(const struct slurm_launch *launch, const struct site_conf *site);
 
 /* Whether a file's name has only such patterns as mean the same to the agent. */
-bool step_spec_knows_pattern(const char *name);
+bool step_spec_knows_pattern(
+	const struct slurm_launch *launch, const struct site_conf *site, const char *name);
 
 /* Of an extern step: it has no tasks, and ends by TERM and, a second later, KILL. */
 int step_spec_make_extern(

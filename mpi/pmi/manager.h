@@ -27,6 +27,8 @@
 
 /* The environment of a step has the path of the manager's socket by this name; tasks don't. */
 #define MANAGER_VARIABLE "STEPD_PMI_MANAGER"
+/* And, where it is not the step's own, the name that all nodes have for the job of the tasks. */
+#define MANAGER_JOB_VARIABLE "STEPD_PMI_JOB"
 
 enum manager_type {
 	MANAGER_FENCE = 1,

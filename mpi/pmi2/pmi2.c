@@ -695,8 +695,15 @@ static int open_endpoints(struct service *s, const stepd_mpi_service_t *start, s
 	return r;
 }
 
+/* What the hook in the agent has found in the environment. */
+struct manager_names {
+	const char *path; /* NULL: there is none */
+	const char *job;  /* NULL: the step's */
+};
+
 static int open_service(struct service *s, const stepd_mpi_service_t *start, struct err *err)
 {
+	const struct manager_names *manager = start->userdata;
 	const stepd_step_rec_t *job = start->job;
 	char label[64];
 	struct pmi_config config = {.label = label,
@@ -707,19 +714,22 @@ static int open_service(struct service *s, const stepd_mpi_service_t *start, str
 		.timeout_ms = job->mpi_host->timeout_ms};
 	int r;
 
-	(void)snprintf(label, sizeof(label), "%u.%s", job->job_id, job->step_name);
+	if (manager->job)
+		(void)snprintf(label, sizeof(label), "%s", manager->job);
+	else
+		(void)snprintf(label, sizeof(label), "%u.%s", job->job_id, job->step_name);
 	r = serve_open(leave_others(s, start), &serve_events, s, &s->serve, err);
 	if (r < 0)
 		return r;
-	config.manager = start->userdata ? &manager_ops : NULL;
+	config.manager = manager->path ? &manager_ops : NULL;
 	config.serve = s->serve;
 	s->loop = serve_get_loop(s->serve);
 	ev_prepare_init(&s->prepare, on_prepare);
 	ev_timer_init(&s->timer, service_on_timer, 0, 0);
 	s->prepare.data = s->timer.data = s;
 	r = pmi_new(&config, &ops, s, &s->pmi, err);
-	if (r == 0 && start->userdata)
-		r = open_manager(s, start->userdata, err);
+	if (r == 0 && manager->path)
+		r = open_manager(s, manager->path, err);
 	if (r == 0)
 		r = add_step(s, job, err);
 	if (r == 0)
@@ -766,15 +776,19 @@ int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env)
 {
 	const struct stepd_mpi_host *host = job->mpi_host;
 	const char *path = stepd_env_get(*env, MANAGER_VARIABLE);
-	_cleanup_free_ char *manager = path ? strdup(path) : NULL;
+	const char *name = stepd_env_get(*env, MANAGER_JOB_VARIABLE);
+	_cleanup_free_ char *path_copy = path ? strdup(path) : NULL;
+	_cleanup_free_ char *name_copy = name ? strdup(name) : NULL;
+	struct manager_names manager = {.path = path_copy, .job = name_copy};
 
-	if (!host || (path && !manager)) {
+	if (!host || (path && !path_copy) || (name && !name_copy)) {
 		errno = host ? ENOMEM : ENOTSUP;
 		return SLURM_ERROR;
 	}
 	stepd_env_unset(*env, MANAGER_VARIABLE);
-	/* The service is forked: it has a copy of the path. */
-	return host->service_start(host->ctx, service_main, manager, !host->tcp) == 0
+	stepd_env_unset(*env, MANAGER_JOB_VARIABLE);
+	/* The service is forked: it has a copy of them. */
+	return host->service_start(host->ctx, service_main, &manager, !host->tcp) == 0
 		? SLURM_SUCCESS
 		: SLURM_ERROR;
 }

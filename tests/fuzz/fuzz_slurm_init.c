@@ -74,6 +74,7 @@ static void check_init(const uint8_t *data, size_t size, const struct slurm_init
 	const struct slurm_launch *l = &init->launch;
 	const struct slurm_node_conf *c = &init->conf;
 	char label[SLURM_LABEL_SIZE];
+	struct slurm_array ranks;
 	uint32_t node;
 
 	require(is_within(data, size, c->node_name) && is_within(data, size, c->log_file));
@@ -86,6 +87,11 @@ static void check_init(const uint8_t *data, size_t size, const struct slurm_init
 	slurm_step_label(&l->id, label);
 	require(strlen(label) < sizeof(label) - 1);
 	require(slurm_launch_find_node(l, c->node_name, &node) < 0 || node < l->nnodes);
+	require(is_within(data, size, l->het.nodes));
+	if (slurm_whole_find_node(l, c->node_name, &node) == 0) {
+		require(node < slurm_whole_nnodes(l));
+		require(!slurm_whole_ranks(l, node, &ranks) || ranks.n <= size / sizeof(uint32_t));
+	}
 }
 
 /* What is made of a script, which is nothing where a text is not UTF-8. */

@@ -181,9 +181,9 @@ init_of extern
 launch
 handed_over "a kind that is not in the list is handed over"
 like "$(cat "$log")" "extern step handed over to .*: steps of this kind are not served here" "the log says that its kind is not chosen"
-configured "slurm_stepd_path = $tmpdir/real" "slurm_serve = srun, het"
+configured "slurm_stepd_path = $tmpdir/real" "slurm_serve = srun, pty"
 launch
-like "$(cat "$log")" "slurm_serve: 'srun, het' is not 'no', or a list of 'srun', 'batch', 'extern' and 'interactive', ignoring" \
+like "$(cat "$log")" "slurm_serve: 'srun, pty' is not 'no', or a list of 'srun', 'batch', 'extern', 'interactive' and 'het', ignoring" \
 	"a kind that can't be served is a fault of the configuration"
 
 # ---- rules of what is handed over ---------------------------------------------------------------

@@ -262,6 +262,81 @@ static void test_nodes(void **state)
 	}
 }
 
+/* ---- components ---------------------------------------------------------------------------- */
+
+static void assert_ranks(
+	const struct slurm_launch *l, uint32_t node, const uint32_t *ranks, uint32_t n)
+{
+	struct slurm_array found;
+	uint32_t i;
+
+	assert_true(slurm_whole_ranks(l, node, &found));
+	assert_int_equal(found.n, n);
+	for (i = 0; i < n; i++)
+		assert_int_equal(slurm_array_u32(&found, i), ranks[i]);
+}
+
+/* The first of two, each with one task on a node. */
+static void test_component(void **state)
+{
+	static const uint32_t ranks[] = {0, 1};
+	_cleanup_recorded_ struct recorded r = {0};
+	struct slurm_launch *l = &r.init.launch;
+	struct slurm_array found;
+	uint32_t node = 0;
+
+	(void)state;
+	load(&r, "het");
+	decode(&r);
+	assert_int_equal(l->ntasks, 1);
+	assert_int_equal(l->nnodes, 1);
+	assert_int_equal(l->het.offset, 0);
+	assert_int_equal(slurm_whole_job(l), 8);
+	assert_int_equal(slurm_whole_ntasks(l), 2);
+	assert_int_equal(slurm_whole_nnodes(l), 2);
+	assert_int_equal(slurm_whole_first_rank(l), 0);
+	assert_int_equal(slurm_whole_first_node(l), 0);
+	assert_string_equal(l->het.nodes, "bench27591-[1-2]");
+	assert_int_equal(slurm_whole_find_node(l, "bench27591-2", &node), 0);
+	assert_int_equal(node, 1);
+	assert_ranks(l, 0, ranks, 1);
+	assert_ranks(l, 1, ranks + 1, 1);
+	assert_false(slurm_whole_ranks(l, 2, &found));
+	assert_int_equal(slurm_whole_find_node(l, "bench27591-3", &node), -ENOENT);
+	assert_int_equal(slurm_whole_find_node(l, NULL, &node), -EINVAL);
+	l->het.nodes = "bench27591-1,bench27591-1";
+	assert_int_equal(slurm_whole_find_node(l, "bench27591-1", &node), -EEXIST);
+	l->het.nodes = "bench27591-[1-3]"; /* more than there are */
+	assert_int_equal(slurm_whole_find_node(l, "bench27591-1", &node), -EINVAL);
+	l->het.task_offset = 7;
+	l->het.node_offset = SLURM_NO_VAL;
+	assert_int_equal(slurm_whole_first_rank(l), 7);
+	assert_int_equal(slurm_whole_first_node(l), 0);
+	l->kind = SLURM_KIND_SRUN;
+	assert_int_equal(slurm_whole_first_rank(l), 0);
+}
+
+/* A step that is no component is the whole. */
+static void test_whole(void **state)
+{
+	static const uint32_t ranks[] = {0, 1};
+	_cleanup_recorded_ struct recorded r = {0};
+	const struct slurm_launch *l = &r.init.launch;
+	uint32_t node = 1;
+
+	(void)state;
+	load(&r, "srun");
+	decode(&r);
+	assert_int_equal(slurm_whole_job(l), 2);
+	assert_int_equal(slurm_whole_ntasks(l), 2);
+	assert_int_equal(slurm_whole_nnodes(l), 1);
+	assert_int_equal(slurm_whole_first_rank(l), 0);
+	assert_int_equal(slurm_whole_first_node(l), 0);
+	assert_int_equal(slurm_whole_find_node(l, r.init.conf.node_name, &node), 0);
+	assert_int_equal(node, 0);
+	assert_ranks(l, 0, ranks, 2);
+}
+
 static void test_ports(void **state)
 {
 	static const uint8_t bytes[] = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc};
@@ -564,6 +639,8 @@ int main(void)
 		cmocka_unit_test(test_container),
 		cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_nodes),
+		cmocka_unit_test(test_component),
+		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_ports),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_release),

@@ -20,6 +20,8 @@ static void test_socket_names(void **state)
 		{"n1", "7.extern", "n1_7.4294967292"},
 		{"n1", "7.interactive", "n1_7.4294967290"},
 		{"a_b.c-d", "1.2", "a_b.c-d_1.2"},
+		{"n1", "7.0+0", "n1_7.0.0"},
+		{"n1", "7.3+12", "n1_7.3.12"},
 	};
 	size_t i;
 
@@ -45,6 +47,10 @@ static void test_nameless(void **state)
 		{"n1", "7.Batch"},
 		{"n1", "7.0 "},
 		{"n1", "7.-1"},
+		{"n1", "7+1.0"},
+		{"n1", "7.0+"},
+		{"n1", "7.0+1+1"},
+		{"n1", "7.0+4294967296"},
 		{"n1", "7.4294967290"}, /* which Slurm would take for "interactive" */
 		{"n1", "7.4294967296"},
 		{"n1", "4294967296.0"},

@@ -185,6 +185,27 @@ static void test_list(void **state)
 	assert_string_equal(programs.names.v[1], "b");
 }
 
+/* Of a component the list has the ranks of the component, and the tasks those of the whole. */
+static void test_list_of_component(void **state)
+{
+	static const char *const argv[] = {"list", "0 a %t\n1-2 b\n* c\n", NULL};
+	_cleanup_programs_ struct programs programs = {0};
+	_cleanup_pack_ struct pack p = {0};
+	const struct slurm_launch launch = {.kind = SLURM_KIND_HET,
+		.ntasks = 4,
+		.het = {.job = 7, .offset = 1, .task_offset = 5, .ntasks = 9},
+		.flags = SLURM_FLAG_MULTI_PROG,
+		.argv = pack_strs(&p, argv)};
+	json_auto_t *want = json_pack("[{s:i, s:[s,s]}, {s:[i,i], s:[s]}, {s:[i], s:[s]}]", "rank",
+		5, "argv", "a", "0", "ranks", 6, 7, "argv", "b", "ranks", 8, "argv", "c");
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_non_null(want);
+	assert_int_equal(programs_read(&launch, &programs, &err), 0);
+	assert_true(json_equal(programs.tasks, want));
+}
+
 static void test_bad_lists(void **state)
 {
 	static const struct {
@@ -222,6 +243,7 @@ int main(void)
 		cmocka_unit_test(test_window_without_srun),
 		cmocka_unit_test(test_one_program),
 		cmocka_unit_test(test_list),
+		cmocka_unit_test(test_list_of_component),
 		cmocka_unit_test(test_bad_lists),
 	};
 
