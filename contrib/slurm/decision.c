@@ -208,10 +208,7 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 
 static bool has_spank(const struct slurm_init *i)
 {
-	bool loads = i->site->spank_loads;
-
-	return i->site->spank_obstacle || (loads && i->launch.kind == SLURM_KIND_EXTERN) ||
-		(loads && i->frame.release != SLURM_22_05);
+	return i->site->spank_obstacle || (i->site->spank_loads && i->frame.release != SLURM_22_05);
 }
 
 /* Labels are put into all of a step's streams or into none. */

@@ -13,6 +13,7 @@
 #include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/spank_serve.h"
 #include "contrib/slurm/srun_io.h"
+#include "contrib/slurm/tree.h"
 #include "contrib/slurm/window.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
@@ -151,6 +152,14 @@ static void leave_unstarted(struct served *s)
 	ev_break(s->loop, EVBREAK_ALL);
 }
 
+/* A plugin has failed it. As with slurmstepd the job goes on, and no end is reported. */
+static void leave_failed(struct served *s)
+{
+	s->reports.tree = tree_free(s->reports.tree);
+	s->agent.over = true;
+	(void)answer_slurmd(s); /* has reported it */
+}
+
 static void agent_on_ended(_unused_ int exit_code, const char *result, void *userdata)
 {
 	struct served *s = userdata;
@@ -160,7 +169,10 @@ static void agent_on_ended(_unused_ int exit_code, const char *result, void *use
 	assert(s);
 	spank_error = spank_serve_finish(s->spank);
 	if (!s->agent.runs && s->launch->kind == SLURM_KIND_EXTERN) {
-		leave_unstarted(s);
+		if (spank_error)
+			leave_failed(s);
+		else
+			leave_unstarted(s);
 		return;
 	}
 	if (!s->agent.runs) { /* the agent's own messages are in slurmd's log */

@@ -314,6 +314,7 @@ static int prepare_spank(struct served *s, struct err *err)
 	const struct spank_serve_options options = {.loop = s->loop,
 		.log = s->log,
 		.init = s->init,
+		.node_id = s->setup.node_id,
 		.groups = s->setup.groups,
 		.groups_count = s->setup.groups_count,
 		.doc = s->agent.doc,
