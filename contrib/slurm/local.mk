@@ -29,6 +29,7 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/fifos.c contrib/slurm/fifos.h \
 	contrib/slurm/gres.c contrib/slurm/gres.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
+	contrib/slurm/job_cgroup.c contrib/slurm/job_cgroup.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
 	contrib/slurm/rules.c contrib/slurm/rules.h \

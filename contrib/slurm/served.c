@@ -10,6 +10,7 @@
 #include "contrib/slurm/accounting.h"
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/epilogs.h"
+#include "contrib/slurm/job_cgroup.h"
 #include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/spank_serve.h"
 #include "contrib/slurm/srun_io.h"
@@ -418,6 +419,7 @@ struct served *served_free(struct served *s)
 		return NULL;
 	s->agent.supervisor = supervisor_free(s->agent.supervisor);
 	s->spank = spank_serve_free(s->spank);
+	s->job_cgroup = job_cgroup_close(s->job_cgroup);
 	s->accounting = accounting_close(s->accounting);
 	s->epilogs = epilogs_close(s->epilogs);
 	s->streams.io = srun_io_close(s->streams.io);

@@ -235,7 +235,7 @@ void served_check_oom(struct served *s)
 	uint64_t kills = 0;
 	uint32_t i;
 
-	for (i = 0; i < s->tasks.n && s->init->limits.memory_bytes; i++)
+	for (i = 0; i < s->tasks.n && s->init->limits.has_memory; i++)
 		kills += s->tasks.v[i].oom_kills;
 	if (s->reports.out_of_memory || !kills)
 		return;
