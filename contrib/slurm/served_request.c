@@ -164,7 +164,9 @@ static bool take_signal(struct served *s, const struct wire_request *request, in
 	}
 	if (kills) {
 		put_cancelled(s, "");
-		mark_killed(&s->tasks);
+		/* Of --kill-on-bad-exit the task's status counts that it gets by that. */
+		if (number != SLURM_SIGNAL_TERMINATE)
+			mark_killed(&s->tasks);
 	}
 	if (s->agent.runs)
 		return false;
