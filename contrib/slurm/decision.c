@@ -251,8 +251,7 @@ static bool has_spank(const struct slurm_init *i)
 {
 	bool loads = i->site->spank_loads;
 
-	return i->site->spank_obstacle || (loads && i->launch.kind == SLURM_KIND_EXTERN) ||
-		(loads && i->launch.kind == SLURM_KIND_HET) ||
+	return i->site->spank_obstacle || (loads && i->launch.kind == SLURM_KIND_HET) ||
 		(loads && i->frame.release != SLURM_22_05);
 }
 

@@ -30,6 +30,7 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/gres.c contrib/slurm/gres.h contrib/slurm/gres_impl.h \
 	contrib/slurm/gres_bind.c contrib/slurm/gres_bind.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
+	contrib/slurm/job_cgroup.c contrib/slurm/job_cgroup.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
 	contrib/slurm/release.c contrib/slurm/release.h \

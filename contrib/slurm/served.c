@@ -10,9 +10,11 @@
 #include "contrib/slurm/accounting.h"
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/epilogs.h"
+#include "contrib/slurm/job_cgroup.h"
 #include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/spank_serve.h"
 #include "contrib/slurm/srun_io.h"
+#include "contrib/slurm/tree.h"
 #include "contrib/slurm/window.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
@@ -151,6 +153,14 @@ static void leave_unstarted(struct served *s)
 	ev_break(s->loop, EVBREAK_ALL);
 }
 
+/* A plugin has failed it. As with slurmstepd the job goes on, and no end is reported. */
+static void leave_failed(struct served *s)
+{
+	s->reports.tree = tree_free(s->reports.tree);
+	s->agent.over = true;
+	(void)answer_slurmd(s); /* has reported it */
+}
+
 static void agent_on_ended(_unused_ int exit_code, const char *result, void *userdata)
 {
 	struct served *s = userdata;
@@ -160,7 +170,10 @@ static void agent_on_ended(_unused_ int exit_code, const char *result, void *use
 	assert(s);
 	spank_error = spank_serve_finish(s->spank);
 	if (!s->agent.runs && s->launch->kind == SLURM_KIND_EXTERN) {
-		leave_unstarted(s);
+		if (spank_error)
+			leave_failed(s);
+		else
+			leave_unstarted(s);
 		return;
 	}
 	if (!s->agent.runs) { /* the agent's own messages are in slurmd's log */
@@ -409,6 +422,7 @@ struct served *served_free(struct served *s)
 		return NULL;
 	s->agent.supervisor = supervisor_free(s->agent.supervisor);
 	s->spank = spank_serve_free(s->spank);
+	s->job_cgroup = job_cgroup_close(s->job_cgroup);
 	s->accounting = accounting_close(s->accounting);
 	s->epilogs = epilogs_close(s->epilogs);
 	s->streams.io = srun_io_close(s->streams.io);

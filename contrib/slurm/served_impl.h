@@ -154,6 +154,7 @@ struct served {
 	struct served_streams streams;
 	struct served_requests requests;
 	struct served_reports reports;
+	struct job_cgroup *job_cgroup; /* NULL: the step has no container in one */
 
 	ev_io init_end;
 	bool unstarted; /* an extern step whose agent does not run */

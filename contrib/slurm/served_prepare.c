@@ -10,6 +10,7 @@
 #include "contrib/slurm/accounting.h"
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/credential.h"
+#include "contrib/slurm/job_cgroup.h"
 #include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/spank_serve.h"
@@ -341,6 +342,7 @@ static int prepare_spank(struct served *s, struct err *err)
 	const struct spank_serve_options options = {.loop = s->loop,
 		.log = s->log,
 		.init = s->init,
+		.node_id = s->setup.node_id,
 		.groups = s->setup.groups,
 		.groups_count = s->setup.groups_count,
 		.doc = s->agent.doc,
@@ -424,7 +426,7 @@ static int prepare_streams(struct served *s, struct err *err)
 	options.one_input = step_spec_find_input(s->launch, &options.input_rank);
 	/* Of a plugin, or that the limit of memory was reached. */
 	options.notes_later = task_script_has_epilog(s->launch, s->init->site) ||
-		s->init->site->spank_loads || s->init->limits.memory_bytes;
+		s->init->site->spank_loads || s->init->limits.has_memory;
 	options.address.sin_port = htons(slurm_launch_port(&s->launch->io_ports, s->setup.node_id));
 	raise_descriptors(&s->streams);
 	return srun_io_open(&options, &s->streams.io, err);
@@ -479,6 +481,8 @@ int served_prepare(const struct slurm_init *init, const struct log *log, struct 
 		r = prepare_identity(s, err);
 	if (r == 0)
 		r = prepare_kind(s, err);
+	if (r == 0 && init->limits.scope)
+		r = job_cgroup_open(&init->limits, &s->job_cgroup, err);
 	if (r == 0)
 		r = prepare_agent(s, err);
 	if (r == 0)

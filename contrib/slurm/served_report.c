@@ -269,7 +269,7 @@ void served_check_oom(struct served *s)
 	uint64_t kills = 0;
 	uint32_t i;
 
-	for (i = 0; i < s->tasks.n && s->init->limits.memory_bytes; i++)
+	for (i = 0; i < s->tasks.n && s->init->limits.has_memory; i++)
 		kills += s->tasks.v[i].oom_kills;
 	if (s->reports.out_of_memory || !kills)
 		return;
@@ -305,12 +305,11 @@ static void on_gathered(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_
 
 /* ---- the step's end ------------------------------------------------------------------------ */
 
-/* As slurmstepd has it: a signal that nobody has requested, else the largest status; if all have
- * been killed by requests, the first one's. */
+/* As slurmstepd has it, of the tasks that no request has killed: the first one's that a signal has
+ * ended, else the last one's; if all have been killed by requests, the first one's. */
 static int make_step_status(const struct served_tasks *tasks, int launch_error)
 {
-	int status = launch_error;
-	bool counts = false;
+	int status = tasks->v[0].ended ? tasks->v[0].status : launch_error;
 	uint32_t i;
 
 	for (i = 0; i < tasks->n; i++) {
@@ -318,13 +317,11 @@ static int make_step_status(const struct served_tasks *tasks, int launch_error)
 
 		if (!t->ended || t->killed)
 			continue;
-		counts = true;
-		if (WIFSIGNALED(t->status))
-			status = t->status;
-		else if (!WIFSIGNALED(status) && t->status > status)
-			status = t->status;
+		status = t->status;
+		if (WIFSIGNALED(status))
+			break;
 	}
-	return counts || !tasks->v[0].ended ? status : tasks->v[0].status;
+	return status;
 }
 
 /* As slurm.conf has it now, where slurmd has said that it has changed. */
@@ -374,7 +371,10 @@ void served_cancel_step(const char *why, void *userdata)
 void served_report_step(struct served *s)
 {
 	int status = make_step_status(&s->tasks, s->agent.launch_error);
-	struct tree_end end = {.status = get_reported(s, status), .controller = find_controller(s)};
+	/* A signal of this node's counts more than what those below have, as for slurmstepd. */
+	struct tree_end end = {.status = get_reported(s, status),
+		.decides = s->agent.runs && WIFSIGNALED(get_reported(s, status)),
+		.controller = find_controller(s)};
 
 	accounting_pack(s->accounting, false, &end.record);
 	tree_end_take(s->reports.tree, &end);

@@ -183,7 +183,9 @@ static bool take_signal(struct served *s, const struct wire_request *request, in
 	}
 	if (kills) {
 		put_killed(s, request, number);
-		mark_killed(&s->tasks);
+		/* Of --kill-on-bad-exit the task's status counts that it gets by that. */
+		if (number != SLURM_SIGNAL_TERMINATE)
+			mark_killed(&s->tasks);
 	}
 	if (s->agent.runs)
 		return false;

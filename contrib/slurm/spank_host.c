@@ -176,7 +176,7 @@ static int take_facts(const stepd_step_rec_t *step)
 	spank_host.node = spank_fact_text("node");
 	spank_host.argv = make_vector(json_object_get(spank_host.facts, "argv"), &spank_host.argc);
 	spank_host.tasks_count = step->node_tasks;
-	spank_host.tasks = calloc(step->node_tasks, sizeof(*spank_host.tasks));
+	spank_host.tasks = calloc((size_t)step->node_tasks + 1, sizeof(*spank_host.tasks));
 	groups = json_object_get(spank_host.facts, "groups");
 	spank_host.groups = calloc(json_array_size(groups) + 1, sizeof(*spank_host.groups));
 	if (!spank_host.node || !spank_host.argv || !spank_host.tasks || !spank_host.groups)
@@ -188,26 +188,54 @@ static int take_facts(const stepd_step_rec_t *step)
 	return 0;
 }
 
+/* An extern step has no environment but what plugins put there. */
+static int make_extern(const stepd_step_rec_t *step)
+{
+	uint32_t node = (uint32_t)spank_fact_number("node_id");
+
+	spank_host.is_extern = true;
+	spank_host.extern_task = (stepd_step_task_info_t){.gtid = node, .pid = -1};
+	spank_host.extern_step = *step;
+	spank_host.extern_step.nodeid = node;
+	spank_host.extern_step.node_tasks = 1;
+	spank_host.extern_step.task = &spank_host.extern_task;
+	spank_host.env = calloc(1, sizeof(*spank_host.env));
+	return spank_host.env ? 0 : -ENOMEM;
+}
+
+/* What plugins get of the step. */
+static stepd_step_hook_t hook_for_plugins(const stepd_step_hook_t *hook)
+{
+	const stepd_step_hook_t extern_hook = {.step = &spank_host.extern_step};
+
+	return spank_host.is_extern ? extern_hook : *hook;
+}
+
 static int init_plugins(const stepd_step_hook_t *hook)
 {
 	if (!load_plugins() || call_plugins(SPANK_HOOK_INIT, hook) < 0)
 		return -1;
-	spank_apply_options(hook->env);
+	spank_apply_options(hook->env ? hook->env : &spank_host.env);
 	return call_plugins(SPANK_HOOK_INIT_POST_OPT, hook);
 }
 
 static int on_begin(const stepd_step_hook_t *hook, int fd)
 {
+	stepd_step_hook_t at;
 	int r;
 
 	spank_host.fd = fd;
 	r = spank_facts_read(fd);
+	if (r == 0 && json_is_true(json_object_get(spank_host.facts, "extern")))
+		r = make_extern(hook->step);
+	at = hook_for_plugins(hook);
 	if (r == 0)
-		r = take_facts(hook->step);
+		r = take_facts(at.step);
 	if (r < 0)
 		return r;
-	r = init_plugins(hook);
-	keep_env(*hook->env);
+	r = init_plugins(&at);
+	if (at.env)
+		keep_env(*at.env);
 	if (r >= 0)
 		return 0;
 	spank_error("Plugin stack initialization failed.");
@@ -237,17 +265,29 @@ static int on_task_privileged(const stepd_step_hook_t *hook)
 	return TASK_FAILED;
 }
 
+/* Slurm's own step goes on, too. */
+static int on_extern_started(const stepd_step_hook_t *hook)
+{
+	const stepd_step_hook_t at = hook_for_plugins(hook);
+
+	if (call_plugins(SPANK_HOOK_TASK_POST_FORK, &at) < 0)
+		spank_error("spank extern task post-fork failed");
+	return 0;
+}
+
 /* All have their pids when the first function is called. */
 static int on_task_forked(const stepd_step_hook_t *hook)
 {
-	uint32_t id = hook->task->id, i;
+	uint32_t i;
 
+	if (!hook->task)
+		return on_extern_started(hook);
 	for (i = 0; i < spank_host.tasks_count; i++)
 		spank_host.tasks[i].pid = hook->step->task[i].pid;
 	if (call_plugins(SPANK_HOOK_TASK_POST_FORK, hook) >= 0)
 		return 0;
 	spank_host.failed = true;
-	spank_error("spank task %u post-fork failed", id);
+	spank_error("spank task %u post-fork failed", hook->task->id);
 	spank_report_failure(SLURM_EXECVE_FAILED);
 	return -1;
 }
@@ -271,9 +311,11 @@ static void on_task_ended(const stepd_step_hook_t *hook)
 
 static void on_end(const stepd_step_hook_t *hook)
 {
+	const stepd_step_hook_t at = hook_for_plugins(hook);
+
 	/* srun's streams have ended; a script's file is there */
 	spank_host.shows_messages = json_is_true(json_object_get(spank_host.facts, "script"));
-	if (call_plugins(SPANK_HOOK_EXIT, hook) < 0)
+	if (call_plugins(SPANK_HOOK_EXIT, &at) < 0)
 		spank_error("spank_fini failed");
 	unload_plugins();
 	spank_host.fd = close_fd(spank_host.fd);

@@ -106,6 +106,10 @@ struct spank_host {
 	int argc;
 	gid_t *groups;
 	int groups_count;
+	/* An extern step, as Slurm has it: with one task, of which no function is called. */
+	bool is_extern;
+	stepd_step_rec_t extern_step;
+	stepd_step_task_info_t extern_task;
 };
 
 extern struct spank_host spank_host;

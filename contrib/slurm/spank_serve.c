@@ -172,7 +172,7 @@ static uint32_t number_of(const struct slurm_launch *l, const char *variable, ui
 	return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
 }
 
-static int put_numbers(json_t *facts, const struct slurm_launch *l)
+static int put_numbers(json_t *facts, const struct slurm_launch *l, uint32_t node_id)
 {
 	bool script = l->kind == SLURM_KIND_BATCH;
 	uint32_t cpus = l->node_cpus;
@@ -185,8 +185,9 @@ static int put_numbers(json_t *facts, const struct slurm_launch *l)
 	if (memory_mb & SLURM_MEMORY_PER_CPU)
 		memory_mb = (memory_mb & ~SLURM_MEMORY_PER_CPU) * cpus;
 	/* slurmd says of a script neither. */
-	numbers = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "script",
-		script, "nnodes", (json_int_t)(script ? 0 : l->nnodes), "ntasks",
+	numbers = json_pack("{s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"script", script, "extern", l->kind == SLURM_KIND_EXTERN, "node_id",
+		(json_int_t)node_id, "nnodes", (json_int_t)(script ? 0 : l->nnodes), "ntasks",
 		(json_int_t)(script ? 0 : l->ntasks), "cpus", (json_int_t)cpus, "cpus_per_task",
 		(json_int_t)(script ? cpus : l->cpus_per_task), "restarts",
 		(json_int_t)l->restart_count, "debug", (json_int_t)l->debug, "array_job",
@@ -223,7 +224,7 @@ static int make_facts(const struct spank_serve_options *o, json_t *facts)
 		r = put_cores(facts, "step_cores", l, &l->cores.step, node);
 	if (r == 0)
 		r = put_version(facts, stack);
-	return r == 0 ? put_numbers(facts, l) : r;
+	return r == 0 ? put_numbers(facts, l, o->node_id) : r;
 }
 
 /* ---- to the agent -------------------------------------------------------------------------- */

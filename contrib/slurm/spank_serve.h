@@ -22,6 +22,7 @@ struct spank_serve_options {
 	struct ev_loop *loop;
 	const struct log *log;
 	const struct slurm_init *init; /* borrowed */
+	uint32_t node_id;              /* the node's index in the step */
 	const uint32_t *groups;
 	uint32_t groups_count;
 	const struct json_t *doc; /* the step's spec */

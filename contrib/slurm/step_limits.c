@@ -18,6 +18,7 @@
 void step_limits_clear(struct step_limits *limits)
 {
 	free(limits->cgroup_root);
+	free(limits->scope);
 	free(limits->cpus);
 	json_decref(limits->devices);
 	*limits = (struct step_limits){0};
@@ -119,11 +120,16 @@ static uint64_t get_within(uint64_t bytes, uint64_t least, uint64_t most)
 	return bytes > most ? most : bytes;
 }
 
+static uint64_t get_job_mb(const struct slurm_launch *l)
+{
+	return l->kind == SLURM_KIND_BATCH ? l->cred_memory_mb : l->job_memory_mb;
+}
+
 /* What both the job's and the step's limit allow, as far as they are limits. */
-static uint64_t get_memory_mb(const struct slurm_launch *l)
+static uint64_t get_step_mb(const struct slurm_launch *l)
 {
 	uint64_t step = l->kind == SLURM_KIND_BATCH ? l->cred_memory_mb : l->step_memory_mb;
-	uint64_t job = l->kind == SLURM_KIND_BATCH ? l->cred_memory_mb : l->job_memory_mb;
+	uint64_t job = get_job_mb(l);
 
 	if (!step || (job && job < step))
 		return job;
@@ -132,10 +138,11 @@ static uint64_t get_memory_mb(const struct slurm_launch *l)
 
 /* By the rules of cgroup.conf(5): parts of what is allocated, or of the node's memory where that is
  * not limited, between the least and a part of the node's memory. */
-static int find_memory(const struct slurm_init *init, struct step_limits *limits, struct err *err)
+static int find_memory(const struct slurm_init *init, uint64_t mb, struct memory_limits *ret_limits,
+	struct err *err)
 {
 	const struct slurm_cgroup_conf *c = &init->cgroup;
-	uint64_t node_mb = init->conf.memory_mb, mb = get_memory_mb(&init->launch);
+	uint64_t node_mb = init->conf.memory_mb;
 	uint64_t most = get_part(node_mb, c->max_memory), least = get_part(c->min_memory_mb, 100);
 	double allowed = mb && c->constrains_memory ? c->allowed_memory : 100;
 	uint64_t soft, hard, with_swap;
@@ -148,15 +155,24 @@ static int find_memory(const struct slurm_init *init, struct step_limits *limits
 	hard = get_within(get_part(mb, allowed), least, most);
 	with_swap = get_within(
 		hard + get_part(mb, c->allowed_swap), least, most + get_part(node_mb, c->max_swap));
-	limits->has_swap = c->constrains_swap;
-	limits->swap_bytes = with_swap > hard ? with_swap - hard : 0;
-	limits->memory_bytes = c->constrains_memory ? hard : with_swap;
-	if (limits->memory_bytes < MIB || limits->memory_bytes >= BYTES_MAX)
+	ret_limits->swap_bytes = with_swap > hard ? with_swap - hard : 0;
+	ret_limits->max_bytes = c->constrains_memory ? hard : with_swap;
+	if (ret_limits->max_bytes < MIB || ret_limits->max_bytes >= BYTES_MAX)
 		return err_set_text(err, -EBADMSG, "a limit of %llu bytes of memory",
-			(unsigned long long)limits->memory_bytes);
-	/* The kernel slows down what is above it. */
-	limits->memory_high_bytes = soft < limits->memory_bytes ? soft : limits->memory_bytes;
+			(unsigned long long)ret_limits->max_bytes);
+	ret_limits->high_bytes = soft < ret_limits->max_bytes ? soft : ret_limits->max_bytes;
 	return 0;
+}
+
+static int find_memories(const struct slurm_init *init, struct step_limits *limits, struct err *err)
+{
+	int r = find_memory(init, get_step_mb(&init->launch), &limits->step, err);
+
+	if (r == 0)
+		r = find_memory(init, get_job_mb(&init->launch), &limits->job, err);
+	limits->has_memory = r == 0;
+	limits->has_swap = init->cgroup.constrains_swap;
+	return r;
 }
 
 /* ---- where the container is ---------------------------------------------------------------- */
@@ -220,12 +236,32 @@ static int check_scope(int fd, const struct slurm_cgroup_conf *c, const char *pa
 	return 0;
 }
 
-static int find_root(
-	const struct slurm_cgroup_conf *conf, const char *node, char **ret_root, struct err *err)
+static int find_scope(
+	const struct slurm_cgroup_conf *conf, const char *node, char **ret_scope, struct err *err)
 {
-	_cleanup_close_ int fd = open_scope(conf, node, ret_root, err);
+	_cleanup_close_ int fd = open_scope(conf, node, ret_scope, err);
 
-	return fd < 0 ? fd : check_scope(fd, conf, *ret_root, err);
+	return fd < 0 ? fd : check_scope(fd, conf, *ret_scope, err);
+}
+
+/* The job's cgroup in the scope, as slurmstepd names it, if that is to have limits. */
+static int find_root(const struct slurm_init *init, struct step_limits *limits, struct err *err)
+{
+	_cleanup_free_ char *scope = NULL;
+	int r = find_scope(&init->cgroup, init->conf.node_name, &scope, err);
+
+	if (r < 0)
+		return r;
+	if (!limits->has_memory) {
+		limits->cgroup_root = take_ptr(scope);
+		return 0;
+	}
+	if (asprintf(&limits->cgroup_root, "%s/job_%u", scope, init->launch.id.job) < 0) {
+		limits->cgroup_root = NULL;
+		return err_set(err, -ENOMEM, "limit the job");
+	}
+	limits->scope = take_ptr(scope);
+	return 0;
 }
 
 /* Devices need no controller. */
@@ -271,9 +307,9 @@ int step_limits_find(const struct slurm_init *init, struct step_limits *limits, 
 	if (r == 0 && c->constrains_cores)
 		r = find_cpus(init, &limits->cpus, err);
 	if (r == 0 && memory)
-		r = find_memory(init, limits, err);
+		r = find_memories(init, limits, err);
 	if (r == 0 && (memory || c->constrains_cores))
-		r = find_root(c, init->conf.node_name, &limits->cgroup_root, err);
+		r = find_root(init, limits, err);
 	limits->any = limits->devices || memory || c->constrains_cores;
 	return r;
 }
@@ -285,7 +321,7 @@ int step_limits_check(
 	int r = conf->constrains_devices ? check_devices(err) : 0;
 
 	if (r == 0 && (conf->constrains_cores || conf->constrains_memory || conf->constrains_swap))
-		r = find_root(conf, node, &root, err);
+		r = find_scope(conf, node, &root, err);
 	if (r == 0)
 		*ret_root = take_ptr(root);
 	return r;
@@ -308,12 +344,12 @@ int step_limits_set(json_t *doc, const struct step_limits *limits)
 
 	if (r == 0 && limits->cpus)
 		r = set(values, "cpuset_cpus", json_string(limits->cpus));
-	if (r == 0 && limits->memory_bytes)
-		r = set_bytes(values, "memory_max_bytes", limits->memory_bytes);
-	if (r == 0 && limits->memory_high_bytes)
-		r = set_bytes(values, "memory_high_bytes", limits->memory_high_bytes);
+	if (r == 0 && limits->has_memory)
+		r = set_bytes(values, "memory_max_bytes", limits->step.max_bytes);
+	if (r == 0 && limits->has_memory)
+		r = set_bytes(values, "memory_high_bytes", limits->step.high_bytes);
 	if (r == 0 && limits->has_swap)
-		r = set_bytes(values, "memory_swap_max_bytes", limits->swap_bytes);
+		r = set_bytes(values, "memory_swap_max_bytes", limits->step.swap_bytes);
 	if (r == 0 && limits->devices)
 		r = set(values, "devices", json_incref(limits->devices));
 	if (r == 0)

@@ -17,14 +17,20 @@ struct json_t;
 struct slurm_cgroup_conf;
 struct slurm_init;
 
+/* Above high_bytes the kernel slows down; swap_bytes: in addition to the memory. */
+struct memory_limits {
+	uint64_t max_bytes, high_bytes, swap_bytes;
+};
+
 struct step_limits {
 	bool any;
-	char *cgroup_root;                        /* NULL: anywhere */
-	char *cpus;                               /* "0-3,8"; NULL: all */
-	struct json_t *devices;                   /* as in a spec; NULL: all */
-	uint64_t memory_bytes, memory_high_bytes; /* 0: no limit */
-	bool has_swap;
-	uint64_t swap_bytes; /* in addition to the memory */
+	char *cgroup_root;         /* NULL: anywhere */
+	char *scope;               /* where the job's cgroup, the root, is made; NULL: nowhere */
+	char *cpus;                /* "0-3,8"; NULL: all */
+	struct json_t *devices;    /* as in a spec; NULL: all */
+	bool has_memory, has_swap; /* which of them are limited */
+	struct memory_limits step; /* with has_memory */
+	struct memory_limits job;  /* of all steps of the job together: job_cgroup.h */
 };
 
 void step_limits_clear(struct step_limits *limits);

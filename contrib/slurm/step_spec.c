@@ -759,10 +759,13 @@ int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct
 
 int step_spec_make_extern(const struct step_spec_input *input, json_t **ret_doc, struct err *err)
 {
-	json_auto_t *doc = json_pack("{s:s, s:I, s:{s:s}, s:[{s:s}, {s:s, s:i}, {s:s}]}", "kind",
-		"extern", "job", (json_int_t)input->launch->id.job, "node", "name",
-		input->node->node_name, "kill_sequence", "signal", "CONT", "signal", "TERM",
-		"wait_ms", EXTERN_GRACE_MS, "signal", "KILL");
+	/* The node's number: several slurmds of a machine have their containers beside each other.
+	 */
+	json_auto_t *doc = json_pack("{s:s, s:I, s:{s:s, s:I, s:I}, s:[{s:s}, {s:s, s:i}, {s:s}]}",
+		"kind", "extern", "job", (json_int_t)input->launch->id.job, "node", "name",
+		input->node->node_name, "id", (json_int_t)input->node_id, "count",
+		(json_int_t)input->launch->nnodes, "kill_sequence", "signal", "CONT", "signal",
+		"TERM", "wait_ms", EXTERN_GRACE_MS, "signal", "KILL");
 	int r = doc ? set_identity(doc, input) : -ENOMEM;
 
 	if (r < 0)

@@ -151,7 +151,7 @@ static void put_report(struct tree *t, struct pack *body)
 	slurm_rpc_put_step(body, init->frame.release, &init->launch.id);
 	pack_u32(body, t->first);
 	pack_u32(body, t->last);
-	pack_u32(body, (uint32_t)t->ranks.status);
+	pack_u32(body, (uint32_t)(t->end.decides ? t->end.status : t->ranks.status));
 	/* This node is in the first one. */
 	if (t->first == t->ranks.first)
 		put_record(t, body);

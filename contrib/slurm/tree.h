@@ -81,6 +81,7 @@ int tree_take_report(struct tree *tree, const struct tree_report *report);
 /* What is reported of this node, and to which slurmctld. */
 struct tree_end {
 	int32_t status;
+	bool decides; /* that is the status of all, whatever the nodes below report */
 	struct sockaddr_in controller;
 	struct pack record; /* of accounting; empty: none */
 };

@@ -7,7 +7,8 @@
  * stops the agent for that time.
  *
  * An upgrade of the agent (stepctl reexec) is refused, and so are tasks that join the step. After
- * an agent that was killed no function is called any more.
+ * an agent that was killed no function is called any more. Of an extern step only begin,
+ * task_forked and end are called.
  */
 #ifndef STEPD_API_STEP_HOOKS_H
 #define STEPD_API_STEP_HOOKS_H
@@ -49,8 +50,9 @@ typedef struct {
 	 * that exit status. */
 	int (*task_privileged)(const stepd_step_hook_t *hook);
 
-	/* In the agent, as root, for each task: all have been forked, and none is executed yet.
-	 * Below 0: the step fails. */
+	/* In the agent, as root, for each task: all have been forked, and none is executed yet. Of
+	 * an extern step, which begins without tasks, once, with task NULL: its container is there,
+	 * and it is not reported to run yet. Below 0: the step fails. */
 	int (*task_forked)(const stepd_step_hook_t *hook);
 
 	/* In the task's process, as the user, with its streams, just before its program is

@@ -195,15 +195,25 @@ void hooks_after_forks(struct hooks *hooks)
 	hooks->cwd_fd = close_fd(hooks->cwd_fd);
 }
 
+static int call_task_forked(struct hooks *hooks, const struct plan *plan,
+	const stepd_step_task_info_t *task, struct err *err)
+{
+	const stepd_step_hook_t hook = {.step = &plan->job, .task = task};
+
+	if (!hooks->functions->task_forked)
+		return 0;
+	return hooks->functions->task_forked(&hook) < 0 ? fail(hooks, "task_forked", err) : 0;
+}
+
 int hooks_task_forked(
 	struct hooks *hooks, const struct plan *plan, uint32_t local_id, struct err *err)
 {
-	const stepd_step_hook_t hook = {.step = hooks ? &plan->job : NULL,
-		.task = hooks ? &plan->job.task[local_id] : NULL};
+	return hooks ? call_task_forked(hooks, plan, &plan->job.task[local_id], err) : 0;
+}
 
-	if (!hooks || !hooks->functions->task_forked)
-		return 0;
-	return hooks->functions->task_forked(&hook) < 0 ? fail(hooks, "task_forked", err) : 0;
+int hooks_extern_started(struct hooks *hooks, const struct plan *plan, struct err *err)
+{
+	return hooks ? call_task_forked(hooks, plan, NULL, err) : 0;
 }
 
 void hooks_task_ended(

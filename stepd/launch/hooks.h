@@ -26,6 +26,9 @@ const char *hooks_get_library(const struct hooks *hooks);
 int hooks_begin(struct hooks *hooks, struct plan *plan, struct err *err) _must_check_;
 int hooks_task_forked(struct hooks *hooks, const struct plan *plan, uint32_t local_id,
 	struct err *err) _must_check_;
+/* Of an extern step, in the place of the one before: it has no task. */
+int hooks_extern_started(
+	struct hooks *hooks, const struct plan *plan, struct err *err) _must_check_;
 void hooks_task_ended(struct hooks *hooks, const struct plan *plan, uint32_t local_id, pid_t pid,
 	int wait_status);
 

@@ -530,14 +530,24 @@ static int fork_tasks(struct agent *a, struct err *err)
 	return r;
 }
 
+/* It has no task. */
+static int launch_extern(struct agent *a, struct err *err)
+{
+	int r = hooks_begin(a->hooks, &a->plan, err);
+
+	return r == 0 ? hooks_extern_started(a->hooks, &a->plan, err) : r;
+}
+
 static int launch(struct agent *a, struct err *err)
 {
 	const struct spec *spec = a->plan.spec;
 	int r = 0;
 
+	if (spec->kind == STEPD_STEP_EXTERN)
+		return launch_extern(a, err);
 	if (spec->kind == STEPD_STEP_BATCH)
 		r = plan_store_script(&a->plan, a->registry, err);
-	if (r == 0 && spec->kind != STEPD_STEP_EXTERN) {
+	if (r == 0) {
 		r = open_launch(a, err);
 		if (r == 0)
 			r = hooks_begin(a->hooks, &a->plan, err);

@@ -49,6 +49,7 @@ in_slurm() {
 	slurm_port=$2
 	shift 2
 	BENCH_SLURM_LINES=$(echo "$BENCH_SLURM_LINES" | sed "s/@NAME@/$slurm_name/g") \
+	BENCH_SLURM_DATABASE=${BENCH_SLURM_DATABASE:+slurm_$slurm_name} \
 	BENCH_SLURM_ALLOCATION=no BENCH_SLURM_PORT=$slurm_port timeout -k 10 "$limit_s" \
 		sh "$top_srcdir/tests/bench/with-slurm" sh "$tmpdir/inside" "$tmpdir" "$slurm_name" "$@" \
 		>"$tmpdir/$slurm_name.slurm" 2>&1
@@ -61,10 +62,12 @@ in_both() {
 		shift 2
 	}
 	both_ports=$((${BENCH_SLURM_NODES:-1} + 1))
+	[ -z "${BENCH_SLURM_DATABASE-}" ] || both_ports=$((both_ports + 1))
 	both_port=$(slurm_port $((both_ports * 2)))
 	BENCH_SLURM_STEPD=$slurm_program in_slurm "${both_prefix}served" "$both_port" "$@" &
+	both_pid=$!
 	in_slurm "${both_prefix}real" $((both_port + both_ports)) "$@"
-	wait
+	wait "$both_pid" # a test may have other processes
 	for name in "${both_prefix}served" "${both_prefix}real"; do
 		[ -s "$tmpdir/$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$name.slurm")"
 	done

@@ -4,7 +4,9 @@
  * what it can change. The file is in the directory that is its first argument, and has the name
  * that the step's variable TRACED_NAME has, with the plugin's behind it. TRACED_FAIL, or with
  * another name of the plugin its own variable, has a hook fail: "task_init:-1". The hooks in
- * TRACED_SAYS, "user_init,", also have messages.
+ * TRACED_SAYS, "user_init,", also have messages. An extern step has no variables: its file has the
+ * name of its job's memory, "extern-21", and further arguments have its hooks fail,
+ * "21:task_post_fork:-1".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -208,6 +210,32 @@ static void put_option(spank_t spank, const char *hook)
 		spank_get_item(spank, (enum spank_item)99));
 }
 
+/* Of an extern step, else 0. */
+static unsigned extern_memory(spank_t spank)
+{
+	uint32_t step = 0;
+	uint64_t memory = 0;
+
+	(void)spank_get_item(spank, S_JOB_STEPID, &step);
+	(void)spank_get_item(spank, S_JOB_ALLOC_MEM, &memory);
+	return step == 0xfffffffc ? (unsigned)memory : 0;
+}
+
+static int result_of_extern(spank_t spank, const char *hook, int argc, char **argv)
+{
+	char wanted[64];
+	int i;
+	size_t n;
+
+	(void)snprintf(wanted, sizeof(wanted), "%u:%s:", extern_memory(spank), hook);
+	n = strlen(wanted);
+	for (i = 1; i < argc; i++) {
+		if (strncmp(argv[i], wanted, n) == 0)
+			return atoi(argv[i] + n);
+	}
+	return 0;
+}
+
 static int result_of(spank_t spank, const char *hook)
 {
 	size_t n = strlen(hook);
@@ -225,7 +253,7 @@ static int open_trace(spank_t spank, const char *dir)
 	char path[4096], name[64];
 
 	if (spank_getenv(spank, "TRACED_NAME", name, sizeof(name)) != 0)
-		(void)snprintf(name, sizeof(name), "other");
+		(void)snprintf(name, sizeof(name), "extern-%u", extern_memory(spank));
 	(void)snprintf(path, sizeof(path), "%s/%s.%s", dir, name, NAME);
 	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
 	return fd;
@@ -263,7 +291,8 @@ static int trace(spank_t spank, const char *hook, int argc, char **argv)
 	change_env(spank, hook);
 	put_option(spank, hook);
 	say(spank, hook);
-	return result_of(spank, hook);
+	return extern_memory(spank) ? result_of_extern(spank, hook, argc, argv)
+				    : result_of(spank, hook);
 }
 
 #define HOOK(name_)                                                                                \

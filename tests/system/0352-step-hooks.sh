@@ -95,6 +95,21 @@ like $? '^1(37|21)$' "a step with hooks whose agent was killed can be adopted"
 is "$(calls agent)" "begin before_tasks task_forked " "no function is called any more once the agent was killed"
 nothing_left "an adopted step with hooks leaves nothing"
 
+# ---- an extern step, which has no tasks -------------------------------------------------------
+: >"$tmpdir/trace"
+printf '{"kind": "extern", "job": %s, "proctrack": "%s"}\n' "$job" "$tracker" >"$tmpdir/spec"
+mkfifo "$tmpdir/ready"
+"$stepd" serve --spec "$tmpdir/spec" --step-hooks "$hooks" --step-hooks-fd 3 --ready-fd 4 3>>"$tmpdir/trace" \
+	4>"$tmpdir/ready" 2>"$tmpdir/err" &
+agent=$!
+read -r line <"$tmpdir/ready"
+is "$(awk '{ print $1, $2, $3, $5 }' "$tmpdir/trace")" "begin agent uid=0/0 task=-1
+task_forked agent uid=0/0 task=-1" "an extern step's functions are called before it is reported to run, without a task"
+kill "$agent"
+wait "$agent"
+is "$(calls agent)" "begin task_forked end " "the last function is called when an extern step ends"
+nothing_left "an extern step with hooks leaves nothing"
+
 # ---- libraries that are refused --------------------------------------------------------------
 hooks=$tmpdir/nothing.so
 hooked 4 1 true

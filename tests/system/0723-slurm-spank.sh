@@ -14,7 +14,7 @@ done
 PROGRAM=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurmstepd
 STEPD_CONFIG=$tmpdir/stepd.conf
 export STEPD_CONFIG
-echo 'slurm_serve = srun, batch' >"$STEPD_CONFIG"
+echo 'slurm_serve = srun, batch, extern' >"$STEPD_CONFIG"
 for name in traced second; do
 	"${CC:-cc}" -DNAME="\"$name\"" -shared -fPIC -I"$top_srcdir/tests/lib" -o "$tmpdir/$name.so" \
 		"$top_srcdir/tests/lib/spank_traced.c" || bail "can't compile a plugin"
@@ -45,6 +45,15 @@ line positive env traced_FAIL=task_init:2 srun -Q --overlap -n 1 sh -c "$task"
 wait
 S
 
+cat >"$tmpdir/end" <<'S'
+wait
+tries=0
+while ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1 && [ $tries -lt 3000 ]; do
+	sleep 0.02
+	tries=$((tries + 1))
+done
+echo >over
+S
 cat >"$tmpdir/inside" <<'S'
 mkdir "$1/$2"
 cd "$1/$2"
@@ -55,38 +64,65 @@ echo $? >user.rc
 printf '#!/bin/sh\nenv | grep ^TRACED_ | sort\nexit 3\n' >script
 TRACED_NAME=script TRACED_SAYS=user_init,exit, sbatch -Q --wait --traced-value=s -o "$1/$2/script.text" script one two >script.out 2>script.err
 echo $? >script.rc
-wait
-tries=0
-while ls "$(dirname "$SLURM_CONF")"/spool/*/*_[0-9]*.[0-9]* >/dev/null 2>&1 && [ $tries -lt 3000 ]; do
-	sleep 0.02
-	tries=$((tries + 1))
-done
-echo >over
+. "$1/end"
 S
 
-slurm() { # NAME PORT [STEPD]
+# Jobs with extern steps, whose plugins know them by their memory; one for each function that fails. They come
+# after each other, so that they have the same cores.
+cat >"$tmpdir/extern" <<'S'
+mkdir "$1/$2"
+cd "$1/$2"
+job() { # NAME MEMORY [COMMAND...]
+	name=$1
+	memory=$2
+	shift 2
+	TRACED_NAME=$name "$@" salloc -Q -n 1 --mem="$memory" srun -Q -n 1 -D / echo ran >"$name.out" 2>"$name.err" </dev/null
+	echo $? >"$name.rc"
+}
+job plain 21
+job user 22 setpriv --reuid=65534 --regid=65534 --groups=65534,12
+job fails-init 31
+job fails-init_post_opt 32
+job fails-task_post_fork 33
+job fails-exit 34
+job optional 35
+. "$1/end"
+S
+
+failing="31:init:-1 32:init_post_opt:-1 33:task_post_fork:-1 34:exit:-1"
+slurm() { # SCRIPT NAME PORT [STEPD]
+	script=$1
+	shift
 	mkdir "$tmpdir/$1.traces"
-	printf 'required %s %s\ninclude %s.more\n' "$tmpdir/traced.so" "$tmpdir/$1.traces" "$tmpdir/$1" >"$tmpdir/$1.conf"
-	printf 'optional second.so %s\noptional missing.so\n' "$tmpdir/$1.traces" >"$tmpdir/$1.more"
-	BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
+	printf 'required %s %s %s\ninclude %s.more\n' "$tmpdir/traced.so" "$tmpdir/$1.traces" "$failing" "$tmpdir/$1" >"$tmpdir/$1.conf"
+	printf 'optional second.so %s 35:init:-1 35:task_post_fork:-1\noptional missing.so\n' "$tmpdir/$1.traces" >"$tmpdir/$1.more"
+	BENCH_SLURM_NODE_WORDS=RealMemory=4000 BENCH_SLURM_LINES="$lines
+CommunicationParameters=block_null_hash,block_zero_hash
 FirstJobId=$((10000000 + $$ % 1000000 * 4))
 PlugStackConfig=$tmpdir/$1.conf
 PluginDir=$plugin_dir:$tmpdir
 SlurmdLogFile=$tmpdir/$1.log" BENCH_SLURM_PORT=$2 BENCH_SLURM_STEPD=${3-} BENCH_SLURM_ALLOCATION=no timeout -k 10 300 \
-		sh "$top_srcdir/tests/bench/with-slurm" sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
+		sh "$top_srcdir/tests/bench/with-slurm" sh "$tmpdir/$script" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
 }
 plugin_dir=$(dirname "$(find /usr/lib /usr/lib64 -name auth_munge.so 2>/dev/null | head -n 1)")
 port=$((20000 + $$ % 2500 * 4))
-slurm served $port "$PROGRAM" &
-slurm real $((port + 2))
-wait
-for name in served real; do
-	[ -s "$tmpdir/$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$name.slurm")"
-done
+both() { # SCRIPT PREFIX
+	slurm "$1" "$2served" $port "$PROGRAM" &
+	slurm "$1" "$2real" $((port + 2))
+	wait
+	for name in served real; do
+		[ -s "$tmpdir/$2$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$2$name.slurm")"
+	done
+}
+lines=
+both inside ''
+lines="PrologFlags=Contain
+SelectTypeParameters=CR_CPU_Memory"
+both extern extern-
 
 # ---- the comparison --------------------------------------------------------------------------
 seen() { # FILE: lines of tasks come in any order
-	sed -E 's/bench[0-9]+/NODE/g; s,[^ ]*/(real|served)(\.traces)?\>,DIR,g; s/StepId=[0-9.]+/StepId=ID/; s/job [0-9]+/job ID/
+	sed -E 's/bench[0-9]+/NODE/g; s,[^ ]*/(extern-)?(real|served)(\.traces)?\>,DIR,g; s/StepId=[0-9.]+/StepId=ID/; s/job [0-9]+/job ID/
 		s,=[^ ]*/job[0-9]+/slurm_script,=SCRIPT,
 		/debug:|debug levels|: task .* started|: starting . tasks|: task .* exited/d
 		/^[a-z]*\/none$/d # the rest of a line of the kind before, which slurmstepd has written in two pieces
@@ -101,17 +137,27 @@ own() {
 	case $1 in *post_fork.*) grep -v '^task_init_privileged' "$1" ;; *) cat "$1" ;; esac >"$1.own"
 	seen "$1.own"
 }
-for rc in "$tmpdir"/real/*.rc; do
-	name=$(basename "$rc" .rc)
-	for part in rc out err; do
-		is "$(seen "$tmpdir/served/$name.$part")" "$(seen "$tmpdir/real/$name.$part")" "$name.$part: users see the same"
-	done
+same_traces() { # PREFIX NAME
 	for plugin in traced second; do
-		is "$(own "$tmpdir/served.traces/$name.$plugin")" "$(own "$tmpdir/real.traces/$name.$plugin")" \
-			"$name: the functions of plugin $plugin are called as the same user with the same values"
-		is "$(order "$tmpdir/served.traces/$name.$plugin")" "$(order "$tmpdir/real.traces/$name.$plugin")" \
-			"$name: the functions of plugin $plugin are called in the same order"
+		is "$(own "$tmpdir/$1served.traces/$2.$plugin")" "$(own "$tmpdir/$1real.traces/$2.$plugin")" \
+			"$2: the functions of plugin $plugin are called as the same user with the same values"
+		is "$(order "$tmpdir/$1served.traces/$2.$plugin")" "$(order "$tmpdir/$1real.traces/$2.$plugin")" \
+			"$2: the functions of plugin $plugin are called in the same order"
 	done
+}
+same() { # PREFIX
+	for rc in "$tmpdir/$1real"/*.rc; do
+		name=$(basename "$rc" .rc)
+		for part in rc out err; do
+			is "$(seen "$tmpdir/$1served/$name.$part")" "$(seen "$tmpdir/$1real/$name.$part")" "$1$name.$part: users see the same"
+		done
+		same_traces "$1" "$name"
+	done
+}
+same ''
+same extern-
+for memory in 21 22 31 32 33 34 35; do
+	same_traces extern- extern-$memory
 done
 is "$(seen "$tmpdir/served/script.text")" "$(seen "$tmpdir/real/script.text")" "a script has the same environment and messages"
 
@@ -119,5 +165,13 @@ is "$(seen "$tmpdir/served/script.text")" "$(seen "$tmpdir/real/script.text")" "
 is "$(grep -c ' stepd-slurmstepd: .* step served$' "$tmpdir/served.log")" "$(ls "$tmpdir"/real/*.rc | wc -l)" "each step was served"
 is "$(grep -c 'handed over' "$tmpdir/served.log")" 0 "no step was handed over"
 like "$(cat "$tmpdir/served.log")" "stepd-slurmstepd: error: traced error of init$" "slurmd's log has the plugins' errors"
+failures() {
+	sed -nE '/missing.so/d; s/.*(error: spank.*|error: .*failed.*)/\1/p' "$tmpdir/extern-$1.log" | sed 's/^error: _[a-z_]*: /error: /' | sort
+}
+is "$(failures served)" "$(failures real)" "slurmd's log has the same of plugins that fail extern steps"
+like "$(order "$tmpdir/extern-served.traces/extern-21.traced" | tr '\n' ' ')" "^init .*init_post_opt .*task_post_fork .*exit " \
+	"the functions of an extern step are called"
+is "$(grep -c ' stepd-slurmstepd: extern step served$' "$tmpdir/extern-served.log")" 8 "each extern step was served"
+is "$(grep -c 'handed over' "$tmpdir/extern-served.log")" 0 "none was handed over for its plugins"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
 done_testing

@@ -29,12 +29,33 @@ in_turn step srun -Q -n 1 --mem=60 sh "$1/show"
 in_turn step-two srun -Q -n 2 --mem=70 sh "$1/show"
 in_turn step-job srun -Q -n 1 sh "$1/show"
 in_turn step-less srun -Q -n 1 --mem=10 sh "$1/show"
+in_turn job srun -Q -n 1 --mem=60 sh "$1/show-job"
 in_turn killed srun -Q -n 1 --mem=40 sh "$1/hog"
 in_turn killed-exec srun -Q -n 1 --mem=40 dd if=/dev/zero of=/dev/null bs=100M count=1
+END
+# The group of the job, which all of its steps are in.
+cat >"$tmpdir/show-job" <<'END'
+#!/bin/sh
+group=$(sed -n 's,^0::\(.*/job_[0-9]*\)/step_.*,\1,p' /proc/self/cgroup)
+while [ "${group%/*}" != "${group%.scope/*}.scope" ]; do
+	group=${group%/*}
+done
+cat "/sys/fs/cgroup$group/memory.max" "/sys/fs/cgroup$group/memory.high"
+END
+# Each has less than its own limit, but both more than the job's: the first is the one that the kernel chooses.
+cat >"$tmpdir/beside" <<'END'
+. "$1/functions"
+mkfifo large.fifo
+line large srun -Q --overlap -n 1 --mem=60 sh -c 'echo 1000 >/proc/self/oom_score_adj
+	exec 3<>large.fifo; exec dd if=/dev/zero bs=45M count=1 status=none >&3'
+head -c 1 <large.fifo >/dev/null # it has all of its memory
+line other srun -Q --overlap -n 1 --mem=60 sh -c 'dd if=/dev/zero of=/dev/null bs=50M count=1 status=none && echo written'
+wait
 END
 cat >"$tmpdir/limits" <<'END'
 . "$1/functions"
 salloc -Q -n 2 --mem=80 sh "$1/steps" "$1"
+salloc -Q -n 2 --mem=80 sh "$1/beside" "$1"
 in_turn one salloc -Q -n 1 --mem=50 srun -Q sh "$1/show"
 in_turn script sbatch -Q --wait -n 1 --mem=50 -o script.log "$1/show"
 cp script.log script.out
@@ -63,6 +84,14 @@ like "$(cat "$tmpdir/limits-served/one.out")" "^cpus [01]$" "a served step has i
 like "$(cat "$tmpdir/limits-served/killed.err")" "Detected [0-9]+ oom-kill event\(s\) in StepId=[0-9.]+" \
 	"the user has the line for a step that was killed"
 like "$(cat "$tmpdir/limits-served/script-killed.out")" "^JobState=OUT_OF_MEMORY$" "slurmctld has a script as out of memory"
+is "$(cat "$tmpdir/limits-served/job.out")" "83886080
+83886080" "the steps of a job have its memory together"
+like "$(cat "$tmpdir/limits-served/large.err")" "Detected [0-9]+ oom-kill event\(s\)" \
+	"steps side by side have no more than the job's memory"
+like "$(cat "$tmpdir/limits-served/other.out")" "^written$" "the kernel kills one of them alone"
 is "$(lines_of limits | grep 'handed over')" "" "no step was handed over"
+node=$(basename "$tmpdir"/limits-served.*.log .log)
+is "$(ls -d /sys/fs/cgroup/system.slice/"${node#limits-served.}"_slurmstepd.scope/job_* 2>/dev/null)" "" \
+	"nothing is left of the jobs' groups"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
 done_testing

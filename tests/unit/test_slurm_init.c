@@ -469,7 +469,7 @@ static void test_options(void **state)
 	assert_false(slurm_options_next(&options, &name, &arg));
 }
 
-/* A site's plugins that can't be served, and those of an extern step. */
+/* A site's plugins, and those that can't be served. */
 static void test_spank(void **state)
 {
 	struct site_conf site = {.spank_loads = true};
@@ -483,7 +483,7 @@ static void test_spank(void **state)
 	r.init.site = &site;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	r.init.launch.kind = SLURM_KIND_EXTERN;
-	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SPANK);
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	r.init.launch.kind = SLURM_KIND_SRUN;
 	site.spank_obstacle = (char *)"why";
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SPANK);

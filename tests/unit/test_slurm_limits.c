@@ -5,16 +5,23 @@
 #include "contrib/slurm/step_limits.h"
 
 #include <endian.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/job_cgroup.h"
 #include "contrib/slurm/site_conf.h"
+#include "stepd/base/fs.h"
 #include "tests/lib/scratch.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -119,7 +126,7 @@ static void assert_cpus(struct rig *r, const char *node, const char *mask, const
 	if (step_limits_find(&r->init, &limits, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_string_equal(limits.cpus, cpus);
-	assert_true(limits.memory_bytes == 0 && !limits.has_swap);
+	assert_true(!limits.has_memory && !limits.has_swap && !limits.scope);
 }
 
 static void test_cpus(void **state)
@@ -259,15 +266,15 @@ static void test_memory(void **state)
 		r.init.launch.step_memory_mb = rows[i].step_mb;
 		if (step_limits_find(&r.init, &limits, &err) < 0)
 			fail_msg("row %zu: %s", i, err.text);
-		if (limits.memory_bytes != rows[i].memory_mb * MIB ||
-			limits.memory_high_bytes !=
+		if (limits.step.max_bytes != rows[i].memory_mb * MIB ||
+			limits.step.high_bytes !=
 				(rows[i].high_mb ? rows[i].high_mb : rows[i].memory_mb) * MIB ||
 			limits.has_swap != (rows[i].swap_mb != UINT64_MAX) ||
-			(limits.has_swap && limits.swap_bytes != rows[i].swap_mb * MIB))
+			(limits.has_swap && limits.step.swap_bytes != rows[i].swap_mb * MIB))
 			fail_msg("row %zu: memory %llu, high %llu, swap %llu", i,
-				(unsigned long long)limits.memory_bytes,
-				(unsigned long long)limits.memory_high_bytes,
-				(unsigned long long)limits.swap_bytes);
+				(unsigned long long)limits.step.max_bytes,
+				(unsigned long long)limits.step.high_bytes,
+				(unsigned long long)limits.step.swap_bytes);
 		assert_null(limits.cpus);
 	}
 }
@@ -285,7 +292,7 @@ static void test_memory_of_script(void **state)
 	r.init.launch.kind = SLURM_KIND_BATCH;
 	r.init.launch.cred_memory_mb = 70;
 	assert_int_equal(step_limits_find(&r.init, &limits, &err), 0);
-	assert_true(limits.memory_bytes == 70 * MIB);
+	assert_true(limits.step.max_bytes == 70 * MIB && limits.job.max_bytes == 70 * MIB);
 }
 
 static void test_no_memory(void **state)
@@ -346,8 +353,8 @@ static void test_document(void **state)
 {
 	const struct step_limits limits = {.cgroup_root = (char *)"/c",
 		.cpus = (char *)"0,2",
-		.memory_bytes = 5,
-		.memory_high_bytes = 4,
+		.has_memory = true,
+		.step = {.max_bytes = 5, .high_bytes = 4},
 		.has_swap = true};
 	json_auto_t *doc = json_object();
 	json_auto_t *wanted = json_pack("{s:{s:s, s:i, s:i, s:i}, s:s, s:s, s:s, s:s}", "limits",
@@ -358,6 +365,210 @@ static void test_document(void **state)
 	(void)state;
 	assert_int_equal(step_limits_set(doc, &limits), 0);
 	assert_true(json_equal(doc, wanted));
+}
+
+/* ---- the job's cgroup ---------------------------------------------------------------------- */
+
+/* The job's limit is its own, whatever the step's is; its cgroup is in slurmd's scope. */
+static void test_job_memory(void **state)
+{
+	_cleanup_step_limits_ struct step_limits limits = {0};
+	_cleanup_free_ char *job = NULL;
+	_cleanup_rig_ struct rig r;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_init(&r);
+	rig_make_scope(&r, "memory");
+	job = scratch_path(r.scope, "job_7");
+	r.init.launch.id.job = 7;
+	r.init.cgroup.constrains_memory = true;
+	r.init.cgroup.allowed_memory = 150;
+	r.init.launch.job_memory_mb = 400;
+	r.init.launch.step_memory_mb = 100;
+	assert_int_equal(step_limits_find(&r.init, &limits, &err), 0);
+	assert_true(limits.step.max_bytes == 150 * MIB && limits.step.high_bytes == 100 * MIB);
+	assert_true(limits.job.max_bytes == 600 * MIB && limits.job.high_bytes == 400 * MIB);
+	assert_string_equal(limits.scope, r.scope);
+	assert_string_equal(limits.cgroup_root, job);
+}
+
+/* Files in the place of the kernel's, which are not removed with their directory. */
+static void make_group(const char *scope, const char *job)
+{
+	static const char *const files[] = {"memory.high", "memory.max", "memory.swap.max"};
+	_cleanup_free_ char *path = scratch_path(scope, job);
+	size_t i;
+
+	assert_int_equal(mkdir(path, 0755), 0);
+	for (i = 0; i < ARRAY_SIZE(files); i++)
+		scratch_write(path, files[i], "", 0, 0644);
+}
+
+static void assert_file(const char *scope, const char *job, const char *file, const char *wanted)
+{
+	_cleanup_free_ char *path = scratch_path(scope, job), *text = NULL, *name = NULL;
+
+	name = scratch_path(path, file);
+	assert_int_equal(fs_read(AT_FDCWD, name, 64, &text, NULL), 0);
+	assert_string_equal(text, wanted);
+}
+
+static void test_job_limits(void **state)
+{
+	_cleanup_rig_ struct rig r;
+	_cleanup_free_ char *root = NULL;
+	struct step_limits limits = {.has_memory = true,
+		.job = {.max_bytes = 5 * MIB, .high_bytes = 4 * MIB, .swap_bytes = 3}};
+	struct job_cgroup *cgroup = NULL;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_init(&r);
+	rig_make_scope(&r, "memory");
+	make_group(r.scope, "job_7");
+	limits.scope = r.scope;
+	limits.cgroup_root = root = scratch_path(r.scope, "job_7");
+	assert_int_equal(job_cgroup_open(&limits, &cgroup, &err), 0);
+	assert_file(r.scope, "job_7", "memory.max", "5242880");
+	assert_file(r.scope, "job_7", "memory.high", "4194304");
+	assert_file(r.scope, "job_7", "memory.swap.max", "");
+	cgroup = job_cgroup_close(cgroup);
+	limits.has_swap = true;
+	assert_int_equal(job_cgroup_open(&limits, &cgroup, &err), 0);
+	assert_file(r.scope, "job_7", "memory.swap.max", "3");
+	cgroup = job_cgroup_close(cgroup);
+	/* Without the controller. */
+	free(root);
+	limits.cgroup_root = root = scratch_path(r.scope, "job_8");
+	assert_int_equal(job_cgroup_open(&limits, &cgroup, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "/job_8/memory.high'"));
+	assert_int_equal(access(root, F_OK), -1);
+}
+
+/* As the kernel removes a group's files with it. */
+static void remove_files(const char *scope, const char *job)
+{
+	static const char *const files[] = {"memory.high", "memory.max", "memory.swap.max"};
+	_cleanup_free_ char *path = scratch_path(scope, job);
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_free_ char *file = scratch_path(path, files[i]);
+
+		assert_int_equal(unlink(file), 0);
+	}
+}
+
+/* Another step of the job, in a process of its own; it ends when the pipe is closed. */
+static pid_t begin_step(const struct step_limits *limits, int *ret_fd)
+{
+	struct job_cgroup *cgroup = NULL;
+	struct err err = ERR_INIT;
+	int begun[2], end[2];
+	char byte = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe(begun) | pipe(end), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)close(end[1]);
+		byte = (char)job_cgroup_open(limits, &cgroup, &err);
+		(void)!write(begun[1], &byte, 1);
+		(void)!read(end[0], &byte, 1);
+		(void)job_cgroup_close(cgroup);
+		_exit(0);
+	}
+	(void)close(begun[1]);
+	(void)close(end[0]);
+	assert_int_equal(read(begun[0], &byte, 1), 1);
+	assert_int_equal(byte, 0);
+	(void)close(begun[0]);
+	*ret_fd = end[1];
+	return pid;
+}
+
+static void make_dir(const char *scope, const char *name)
+{
+	_cleanup_free_ char *path = scratch_path(scope, name);
+
+	assert_int_equal(mkdir(path, 0755), 0);
+}
+
+static bool has_dir(const char *scope, const char *name)
+{
+	_cleanup_free_ char *path = scratch_path(scope, name);
+
+	return access(path, F_OK) == 0;
+}
+
+/* The last step removes it, and what killed programs have left; a job with a step stays. */
+static void test_job_removed(void **state)
+{
+	_cleanup_rig_ struct rig r;
+	_cleanup_free_ char *root = NULL;
+	struct step_limits limits = {.has_memory = true};
+	struct job_cgroup *cgroup = NULL;
+	struct err err = ERR_INIT;
+	int end_fd = -1, status;
+	pid_t pid;
+
+	(void)state;
+	rig_init(&r);
+	rig_make_scope(&r, "memory");
+	make_group(r.scope, "job_7");
+	make_dir(r.scope, "job_7/served_1");
+	make_dir(r.scope, "job_8");
+	make_dir(r.scope, "job_8/served_2");
+	make_dir(r.scope, "job_9");
+	make_dir(r.scope, "job_9/step_0");
+	make_dir(r.scope, "system");
+	limits.scope = r.scope;
+	limits.cgroup_root = root = scratch_path(r.scope, "job_7");
+	assert_int_equal(job_cgroup_open(&limits, &cgroup, &err), 0);
+	pid = begin_step(&limits, &end_fd);
+	remove_files(r.scope, "job_7");
+	cgroup = job_cgroup_close(cgroup);
+	assert_true(has_dir(r.scope, "job_7"));
+	assert_false(has_dir(r.scope, "job_7/served_1"));
+	assert_false(has_dir(r.scope, "job_8"));
+	(void)close(end_fd);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_false(has_dir(r.scope, "job_7"));
+	assert_true(has_dir(r.scope, "job_9/step_0"));
+	assert_true(has_dir(r.scope, "system"));
+}
+
+/* Who has slurmstepd's lock is not waited for: the next step's end removes the group. */
+static void test_job_locked(void **state)
+{
+	_cleanup_rig_ struct rig r;
+	_cleanup_free_ char *root = NULL;
+	struct step_limits limits = {.has_memory = true};
+	struct job_cgroup *cgroup = NULL;
+	struct err err = ERR_INIT;
+	int fd;
+
+	(void)state;
+	rig_init(&r);
+	rig_make_scope(&r, "memory");
+	make_group(r.scope, "job_7");
+	limits.scope = r.scope;
+	limits.cgroup_root = root = scratch_path(r.scope, "job_7");
+	fd = open(r.scope, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
+	assert_int_equal(job_cgroup_open(&limits, &cgroup, &err), 0);
+	remove_files(r.scope, "job_7");
+	cgroup = job_cgroup_close(cgroup);
+	assert_true(has_dir(r.scope, "job_7"));
+	(void)close(fd);
+	make_group(r.scope, "job_8");
+	free(root);
+	limits.cgroup_root = root = scratch_path(r.scope, "job_8");
+	assert_int_equal(job_cgroup_open(&limits, &cgroup, &err), 0);
+	cgroup = job_cgroup_close(cgroup);
+	assert_false(has_dir(r.scope, "job_7"));
 }
 
 /* ---- cgroup.conf --------------------------------------------------------------------------- */
@@ -435,6 +646,10 @@ int main(void)
 		cmocka_unit_test(test_scope),
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_document),
+		cmocka_unit_test(test_job_memory),
+		cmocka_unit_test(test_job_limits),
+		cmocka_unit_test(test_job_removed),
+		cmocka_unit_test(test_job_locked),
 		cmocka_unit_test(test_conf),
 		cmocka_unit_test(test_no_conf),
 		cmocka_unit_test(test_reason),
