@@ -139,13 +139,19 @@ static bool is_other_release(const struct slurm_init *i)
 	uint16_t release = i->frame.release;
 
 	return !slurm_release_is_served(release) ||
-		(release != SLURM_22_05 && i->launch.kind == SLURM_KIND_EXTERN) ||
 		i->frame.client_release != release || i->launch.cred_release != release;
 }
 
 static bool has_site_settings(const struct slurm_init *i)
 {
 	return !i->site || i->site->not_served;
+}
+
+/* From 24.05 on; and the epilog at its end. */
+static bool runs_prolog(const struct slurm_init *i)
+{
+	return i->launch.kind == SLURM_KIND_EXTERN &&
+		(i->conf.prolog_flags & SLURM_PROLOG_RUN_IN_JOB);
 }
 
 /* Of an srun step that is a kind of its own. */
@@ -300,6 +306,8 @@ static const struct reason_row {
 	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
 		"slurmd, srun and slurmctld are not all of 22.05, or all of 24.11"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
+	[SLURM_REASON_PROLOG] = {"prolog", runs_prolog,
+		"it runs the job's prolog and epilog (PrologFlags=RunInJob)"},
 	[SLURM_REASON_HET] = {"het", is_het, "it is a part of a heterogeneous job"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "its generic resources (GRES) are not served"},
 	[SLURM_REASON_LIMITS] = {"limits", has_other_limits,

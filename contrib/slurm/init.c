@@ -286,7 +286,7 @@ static const struct unpack_row slurm_conf_rows[] = {
 	FIELD("prep_plugins", TEXT),
 	FIELD("proctrack_type", TEXT),
 	FIELD("prolog", TEXTS, .since = SLURM_24_05),
-	FIELD("prolog_flags", U16, .since = SLURM_24_05),
+	FIELD("prolog_flags", U16, .since = SLURM_24_05, .keep = CONF(prolog_flags)),
 	FIELD("propagate_prio_process", U16),
 	FIELD("propagate_rlimits", TEXT),
 	FIELD("propagate_rlimits_except", TEXT),

@@ -74,6 +74,11 @@ struct slurm_tres_list {
 /* The next of the list: false at its end. */
 bool slurm_tres_next(struct slurm_tres_list *rest, struct slurm_tres *ret_tres);
 
+/* PrologFlags, as far as they matter here. */
+enum slurm_prolog_flags {
+	SLURM_PROLOG_RUN_IN_JOB = 1u << 7,
+};
+
 struct slurm_node_conf {
 	const char *hostname, *spool_dir, *node_name;
 	const char *topology_addr, *topology_pattern;
@@ -88,6 +93,7 @@ struct slurm_node_conf {
 	uint64_t memory_mb;
 	/* From slurm.conf, which slurmd sends from 23.02 on; NULL before. */
 	const char *cred_type, *namespace_plugin, *profile_type, *switch_type, *tls_type;
+	uint16_t prolog_flags; /* enum slurm_prolog_flags; 0 before 24.05 */
 };
 
 #define SLURM_CGROUP_MOUNT "/sys/fs/cgroup" /* if cgroup.conf names no other */
