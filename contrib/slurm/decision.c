@@ -229,8 +229,7 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 	if ((i->launch.nnodes == 1 && i->launch.kind != SLURM_KIND_HET) || !mpi ||
 		strcmp(mpi, "none") == 0)
 		return false;
-	/* Messages between step daemons have been seen in 22.05 alone. */
-	return i->frame.release != SLURM_22_05 || !step_spec_is_managed(&i->launch, i->site) ||
+	return !step_spec_is_managed(&i->launch, i->site) ||
 		(has_levels(i) && i->frame.self.sin_family != AF_INET);
 }
 

@@ -105,7 +105,7 @@ static bool stream_take_parent(struct stream *s, struct slurm_frame *f)
 	struct sockaddr_storage address;
 
 	if (f->release >= SLURM_23_11)
-		return stream_pass_item(s, NODE_NAME_MAX, NULL);
+		return stream_pass_item(s, NODE_NAME_MAX, &f->parent_name);
 	if (!stream_take(s, &address, sizeof(address)))
 		return false;
 	if (address.ss_family == AF_INET)

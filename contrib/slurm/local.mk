@@ -31,6 +31,7 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/gres_bind.c contrib/slurm/gres_bind.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
+	contrib/slurm/node_address.c contrib/slurm/node_address.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
 	contrib/slurm/rules.c contrib/slurm/rules.h \
 	contrib/slurm/site_conf.c contrib/slurm/site_conf.h \

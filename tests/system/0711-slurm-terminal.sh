@@ -7,7 +7,8 @@
 # shellcheck source=tests/lib/local_slurm.sh
 . "${top_srcdir:?}/tests/lib/local_slurm.sh"
 
-needs_slurm python3 sattach scancel squeue srun stty tmux
+needs_slurm python3 sattach scancel squeue srun stty
+[ -n "$slurm_root" ] || needs_slurm tmux
 serve "srun, interactive"
 
 # Runs a command at a terminal of 30 lines and 90 columns; what it shows there goes to standard output.
@@ -221,7 +222,7 @@ screen() {
 shows() {
 	tmux -S "$PWD.tmux" capture-pane -p | grep -q -e "$1"
 }
-(
+command -v tmux >/dev/null && (
 	tmux -S "$PWD.tmux" -f /dev/null new-session -d -x 80 -y 24 "srun -Q -n 1 --pty sh; echo status \$?; exec sleep 300"
 	until_true shows '^#'
 	tmux -S "$PWD.tmux" send-keys 'stty size' Enter

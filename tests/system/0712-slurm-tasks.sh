@@ -6,11 +6,14 @@
 # command lines in both; what users, slurmd and slurmctld see must be the same.
 # shellcheck source=tests/lib/local_slurm.sh
 . "${top_srcdir:?}/tests/lib/local_slurm.sh"
+# shellcheck source=tests/lib/mpi.sh
+. "$top_srcdir/tests/lib/mpi.sh"
 
 needs_slurm python3 scontrol setpriv srun sstat
 [ "$(nproc)" -ge 2 ] || skip_all "needs two processors to bind tasks to"
 serve srun
-TASK=$(cd "$top_builddir" && pwd)/contrib/slurm/stepd-slurm-task
+builddir=$(cd "$top_builddir" && pwd)
+TASK=$builddir/contrib/slurm/stepd-slurm-task
 PYTHONPATH=$top_srcdir/tests/lib
 PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH PYTHONDONTWRITEBYTECODE
@@ -179,9 +182,15 @@ printf '#!/bin/sh\nexec sleep 100\n' >"$tmpdir/programs/epilog-hangs"
 chmod 755 "$tmpdir"/programs/*
 mpi_lines=
 for library in mpich openmpi; do
+	# Open MPI has parts of its own besides libraries.
+	[ "$library" = mpich ] || [ -z "$slurm_root" ] || continue
 	mpicc.$library -O1 -o "$tmpdir/programs/$library" "$top_srcdir/tests/lib/mpi_sum.c" 2>/dev/null || continue
+	[ -z "$slurm_root" ] || bring_libraries "$tmpdir/programs/$library"
 	mpi_lines="$mpi_lines $library"
 done
+PMIX_CLIENT=$builddir/tests/lib/pmixclient
+[ -x "$PMIX_CLIENT" ] || PMIX_CLIENT=
+export PMIX_CLIENT
 
 cat >"$tmpdir/tasks" <<'S'
 . "$1/functions"
@@ -246,6 +255,7 @@ for library in $(cat "$dir/libraries"); do
 	openmpi) line openmpi $step --mpi=pmix -n 2 "$programs/openmpi" ;;
 	esac
 done
+[ -z "$PMIX_CLIENT" ] || line pmix $step --mpi=pmix -n 2 "$PMIX_CLIENT" modex
 wait
 S
 echo "$mpi_lines" >"$tmpdir/libraries"

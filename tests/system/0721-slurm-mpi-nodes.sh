@@ -12,6 +12,7 @@
 
 needs_slurm python3 setpriv srun
 build_mpi "$top_srcdir/tests/lib/mpi_sum.c" "$tmpdir/mpi_sum"
+[ -z "$slurm_root" ] || bring_libraries "$tmpdir/mpi_sum"
 serve srun
 chmod 755 "$tmpdir" # another user's program is below it
 DIR=$tmpdir
@@ -198,6 +199,8 @@ import struct
 def show(body, out):
     size = struct.unpack_from(">I", body, 6)[0]
     record = body[len(body) - size:]
+    if struct.unpack_from(">H", body)[0] >= 10752: # 24.11: the step's number in the cluster
+        record = record[8:]
     job, step, het, first, last, status, known = struct.unpack_from(">IIIIIIB", record)
     line = "step %d nodes %d-%d" % (step, first, last)
     if known:
