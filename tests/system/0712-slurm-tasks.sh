@@ -97,23 +97,6 @@ same() { # SCRIPT: each command line of it
 
 # A served step's container has the name of its job and step: another test's Slurm has other jobs.
 jobs=FirstJobId=$((2000000 + $$ % 1000000 * 4))
-BENCH_SLURM_LINES="JobAcctGatherType=jobacct_gather/linux
-JobAcctGatherFrequency=task=30
-SelectTypeParameters=CR_CPU_Memory
-CommunicationParameters=block_null_hash,block_zero_hash
-$jobs
-$slurmd_log"
-BENCH_SLURM_NODE_WORDS=RealMemory=4000
-export BENCH_SLURM_LINES BENCH_SLURM_NODE_WORDS
-both accounting 16
-same accounting
-is "$(cat "$tmpdir/accounting-served/socket.out")" "$(cat "$tmpdir/accounting-real/socket.out")" \
-	"the socket of a served step has a record of usage of the same form, and the same limits of memory"
-isnt "$(cat "$tmpdir/accounting-real/socket.out")" "" "the socket of a step answers"
-is "$(seen "$tmpdir/accounting-served/used.err")" "$(seen "$tmpdir/accounting-real/used.err")" \
-	"users read a notice of the administrator's in the same form"
-is "$(seen "$tmpdir/accounting-served/stranger.fields")" "$(seen "$tmpdir/accounting-real/stranger.fields")" \
-	"another user's sstat has the same answer"
 # Sizes of the same program are much the same, and that is all that can be known of them.
 cat >"$tmpdir/compare" <<'S'
 import sys
@@ -138,11 +121,37 @@ if number(served["MaxRSS"]) < 64 << 20:
 if not served["MaxRSSNode"].startswith("bench") or served["MaxDiskReadTask"] not in "01":
     print("where", served["MaxRSSNode"], served["MaxDiskReadTask"])
 S
-is "$(python3 "$tmpdir/compare" "$tmpdir/accounting-served/sstat.fields" "$tmpdir/accounting-real/sstat.fields" 2>&1)" "" \
-	"sstat has numbers of a served step like those of slurmstepd"
-# Of a record that it can't read it has an error, and of a busy machine others.
-is "$(grep -iE 'error:.*(malformed|unpack|STEP_COMPLETE|jobacctinfo|protocol)' "$tmpdir/accounting-served/slurmctld.log")" "" \
-	"slurmctld takes the record that comes with a step's end"
+# With a plugin of JobAcctGatherType, the script's directories have this name.
+check_accounting() { # PLUGIN NAME
+	of=$2
+	BENCH_SLURM_LINES="JobAcctGatherType=jobacct_gather/$1
+JobAcctGatherFrequency=task=30
+SelectTypeParameters=CR_CPU_Memory
+CommunicationParameters=block_null_hash,block_zero_hash
+$jobs
+$slurmd_log"
+	both "$of" 16
+	same "$of"
+	is "$(cat "$tmpdir/$of-served/socket.out")" "$(cat "$tmpdir/$of-real/socket.out")" \
+		"$1: the socket of a served step has a record of usage of the same form, and the same limits of memory"
+	isnt "$(cat "$tmpdir/$of-real/socket.out")" "" "$1: the socket of a step answers"
+	is "$(seen "$tmpdir/$of-served/used.err")" "$(seen "$tmpdir/$of-real/used.err")" \
+		"$1: users read a notice of the administrator's in the same form"
+	is "$(seen "$tmpdir/$of-served/stranger.fields")" "$(seen "$tmpdir/$of-real/stranger.fields")" \
+		"$1: another user's sstat has the same answer"
+	is "$(python3 "$tmpdir/compare" "$tmpdir/$of-served/sstat.fields" "$tmpdir/$of-real/sstat.fields" 2>&1)" "" \
+		"$1: sstat has numbers of a served step like those of slurmstepd"
+	# Of a record that it can't read it has an error, and of a busy machine others.
+	is "$(grep -iE 'error:.*(malformed|unpack|STEP_COMPLETE|jobacctinfo|protocol)' "$tmpdir/$of-served/slurmctld.log")" "" \
+		"$1: slurmctld takes the record that comes with a step's end"
+}
+BENCH_SLURM_NODE_WORDS=RealMemory=4000
+export BENCH_SLURM_LINES BENCH_SLURM_NODE_WORDS
+check_accounting linux accounting
+if [ -n "$slurm_root" ] && grep -q '^cgroup .*[ ,]memory' /proc/mounts; then
+	cp "$tmpdir/accounting" "$tmpdir/accounting-cgroup"
+	check_accounting cgroup accounting-cgroup
+fi
 
 # ---- what is done in a task's place, its binding, MPI, priority ----------------------------------
 mkdir "$tmpdir/programs"
