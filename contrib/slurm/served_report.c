@@ -197,6 +197,7 @@ int served_epilogs_open(struct served *s, struct err *err)
 		.doc = s->agent.doc,
 		.task_program = s->setup.task_program,
 		.step = s->launch->id.step,
+		.release = s->init->frame.release,
 		.ranks = s->tasks.ranks,
 		.ntasks = s->tasks.n,
 		.note = epilogs_on_note,

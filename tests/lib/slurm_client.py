@@ -102,7 +102,7 @@ class Client:
         return self.call(NOTIFY, "i", struct.pack("=i", len(text)) + text)[0]
 
     def reconfigure(self):
-        return self.call(RECONFIGURE, "ii")
+        return self.call(RECONFIGURE, "ii", struct.pack("=i", 0) if self.version >= V23_11 else b"")
 
     def add_pid(self, pid):
         return self.call(ADD_PID, "i", struct.pack("=i", pid))[0]

@@ -278,7 +278,7 @@ for file in streams.0 streams.1 streams.2 u.file mp.0 mp.1 mp.5 hangup.file; do
 		"$(cat "$tmpdir/real/$file" 2>&1 | sed 's,/real/,/DIR/,')" "the step's file $file is the same"
 done
 variables() {
-	sed -E '/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_CONF=/d; /^SLURM_WORKING_CLUSTER=/d; /^OLDPWD=/d; /^TMPDIR=/d; /^SLURM_JOB_*ID=/d' \
+	sed -E '/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_CONF=/d; /^SLURM_WORKING_CLUSTER=/d; /^OLDPWD=/d; /^TMPDIR=/d; /^SLURM_JOB_*ID=/d; /^SLURM_JOB_[A-Z]*_TIME=/d' \
 		"$tmpdir/$1/interactive.env" | alike
 }
 is "$(variables served)" "$(variables real)" "the shell of an salloc has the same environment"

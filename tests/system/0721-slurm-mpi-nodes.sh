@@ -380,9 +380,18 @@ is "$(cat "$tmpdir/served/attacked.status") $(grep -c ': right' "$tmpdir/served/
 records() { # CLUSTER
 	grep 'nodes 0-8.*sum 45; cpu of nine' "$tmpdir/$1/records" | sed 's/^step [0-9]* //'
 }
-is "$(records served | head -n 1)" "$(records real)" "slurmctld gets the same accounting of a tree of nine served nodes"
-is "$(records served | sort -u)" "$(records real)" "slurmctld gets the same accounting where slurmstepd serves some nodes"
-is "$(records served | wc -l)" 3 "each of these trees has one record"
+# A slurmstepd from 23.02 on has slurmctld's address from slurmd, so its reports are not seen here.
+if [ -n "$slurm_root" ]; then
+	wanted="nodes 0-8 read most 9 of node 0 task 0, least 1 of node 8 task 8, sum 45; \
+written most 9 of node 8 task 8, least 1 of node 0 task 0, sum 45; cpu of nine"
+	trees=2
+else
+	wanted=$(records real)
+	trees=3
+fi
+is "$(records served | head -n 1)" "$wanted" "slurmctld gets the same accounting of a tree of nine served nodes"
+is "$(records served | sort -u)" "$wanted" "slurmctld gets the same accounting where slurmstepd serves some nodes"
+is "$(records served | wc -l)" $trees "each of these trees has one record"
 
 # ---- the logs --------------------------------------------------------------------------------
 log_lines >"$tmpdir/lines"

@@ -174,6 +174,6 @@ count() {
 }
 is "$(grep 'handed over to' "$tmpdir/lines")" "" "all steps are served"
 like "$(cat "$tmpdir/served/open/by/user/out")" "^made$" "a file's directories are made as the step's user"
-is "$(count 'batch step served$')" 7 "the log has each script that was served"
+is "$(count 'batch step served$')" 8 "the log has each script that was served"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
 done_testing
