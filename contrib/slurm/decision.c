@@ -139,13 +139,19 @@ static bool is_other_release(const struct slurm_init *i)
 	uint16_t release = i->frame.release;
 
 	return !slurm_release_is_served(release) ||
-		(release != SLURM_22_05 && i->launch.kind == SLURM_KIND_EXTERN) ||
 		i->frame.client_release != release || i->launch.cred_release != release;
 }
 
 static bool has_site_settings(const struct slurm_init *i)
 {
 	return !i->site || i->site->not_served;
+}
+
+/* From 24.05 on; and the epilog at its end. */
+static bool runs_prolog(const struct slurm_init *i)
+{
+	return i->launch.kind == SLURM_KIND_EXTERN &&
+		(i->conf.prolog_flags & SLURM_PROLOG_RUN_IN_JOB);
 }
 
 /* Of a step, or the script, of several components, only what 22.05 does has been seen. */
@@ -239,9 +245,8 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 	/* srun has a port for each component of a step that is none of such a job. */
 	if (l->kind == SLURM_KIND_HET && !is_number(l->het.job))
 		return true;
-	/* Messages between step daemons have been seen in 22.05 alone. Two components on a node
-	 * have one socket for them. */
-	return i->frame.release != SLURM_22_05 || !step_spec_is_managed(l, i->site) ||
+	/* Two components on a node have one socket for messages between step daemons. */
+	return !step_spec_is_managed(l, i->site) ||
 		(has_levels(i) && i->frame.self.sin_family != AF_INET) ||
 		(l->kind == SLURM_KIND_HET &&
 			slurm_whole_find_node(l, i->conf.node_name, &node) < 0);
@@ -332,6 +337,8 @@ static const struct reason_row {
 	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
 		"slurmd, srun and slurmctld are not of one release that is served"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
+	[SLURM_REASON_PROLOG] = {"prolog", runs_prolog,
+		"it runs the job's prolog and epilog (PrologFlags=RunInJob)"},
 	[SLURM_REASON_HET] = {"het", is_het,
 		"it is a part of a heterogeneous job, or of such a step, of a release after 22.05"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "its generic resources (GRES) are not served"},

@@ -205,6 +205,11 @@ static bool has_x11(const char *value)
 	return has_word(value, "X11");
 }
 
+static bool runs_in_job(const char *value)
+{
+	return has_word(value, "RunInJob");
+}
+
 static bool has_step_manager(const char *value)
 {
 	return has_word(value, "enable_stepmgr");
@@ -223,6 +228,7 @@ static const struct {
 	{KEY_PROFILE, names_plugin, SLURM_REASON_PROFILE, "every step"},
 	{KEY_TLS, names_plugin, SLURM_REASON_TLS, "every step"},
 	{KEY_PROLOG_FLAGS, has_x11, SLURM_REASON_X11, "the extern step of jobs with --x11"},
+	{KEY_PROLOG_FLAGS, runs_in_job, SLURM_REASON_PROLOG, "every extern step"},
 	{KEY_SLURMCTLD, has_step_manager, SLURM_REASON_STEP_MANAGER,
 		"the extern step of a job's first node"},
 };

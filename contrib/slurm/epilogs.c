@@ -6,7 +6,9 @@
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
+#include <sys/wait.h>
 
 #include "contrib/slurm/task_script.h"
 #include "mpi/pmi/manager.h"
@@ -14,7 +16,8 @@
 #include "stepd/base/strv.h"
 #include "stepd/cli/relay/supervisor.h"
 
-#define USER_TIME_MS 5000
+#define USER_TIME_MS        5000
+#define STATUS_NOT_EXECUTED 127
 /* No step of Slurm's has such a number, and no two of a job have the same at a time. */
 #define STEP_FIRST 4200000000u
 #define STEPS_MAX  47000u
@@ -161,19 +164,38 @@ static void epilog_on_report(const char *text, void *userdata)
 	log_warning(run->epilogs->options.log, "task epilog: %s", text);
 }
 
-/* Users know the sentences, one for each task. */
+/* It could not be executed. What its status is then. */
+static int note_no_access(const struct run *run, int status)
+{
+	const struct epilogs_options *o = &run->epilogs->options;
+	const char *program = run->of_site ? o->site : o->user;
+	bool missing = status == TASK_SCRIPT_MISSING << 8, later = o->release >= SLURM_24_11;
+	char text[PATH_MAX + 128];
+
+	if (later) {
+		(void)snprintf(text, sizeof(text), "execve(%s): %s", program,
+			strerror(missing ? ENOENT : EACCES));
+		o->note(text, o->userdata);
+	}
+	if (!later || !missing) {
+		(void)snprintf(text, sizeof(text),
+			"Could not run %s task_epilog [%s]: access denied",
+			run->of_site ? "slurm" : "user", program);
+		o->note(text, o->userdata);
+	}
+	return later ? STATUS_NOT_EXECUTED : -1;
+}
+
+/* Users know the sentences, one for each task; from 24.11 on with the exit status alone. */
 static void note_failure(const struct run *run, int status)
 {
 	const struct epilogs_options *o = &run->epilogs->options;
-	char text[PATH_MAX + 128];
+	char text[128];
 
-	if (status == TASK_SCRIPT_NO_ACCESS << 8) {
-		(void)snprintf(text, sizeof(text),
-			"Could not run %s task_epilog [%s]: access denied",
-			run->of_site ? "slurm" : "user", run->of_site ? o->site : o->user);
-		o->note(text, o->userdata);
-		status = -1;
-	}
+	if (status == TASK_SCRIPT_NO_ACCESS << 8 || status == TASK_SCRIPT_MISSING << 8)
+		status = note_no_access(run, status);
+	else if (o->release >= SLURM_24_11 && WIFEXITED(status))
+		status = WEXITSTATUS(status);
 	(void)snprintf(text, sizeof(text), "%s failed status=%d",
 		run->of_site ? "--task-epilog" : "TaskEpilog", status);
 	o->note(text, o->userdata);

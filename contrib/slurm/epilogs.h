@@ -31,6 +31,7 @@ struct epilogs_options {
 	const struct json_t *doc;
 	const char *task_program; /* stepd-slurm-task */
 	uint32_t step;            /* its number */
+	uint16_t release;         /* of slurmd, whose sentences users know */
 	const uint32_t *ranks;    /* by local id; borrowed */
 	uint32_t ntasks;
 	/* A line for the user. */

@@ -105,7 +105,7 @@ static bool stream_take_parent(struct stream *s, struct slurm_frame *f)
 	struct sockaddr_storage address;
 
 	if (f->release >= SLURM_23_11)
-		return stream_pass_item(s, NODE_NAME_MAX, NULL);
+		return stream_pass_item(s, NODE_NAME_MAX, &f->parent_name);
 	if (!stream_take(s, &address, sizeof(address)))
 		return false;
 	if (address.ss_family == AF_INET)
@@ -286,7 +286,7 @@ static const struct unpack_row slurm_conf_rows[] = {
 	FIELD("prep_plugins", TEXT),
 	FIELD("proctrack_type", TEXT),
 	FIELD("prolog", TEXTS, .since = SLURM_24_05),
-	FIELD("prolog_flags", U16, .since = SLURM_24_05),
+	FIELD("prolog_flags", U16, .since = SLURM_24_05, .keep = CONF(prolog_flags)),
 	FIELD("propagate_prio_process", U16),
 	FIELD("propagate_rlimits", TEXT),
 	FIELD("propagate_rlimits_except", TEXT),

@@ -35,7 +35,8 @@ struct slurm_frame {
 	int32_t rank, parent_rank, children, depth, max_depth;
 	struct sockaddr_in parent; /* of its slurmd; family 0: it has no such address, or a name */
 	struct sockaddr_in self;   /* of its own slurmd, up to 23.02; family 0: likewise */
-	uint16_t client_release;   /* of srun, which may be another one */
+	struct slurm_span parent_name; /* from 23.11 on, in place of that; without a NUL */
+	uint16_t client_release;       /* of srun, which may be another one */
 	struct slurm_span conf, launch;
 	/* cgroup.conf, and the node's GRES: of 22.05 alone. */
 	struct slurm_span cgroup, gres;
@@ -74,6 +75,11 @@ struct slurm_tres_list {
 /* The next of the list: false at its end. */
 bool slurm_tres_next(struct slurm_tres_list *rest, struct slurm_tres *ret_tres);
 
+/* PrologFlags, as far as they matter here. */
+enum slurm_prolog_flags {
+	SLURM_PROLOG_RUN_IN_JOB = 1u << 7,
+};
+
 struct slurm_node_conf {
 	const char *hostname, *spool_dir, *node_name;
 	const char *topology_addr, *topology_pattern;
@@ -88,6 +94,7 @@ struct slurm_node_conf {
 	uint64_t memory_mb;
 	/* From slurm.conf, which slurmd sends from 23.02 on; NULL before. */
 	const char *cred_type, *namespace_plugin, *profile_type, *switch_type, *tls_type;
+	uint16_t prolog_flags; /* enum slurm_prolog_flags; 0 before 24.05 */
 };
 
 #define SLURM_CGROUP_MOUNT "/sys/fs/cgroup" /* if cgroup.conf names no other */

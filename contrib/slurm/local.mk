@@ -32,6 +32,7 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/job_cgroup.c contrib/slurm/job_cgroup.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
+	contrib/slurm/node_address.c contrib/slurm/node_address.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
 	contrib/slurm/release.c contrib/slurm/release.h \
 	contrib/slurm/rules.c contrib/slurm/rules.h \

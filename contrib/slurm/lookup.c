@@ -31,6 +31,11 @@ static bool is_found(const struct wire_lookup *lookup, bool named, bool member)
 	}
 }
 
+static const char *get_password(const struct lookup_user *user)
+{
+	return user->password ? user->password : NO_PASSWORD;
+}
+
 /* Without its NUL, unlike other texts. */
 static void put_text(struct wire_answer *a, const char *text)
 {
@@ -50,7 +55,7 @@ void lookup_put_user(const struct lookup_user *user, const struct wire_lookup *l
 	if (!found)
 		return;
 	put_text(a, user->name);
-	put_text(a, NO_PASSWORD);
+	put_text(a, get_password(user));
 	wire_put_u32(a, user->uid);
 	wire_put_u32(a, user->gid);
 	put_text(a, user->gecos);
@@ -61,7 +66,7 @@ void lookup_put_user(const struct lookup_user *user, const struct wire_lookup *l
 static void put_group(const struct lookup_user *user, size_t i, struct wire_answer *a)
 {
 	put_text(a, user->group_names.v[i]);
-	put_text(a, NO_PASSWORD);
+	put_text(a, get_password(user));
 	wire_put_u32(a, user->gids[i]);
 	put_text(a, user->name); /* its one member, as far as is known */
 }

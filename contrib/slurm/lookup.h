@@ -13,6 +13,7 @@
 /* Texts are borrowed; NULL: not known. */
 struct lookup_user {
 	const char *name, *gecos, *home, *shell;
+	const char *password; /* what stands for it; NULL: "x" */
 	uint32_t uid, gid;
 	uint32_t *gids;
 	struct strv group_names; /* of all gids, or none */

@@ -163,16 +163,9 @@ static struct user_probe_options make_probe(
 		.programs = setup->programs.names.v,
 		.programs_count = setup->programs.names.n,
 		.path = step_spec_getenv(launch, "PATH"),
+		.makes_directories = launch->cred_release >= SLURM_24_11,
 		.umask = get_umask(launch),
 		.timeout_ms = PROBE_TIMEOUT_MS};
-}
-
-/* slurmstepd of 24.11 makes the directories of a file, and tries again. */
-static int check_directories(const struct served *s, struct err *err)
-{
-	if (s->setup.probe.file_error == ENOENT && s->launch->cred_release >= SLURM_24_11)
-		return err_set(err, -ENOENT, "open a file of the step's tasks");
-	return 0;
 }
 
 static int prepare_probe(struct served *s, struct err *err)
@@ -185,8 +178,6 @@ static int prepare_probe(struct served *s, struct err *err)
 	r = add_files(s, &options, err);
 	if (r == 0)
 		r = user_probe_run(&options, &s->setup.probe, err);
-	if (r == 0)
-		r = check_directories(s, err);
 	/* A prolog may change the PATH, or make the program. */
 	if (task_script_has_prolog(s->launch, s->init->site))
 		s->setup.probe.program_error = 0;
@@ -273,8 +264,6 @@ static int prepare_script(struct served *s, struct err *err)
 		return r;
 	batch_fill_probe(s->batch, &probe);
 	r = user_probe_run(&probe, &s->setup.probe, err);
-	if (r == 0)
-		r = check_directories(s, err);
 	if (r < 0)
 		return r;
 	input = make_input(s);

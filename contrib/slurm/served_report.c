@@ -231,6 +231,7 @@ int served_epilogs_open(struct served *s, struct err *err)
 		.doc = s->agent.doc,
 		.task_program = s->setup.task_program,
 		.step = s->launch->id.step,
+		.release = s->init->frame.release,
 		.ranks = s->tasks.whole_ranks,
 		.ntasks = s->tasks.n,
 		.note = epilogs_on_note,
@@ -342,6 +343,10 @@ void served_cancel_step(const char *why, void *userdata)
 {
 	static const struct delivery_retry retry = {.tries = 5, .first_s = 1, .longest_s = 8};
 	struct served *s = userdata;
+	/* All parts of a het step; its number in the cluster is not looked at. */
+	const struct slurm_step_id id = {.job = slurm_whole_job(s->launch),
+		.step = s->launch->id.step,
+		.het_component = SLURM_NO_VAL};
 	const struct delivery_options to = {.loop = s->loop,
 		.munge = s->munge,
 		.retry = &retry,
@@ -358,9 +363,7 @@ void served_cancel_step(const char *why, void *userdata)
 	s->reports.cancels = true;
 	if (why)
 		log_error(s->log, "step %s: it is ended on all nodes: %s", s->label, why);
-	pack_u32(&body, slurm_whole_job(s->launch));
-	pack_u32(&body, s->launch->id.step);
-	pack_u32(&body, SLURM_NO_VAL); /* all components */
+	slurm_rpc_put_step(&body, s->init->frame.release, &id);
 	pack_text(&body, NULL);
 	pack_text(&body, NULL);
 	pack_u16(&body, SIGKILL);

@@ -488,17 +488,24 @@ static void reading_clear(struct reading *r)
 	free(r->plugin_dirs);
 }
 
+int site_conf_find(const char **path, struct err *err)
+{
+	if (!*path)
+		*path = secure_getenv("SLURM_CONF");
+	if (!*path)
+		*path = SITE_CONF_DEFAULT;
+	return (*path)[0] == '/'
+		? 0
+		: err_set_text(err, -EINVAL, "SLURM_CONF '%s' is not an absolute path", *path);
+}
+
 int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 {
 	_cleanup_(reading_clear) struct reading reading = {.conf = conf, .port = PORT_DEFAULT};
-	int r;
+	int r = site_conf_find(&path, err);
 
-	if (!path)
-		path = secure_getenv("SLURM_CONF");
-	if (!path)
-		path = SITE_CONF_DEFAULT;
-	if (path[0] != '/')
-		return err_set_text(err, -EINVAL, "SLURM_CONF '%s' is not an absolute path", path);
+	if (r < 0)
+		return r;
 	*conf = (struct site_conf){.propagated = ALL_LIMITS,
 		.sample_s = SAMPLE_S,
 		.select_plugin = SELECT_LINEAR,

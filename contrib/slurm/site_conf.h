@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a step of release 22.05 needs of slurm.conf, which that slurmd does not send; and what is
+ * What a step needs of slurm.conf, which that slurmd does not send; and what is
  * set there that is not served here. One pass over the file that SLURM_CONF names, which is
  * refused if others than root could change it.
  */
@@ -88,7 +88,11 @@ uint32_t site_sample_interval(const char *text, const struct site_conf *conf);
 /* PlugStackConfig, or else the file beside slurm.conf: from malloc(); NULL: no memory. */
 char *site_plugstack_path(const char *given, const char *conf_path) _must_check_;
 
-/* path NULL: SLURM_CONF of the environment, else SITE_CONF_DEFAULT. */
+/* The file: where *path is NULL, SLURM_CONF of the environment, else SITE_CONF_DEFAULT. -EINVAL: it
+ * is not absolute. */
+int site_conf_find(const char **path, struct err *err) _must_check_;
+
+/* path NULL: as site_conf_find() has it. */
 int site_conf_read(const char *path, struct site_conf *conf, struct err *err) _must_check_;
 
 #endif

@@ -13,9 +13,11 @@
 #include "contrib/slurm/decision.h"
 #include "contrib/slurm/gres_bind.h"
 #include "contrib/slurm/handover.h"
+#include "contrib/slurm/node_address.h"
 #include "contrib/slurm/served.h"
 #include "contrib/slurm/settings.h"
 #include "contrib/slurm/site_conf.h"
+#include "stepd/base/hostlist.h"
 
 #define READ_SIZE (16u << 10)
 
@@ -165,6 +167,22 @@ static int check_gres(const struct slurm_init *init, struct err *err)
 	return r == 0 ? gres_binding_new(init, false, &binding, err) : r;
 }
 
+/* Where its slurmd listens, if it is known by its name: without that the step is handed over. */
+static void find_parent(struct stepd *s)
+{
+	struct slurm_frame *f = &s->init.frame;
+	char name[HOSTLIST_NAME_MAX + 1];
+	struct err err = ERR_INIT;
+
+	if (f->parent_rank < 0 || f->parent_name.size == 0 || f->parent_name.size >= sizeof(name))
+		return;
+	memcpy(name, (const char *)buffer_bytes(&s->bytes) + f->parent_name.at,
+		f->parent_name.size);
+	name[f->parent_name.size] = '\0';
+	if (node_address_find(NULL, name, &f->parent, &err) < 0)
+		log_info(&s->log.log, "the node above is not found: %s", err.text);
+}
+
 /* Names of users and slurm.conf are only looked at where they decide. */
 static void read_site(struct stepd *s)
 {
@@ -178,6 +196,7 @@ static void read_site(struct stepd *s)
 		site_conf_read(NULL, &s->site, &s->init.site_err) < 0)
 		return;
 	s->init.site = &s->site;
+	find_parent(s);
 	r = check_gres(&s->init, &s->init.gres_err);
 	if (r == 0 && s->site.limits && !has_known_limits(&s->init))
 		r = err_set_text(&s->init.limits_err, -EOPNOTSUPP,

@@ -8,6 +8,7 @@
  *	node=n1         the node, for messages
  *	cpu_bind=MASK   print the task's processors, with that word: --cpu-bind=verbose
  *	mem_bind=MASK   the same of its memory
+ *	unbound         print those of a task that is not bound, too, in place of 0x0
  *	set=NAME=VALUE  change a variable
  *	note=TEXT       print a line
  *	error=TEXT      print it as a message of slurmstepd's
@@ -50,7 +51,7 @@ struct prolog {
 
 struct task_program {
 	const char *node, *cpu_bind, *mem_bind;
-	bool is_epilog;
+	bool is_epilog, shows_unbound;
 	struct prolog prologs[PROLOG_MAX];
 	size_t prologs_count;
 	struct strv env;
@@ -78,19 +79,24 @@ static const char *get_variable(const struct task_program *t, const char *name)
 
 /* ---- --cpu-bind=verbose, --mem-bind=verbose ------------------------------------------------- */
 
+static bool is_bound(const char *kind)
+{
+	return strcmp(kind, "NONE") != 0;
+}
+
+/* set NULL: its mask is not shown. */
 static void report_binding(const struct task_program *t, const char *what, const char *kind,
 	const char *node, const struct bitset *set)
 {
-	bool bound = strcmp(kind, "NONE") != 0;
 	char mask[LINE_SIZE / 2];
 
-	if (!bound)
+	if (!set)
 		(void)snprintf(mask, sizeof(mask), "0x0");
 	else if (bitset_format_hex(set, mask, sizeof(mask)) >= sizeof(mask))
 		memcpy(mask + sizeof(mask) - 4, "...", 4);
 	(void)dprintf(STDERR_FILENO, "%s=%s - %s, task %2s %2s [%d]: mask %s%s\n", what, kind, node,
 		get_variable(t, "SLURM_PROCID"), get_variable(t, "SLURM_LOCALID"), (int)getpid(),
-		mask, bound ? " set" : "");
+		mask, is_bound(kind) ? " set" : "");
 }
 
 static void report_cpus(const struct task_program *t)
@@ -102,7 +108,8 @@ static void report_cpus(const struct task_program *t)
 	if (n < 0)
 		return;
 	set.width = (size_t)n / sizeof(*words);
-	report_binding(t, "cpu-bind", t->cpu_bind, t->node, &set);
+	report_binding(t, "cpu-bind", t->cpu_bind, t->node,
+		t->shows_unbound || is_bound(t->cpu_bind) ? &set : NULL);
 }
 
 static void report_memory(const struct task_program *t)
@@ -119,7 +126,8 @@ static void report_memory(const struct task_program *t)
 	if (r < 0 || uname(&host) < 0)
 		return;
 	host.nodename[strcspn(host.nodename, ".")] = '\0';
-	report_binding(t, "mem-bind", t->mem_bind, host.nodename, &set);
+	report_binding(
+		t, "mem-bind", t->mem_bind, host.nodename, is_bound(t->mem_bind) ? &set : NULL);
 }
 
 /* The agent, which prints other lines, was not told that the binding is verbose. */
@@ -318,8 +326,9 @@ static int take_argument(struct task_program *t, const char *text)
 		return strv_env_put(&t->env, value);
 	if (take_value(text, "note", &value) || take_value(text, "error", &value))
 		return 0; /* print_lines() */
+	t->shows_unbound |= strcmp(text, "unbound") == 0;
 	t->is_epilog |= strcmp(text, "epilog") == 0;
-	if (t->is_epilog)
+	if (t->is_epilog || strcmp(text, "unbound") == 0)
 		return 0;
 	of_site = take_value(text, "site_prolog", &value);
 	if ((!of_site && !take_value(text, "user_prolog", &value)) ||
@@ -387,7 +396,7 @@ int main(_unused_ int argc, char **argv)
 	print_lines(&t);
 	run_prologs(&t);
 	if (t.is_epilog && access(t.argv[0], R_OK | X_OK) < 0)
-		return TASK_SCRIPT_NO_ACCESS;
+		return errno == ENOENT ? TASK_SCRIPT_MISSING : TASK_SCRIPT_NO_ACCESS;
 	error = execute(&t);
 	report(&t, "execve(): %s: %s", t.argv[0], strerror(error));
 	return error;

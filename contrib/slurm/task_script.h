@@ -11,8 +11,9 @@
 struct site_conf;
 struct strv;
 
-/* The exit status of stepd-slurm-task with an epilog that can't be executed. */
+/* The exit status of stepd-slurm-task with an epilog that can't be executed, or is not there. */
 #define TASK_SCRIPT_NO_ACCESS 254
+#define TASK_SCRIPT_MISSING   253
 
 bool task_script_has_prolog(const struct slurm_launch *launch, const struct site_conf *site);
 bool task_script_has_epilog(const struct slurm_launch *launch, const struct site_conf *site);

@@ -2,6 +2,7 @@
 #include "contrib/slurm/user_probe.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -105,6 +106,55 @@ static void check_program(struct user_probe *p)
 	memcpy(p->program, interpreter, sizeof(interpreter));
 }
 
+/* The directory of which path[at] ends the name: its parent leads through no link of /proc, and it
+ * may be there. */
+static int make_directory(const char *path, size_t at)
+{
+	char name[PATH_MAX], *slash, *last = name;
+	_cleanup_close_ int parent = -1;
+
+	if (at >= sizeof(name))
+		return -ENAMETOOLONG;
+	memcpy(name, path, at);
+	name[at] = '\0';
+	slash = strrchr(name, '/');
+	if (slash) {
+		last = slash + 1;
+		*slash = '\0';
+	}
+	if (!*last)
+		return 0; /* the root, or one of several slashes */
+	parent = userpath_open(!slash ? "."
+			: *name       ? name
+				      : "/",
+		O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	if (parent < 0)
+		return parent;
+	return mkdirat(parent, last, 0755) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int make_directories(const char *path)
+{
+	const char *at;
+	int r = 0;
+
+	for (at = strchr(path, '/'); r == 0 && at; at = strchr(at + 1, '/'))
+		r = make_directory(path, (size_t)(at - path));
+	return r;
+}
+
+static int probe_file(const struct user_probe_options *o, const struct user_probe_file *file)
+{
+	int flags = file->flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	int fd = userpath_open(file->path, flags, 0666);
+
+	/* Why they can't be made is not what Slurm reports. */
+	if (fd == -ENOENT && o->makes_directories && (flags & O_CREAT) &&
+		make_directories(file->path) == 0)
+		fd = userpath_open(file->path, flags, 0666);
+	return fd;
+}
+
 /* Output files are made, as slurmstepd makes them before it starts a task. A FIFO without a reader
  * is left to the tasks. */
 static void check_files(const struct user_probe_options *o, struct user_probe *p)
@@ -113,8 +163,7 @@ static void check_files(const struct user_probe_options *o, struct user_probe *p
 
 	(void)umask(o->umask);
 	for (i = 0; i < o->files_count && !p->file_error; i++) {
-		_cleanup_close_ int fd = userpath_open(o->files[i].path,
-			o->files[i].flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+		_cleanup_close_ int fd = probe_file(o, &o->files[i]);
 
 		if (fd < 0 && fd != -ENXIO)
 			p->file_error = -fd;

@@ -30,6 +30,7 @@ struct user_probe_options {
 	const char *path; /* PATH of the tasks; NULL: none */
 	const struct user_probe_file *files;
 	size_t files_count;
+	bool makes_directories; /* those of output files that are missing */
 	mode_t umask;
 	unsigned timeout_ms;
 };

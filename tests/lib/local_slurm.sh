@@ -4,6 +4,8 @@
 # For tests of stepd-slurmstepd under a real slurmd, on top of step.sh. A Slurm of the test's own
 # (tests/bench/with-slurm) runs the script "$tmpdir/inside", which leaves what it has seen in files:
 #	needs_slurm PROGRAM...  skips the test without root, a Slurm, or one of these
+#	has_program PROGRAM  whether the Slurm's system has it
+#	in_system COMMAND...  runs it there, from $tmpdir
 #	serve KINDS         what of steps is served, "srun, batch"; $PROGRAM is the program. Makes
 #	                    $tmpdir/functions, in_slurm.sh, for inside, and $tmpdir/waiting
 #	in_slurm NAME PORT ARG...  runs sh "$tmpdir/inside" "$tmpdir" NAME ARG... in a Slurm, at most
@@ -15,20 +17,50 @@
 #	alike [FILE...]     prints it without what is another in each Slurm: names of nodes, times, numbers of
 #	                    steps, the directory; a line for each task
 #	log_lines           what the program has logged, where BENCH_SLURM_LINES has $slurmd_log
+# With STEPD_TEST_SLURM=trixie, or sid, the Slurm is that of another Debian, in a tree of its own (slurm_root.sh);
+# $slurm_root is the tree, and $STEPD_TEST_PROTOCOL the version that slurm_client.py speaks.
 
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
+# shellcheck source=tests/lib/slurm_root.sh
+. "$top_srcdir/tests/lib/slurm_root.sh"
 
 # shellcheck disable=SC2034,SC2154 # for tests; of tap.sh
 slurmd_log=SlurmdLogFile=$tmpdir/@NAME@.%n.log
 limit_s=300
 
+slurm_root=
 needs_slurm() {
 	[ "$(id -u)" = 0 ] || skip_all "needs root"
+	[ -n "$slurm_root" ] || [ -z "${STEPD_TEST_SLURM-}" ] || find_slurm_root "$STEPD_TEST_SLURM" ||
+		skip_all "$slurm_root_reason"
 	for program in munged slurmctld slurmd salloc "$@"; do
-		command -v "$program" >/dev/null || skip_all "needs Slurm and more: there is no $program"
+		has_program "$program" || skip_all "needs Slurm and more: there is no $program"
 	done
 }
+
+has_program() {
+	if [ -n "$slurm_root" ]; then
+		[ -x "$slurm_root/usr/bin/$1" ] || [ -x "$slurm_root/usr/sbin/$1" ]
+	else
+		command -v "$1" >/dev/null
+	fi
+}
+
+in_system() {
+	if [ -n "$slurm_root" ]; then
+		in_slurm_root "$@"
+	else
+		(cd "$tmpdir" && exec "$@")
+	fi
+}
+
+case ${STEPD_TEST_SLURM-} in
+trixie) STEPD_TEST_PROTOCOL=10752 ;; # 24.11
+sid) STEPD_TEST_PROTOCOL=11520 ;;    # 26.05
+*) STEPD_TEST_PROTOCOL=9728 ;;       # 22.05
+esac
+export STEPD_TEST_PROTOCOL
 
 serve() {
 	PROGRAM=$(cd "${top_builddir:?}" && pwd)/contrib/slurm/stepd-slurmstepd
@@ -50,7 +82,7 @@ in_slurm() {
 	shift 2
 	BENCH_SLURM_LINES=$(echo "$BENCH_SLURM_LINES" | sed "s/@NAME@/$slurm_name/g") \
 	BENCH_SLURM_DATABASE=${BENCH_SLURM_DATABASE:+slurm_$slurm_name} \
-	BENCH_SLURM_ALLOCATION=no BENCH_SLURM_PORT=$slurm_port timeout -k 10 "$limit_s" \
+	BENCH_SLURM_ALLOCATION=no BENCH_SLURM_PORT=$slurm_port in_system timeout -k 10 "$limit_s" \
 		sh "$top_srcdir/tests/bench/with-slurm" sh "$tmpdir/inside" "$tmpdir" "$slurm_name" "$@" \
 		>"$tmpdir/$slurm_name.slurm" 2>&1
 }

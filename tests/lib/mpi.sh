@@ -4,10 +4,22 @@
 # Programs of real MPI libraries, on top of step.sh:
 #	build_mpi SOURCE PROGRAM    compiles with MPICH; skips the test without it
 #	build_ompi SOURCE PROGRAM   the same with Open MPI
+#	bring_libraries PROGRAM     makes it run in $slurm_root of slurm_root.sh, too
 
 build_with() { # COMPILER NAME SOURCE PROGRAM
 	command -v "$1" >/dev/null || skip_all "needs $2"
 	"$1" -O1 -o "$4" "$3" >"$tmpdir/mpicc.log" 2>&1 || bail "$1: $(cat "$tmpdir/mpicc.log")"
+}
+
+# Those that the tree has not, beside the program, which is a script then.
+bring_libraries() {
+	mkdir -p "$1.libraries"
+	ldd "$1" | sed -n 's,.* => \(/[^ ]*\) .*,\1,p' | while read -r library; do
+		[ -e "$slurm_root/usr/${library#/usr/}" ] || [ -e "$slurm_root/usr$library" ] || cp -L "$library" "$1.libraries"
+	done
+	mv "$1" "$1.program"
+	printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$1.libraries" "$1.program" >"$1"
+	chmod 755 "$1"
 }
 
 build_mpi() {

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A client of Slurm's step sockets for tests: requests as bytes, answers by their sizes."""
+import os
 import socket
 import struct
 
 V22_05, V23_02, V23_11, V25_11, V26_05, V26_11 = (n << 8 for n in (38, 39, 40, 44, 45, 46))
+
+USUAL = int(os.environ.get("STEPD_TEST_PROTOCOL", V22_05))
 
 SIGNAL, STATE, PID_IN_CONTAINER, DAEMON_PID, SUSPEND, RESUME, TERMINATE = 4, 5, 8, 9, 10, 11, 12
 TASK_INFO, LIST_PIDS, COMPLETION, MEM_LIMITS, UID, NODEID = 14, 15, 18, 19, 20, 21
@@ -16,7 +19,7 @@ class Closed(Exception):
 
 
 class Client:
-    def __init__(self, path, version=V22_05, timeout=30):
+    def __init__(self, path, version=USUAL, timeout=30):
         self.version = version
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(timeout)
@@ -99,7 +102,7 @@ class Client:
         return self.call(NOTIFY, "i", struct.pack("=i", len(text)) + text)[0]
 
     def reconfigure(self):
-        return self.call(RECONFIGURE, "ii")
+        return self.call(RECONFIGURE, "ii", struct.pack("=i", 0) if self.version >= V23_11 else b"")
 
     def add_pid(self, pid):
         return self.call(ADD_PID, "i", struct.pack("=i", pid))[0]

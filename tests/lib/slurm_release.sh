@@ -41,6 +41,11 @@ line half srun -Q --overlap -N 1 -n 1 printf half
 line long srun -Q --overlap -N 1 -n 1 sh -c 'head -c 5000 /dev/zero | tr "\0" x'
 line files srun -Q --overlap -N 1 -n 2 -o files.%t.%n -e files.err.%t sh -c 'echo $SLURM_PROCID; echo e$SLURM_PROCID >&2'
 line made srun -Q --overlap -N 1 -n 2 -o made/by/%t echo made
+line made-odd srun -Q --overlap -N 1 -n 1 -o ./odd//a/../b/out -e odd/errors/err sh -c 'echo odd; echo err >&2'
+line made-in srun -Q --overlap -N 1 -n 1 -i nowhere/in cat
+line made-file srun -Q --overlap -N 1 -n 1 -o programs/out echo never
+line made-link srun -Q --overlap -N 1 -n 1 -o dangling/link/out echo never
+line made-mask sh -c 'umask 027; exec srun -Q --overlap -N 1 -n 1 -o masked/dir/out umask'
 line null srun -Q --overlap -N 1 -n 2 -i /dev/null -l cat
 line words srun -Q --overlap -N 1 -n 1 printf '%s|' 'a b' '' 'ü' '*'
 line directory srun -Q --overlap -N 1 -n 2 sh -c 'pwd; id; umask'
@@ -114,6 +119,7 @@ cat >"$tmpdir/inside" <<'S'
 mkdir "$1/$2"
 cd "$1/$2"
 printf '0 echo first\n1 echo second\n' >programs
+ln -s target dangling
 printf '#!/bin/sh\nenv | %s; printenv SLURM_JOB_END_TIME | wc -l\n' "$1/variables" >environment
 printf '#!/bin/sh\necho $0 "$@" | sed "s,.*/,,"; srun -Q -n 1 echo in its step; echo err >&2; exit 7\n' >script
 printf '#!/bin/sh\ntrap "echo term; exit 3" TERM\necho up; sleep 300 & wait\n' >stubborn
@@ -124,6 +130,9 @@ line batch-tasks sbatch -Q --wait -N 2 --ntasks-per-node=2 -c 2 -o tasks.file en
 line batch-array sbatch -Q --wait -a 3-4 -o array.%a --wrap 'exit $SLURM_ARRAY_TASK_ID'
 line batch-made sbatch -Q --wait -o new/directory/%x --wrap 'echo made'
 line batch-missing sbatch -Q --wait -D /nowhere -o "$PWD/missing.file" --wrap pwd
+mkdir -m 777 open
+line user-made setpriv --reuid=65534 --regid=65534 --clear-groups srun -Q -N 1 -n 1 -D / -o "$PWD/open/by/user/out" echo made
+line user-denied setpriv --reuid=65534 --regid=65534 --clear-groups srun -Q -N 1 -n 1 -D / -o "$PWD/closed/by/root/out" echo never
 line user setpriv --reuid=65534 --regid=65534 --clear-groups srun -Q -N 1 -n 2 -D / sh -c 'id; pwd'
 # 26.05 prints the number as a negative one.
 shell interactive 'echo "echo in \$((SLURM_STEP_ID & 0xffffffff)); exit 4" | salloc -Q -N 1 srun -Q --interactive sh'
@@ -138,6 +147,7 @@ until_true grep -qs up stubborn.file
 scancel -n stubborn
 wait
 until_true no_step
+find made odd masked open new closed nowhere dangling target -printf '%p %U:%G %M\n' >directories.list 2>/dev/null
 echo >over
 S
 
@@ -176,7 +186,7 @@ for rc in "$tmpdir"/real/*.rc; do
 	is "$(cat "$tmpdir/served.$name")" "$(cat "$tmpdir/real.$name")" "$name: users see the same of a served step"
 done
 cd "$tmpdir/real" || bail "no directory of the real one"
-for file in files.[01].* files.err.[01] made/by/[01] new/directory/* *.file array.[34] *.list; do
+for file in files.[01].* files.err.[01] made/by/[01] new/directory/* odd/b/out odd/errors/err open/by/user/out *.file array.[34] *.list; do
 	is "$(seen "$tmpdir/served/$file")" "$(seen "$tmpdir/real/$file")" "the file $file is the same"
 done
 cd "$tmpdir" || bail "no directory '$tmpdir'"
@@ -196,9 +206,8 @@ cat "$tmpdir"/bench*.log | grep ' stepd-slurmstepd: ' >"$tmpdir/lines"
 count() {
 	grep -Ec "$1" "$tmpdir/lines"
 }
-is "$(count 'handed over to')" 2 "all steps but those whose files need directories are served" ||
-	diag "$(grep 'handed over to' "$tmpdir/lines")"
-is "$(count 'handed over to .*: open a file of the step.s tasks')" 2 "the log has why they were handed over"
-is "$(count 'batch step served$')" 7 "the log has each script that was served"
+is "$(grep 'handed over to' "$tmpdir/lines")" "" "all steps are served"
+like "$(cat "$tmpdir/served/open/by/user/out")" "^made$" "a file's directories are made as the step's user"
+is "$(count 'batch step served$')" 8 "the log has each script that was served"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
 done_testing

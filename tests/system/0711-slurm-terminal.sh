@@ -7,7 +7,8 @@
 # shellcheck source=tests/lib/local_slurm.sh
 . "${top_srcdir:?}/tests/lib/local_slurm.sh"
 
-needs_slurm python3 sattach scancel squeue srun stty tmux
+needs_slurm python3 sattach scancel squeue srun stty
+[ -n "$slurm_root" ] || needs_slurm tmux
 serve "srun, interactive"
 
 # Runs a command at a terminal of 30 lines and 90 columns; what it shows there goes to standard output.
@@ -221,7 +222,7 @@ screen() {
 shows() {
 	tmux -S "$PWD.tmux" capture-pane -p | grep -q -e "$1"
 }
-(
+command -v tmux >/dev/null && (
 	tmux -S "$PWD.tmux" -f /dev/null new-session -d -x 80 -y 24 "srun -Q -n 1 --pty sh; echo status \$?; exec sleep 300"
 	until_true shows '^#'
 	tmux -S "$PWD.tmux" send-keys 'stty size' Enter
@@ -277,7 +278,7 @@ for file in streams.0 streams.1 streams.2 u.file mp.0 mp.1 mp.5 hangup.file; do
 		"$(cat "$tmpdir/real/$file" 2>&1 | sed 's,/real/,/DIR/,')" "the step's file $file is the same"
 done
 variables() {
-	sed -E '/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_CONF=/d; /^SLURM_WORKING_CLUSTER=/d; /^OLDPWD=/d; /^TMPDIR=/d; /^SLURM_JOB_*ID=/d' \
+	sed -E '/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_CONF=/d; /^SLURM_WORKING_CLUSTER=/d; /^OLDPWD=/d; /^TMPDIR=/d; /^SLURM_JOB_*ID=/d; /^SLURM_JOB_[A-Z]*_TIME=/d' \
 		"$tmpdir/$1/interactive.env" | alike
 }
 is "$(variables served)" "$(variables real)" "the shell of an salloc has the same environment"

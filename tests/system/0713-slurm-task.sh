@@ -37,7 +37,9 @@ slurmstepd-n1: error: --task-prolog failed status=1" "the messages are slurmstep
 prolog killed 'kill -TERM $$'
 is "$("$task" node=n1 site_prolog=./killed -- echo reached 2>err; echo $?)" 1 "a prolog that is killed ends the task"
 like "$(cat err)" "^slurmstepd-n1: error: TaskProlog failed status=1$" "the message has whose prolog it was"
-is "$("$task" node=n1 epilog -- ./nowhere; echo $?)" 254 "an epilog that can't be executed is told by the status"
+is "$("$task" node=n1 epilog -- ./nowhere; echo $?)" 253 "an epilog that is not there is told by the status"
+printf '#!/bin/sh\n' >no-program
+is "$("$task" node=n1 epilog -- ./no-program; echo $?)" 254 "an epilog that can't be executed is told by the status"
 is "$("$task" node=n1 epilog -- ./fails; echo $?)" 3 "an epilog's own status is its own"
 prolog path "echo \"export PATH=$tmpdir:/bin\""
 prolog own 'echo found'

@@ -12,6 +12,7 @@
 
 needs_slurm python3 setpriv srun
 build_mpi "$top_srcdir/tests/lib/mpi_sum.c" "$tmpdir/mpi_sum"
+[ -z "$slurm_root" ] || bring_libraries "$tmpdir/mpi_sum"
 serve srun
 chmod 755 "$tmpdir" # another user's program is below it
 DIR=$tmpdir
@@ -198,6 +199,8 @@ import struct
 def show(body, out):
     size = struct.unpack_from(">I", body, 6)[0]
     record = body[len(body) - size:]
+    if struct.unpack_from(">H", body)[0] >= 10752: # 24.11: the step's number in the cluster
+        record = record[8:]
     job, step, het, first, last, status, known = struct.unpack_from(">IIIIIIB", record)
     line = "step %d nodes %d-%d" % (step, first, last)
     if known:
@@ -377,13 +380,25 @@ is "$(cat "$tmpdir/served/attacked.status") $(grep -c ': right' "$tmpdir/served/
 records() { # CLUSTER
 	grep 'nodes 0-8.*sum 45; cpu of nine' "$tmpdir/$1/records" | sed 's/^step [0-9]* //'
 }
-is "$(records served | head -n 1)" "$(records real)" "slurmctld gets the same accounting of a tree of nine served nodes"
-is "$(records served | sort -u)" "$(records real)" "slurmctld gets the same accounting where slurmstepd serves some nodes"
-is "$(records served | wc -l)" 3 "each of these trees has one record"
+# A slurmstepd from 23.02 on has slurmctld's address from slurmd, so its reports are not seen here.
+if [ -n "$slurm_root" ]; then
+	wanted="nodes 0-8 read most 9 of node 0 task 0, least 1 of node 8 task 8, sum 45; \
+written most 9 of node 8 task 8, least 1 of node 0 task 0, sum 45; cpu of nine"
+	trees=2
+else
+	wanted=$(records real)
+	trees=3
+fi
+is "$(records served | head -n 1)" "$wanted" "slurmctld gets the same accounting of a tree of nine served nodes"
+is "$(records served | sort -u)" "$wanted" "slurmctld gets the same accounting where slurmstepd serves some nodes"
+is "$(records served | wc -l)" $trees "each of these trees has one record"
 
 # ---- the logs --------------------------------------------------------------------------------
 log_lines >"$tmpdir/lines"
-is "$(grep 'handed over' "$tmpdir/lines")" "" "no step is handed over"
+# From 23.11 on the nodes of a tree with levels don't know their addresses.
+reason=none
+[ -z "$slurm_root" ] || reason="its MPI can't be served"
+is "$(grep 'handed over' "$tmpdir/lines" | grep -v "$reason")" "" "no step is handed over but those of a tree with levels"
 diag "$(grep -v 'step served$\|handed over' "$tmpdir/lines")"
 
 # ---- what is left ----------------------------------------------------------------------------

@@ -5,6 +5,7 @@
  */
 #include "contrib/slurm/decision.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
@@ -17,10 +18,12 @@
 #include <cmocka.h>
 
 #include "contrib/slurm/batch_spec.h"
+#include "contrib/slurm/node_address.h"
 #include "contrib/slurm/rpc.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/wire.h"
 #include "stepd/base/fs.h"
+#include "tests/lib/scratch.h"
 
 struct recorded {
 	char *bytes;
@@ -68,8 +71,9 @@ static void test_releases(void **state)
 		{"container-24.11", SLURM_REASON_CONTAINER},
 		{"interactive-24.11", SLURM_REASON_NONE},
 		{"multi_prog-24.11", SLURM_REASON_NONE},
-		/* The node above is known by its name alone. */
+		/* The node above is known by its name, which is looked for elsewhere. */
 		{"tree-24.11", SLURM_REASON_ADDRESS},
+		{"extern-24.11", SLURM_REASON_NONE},
 		{"srun-26.05", SLURM_REASON_NONE},
 		{"batch-26.05", SLURM_REASON_NONE},
 		{"gres-26.05", SLURM_REASON_GRES},
@@ -131,6 +135,21 @@ static void test_mixed(void **state)
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	r.init.launch.step_manager = "node1";
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_STEP_MANAGER);
+}
+
+/* An extern step that runs the job's prolog. */
+static void test_prolog(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0}, other = {0};
+
+	(void)state;
+	load(&r, "extern-24.11");
+	assert_true(r.init.conf.prolog_flags != 0);
+	r.init.conf.prolog_flags |= SLURM_PROLOG_RUN_IN_JOB;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_PROLOG);
+	load(&other, "srun-24.11");
+	other.init.conf.prolog_flags |= SLURM_PROLOG_RUN_IN_JOB;
+	assert_int_equal(slurm_decide(&other.init), SLURM_REASON_NONE);
 }
 
 /* What of 26.05 has not been seen. */
@@ -384,6 +403,69 @@ static void test_forwarded_reply(void **state)
 	}
 }
 
+/* ---- the node above ------------------------------------------------------------------------ */
+
+static int find_node(const char *lines, const char *name, struct sockaddr_in *address)
+{
+	_cleanup_free_ char *dir = scratch_make(), *path = scratch_path(dir, "slurm.conf");
+	struct err err = ERR_INIT;
+	int r;
+
+	scratch_write(dir, "slurm.conf", lines, strlen(lines), 0644);
+	*address = (struct sockaddr_in){0};
+	r = node_address_find(path, name, address, &err);
+	scratch_remove(dir);
+	return r;
+}
+
+static void test_node_address(void **state)
+{
+	static const char lines[] = "NodeName=DEFAULT Port=7000 State=UNKNOWN\n"
+				    "NodeName=n[1-3],m4 NodeAddr=10.0.0.[1-4] Port=[7001-7004]\n"
+				    "NodeName=one NodeHostname=elsewhere NodeAddr=10.1.0.1\n"
+				    "NodeName=a[1-9] nodeaddr=10.2.0.1 port=8001-8009 State=IDLE\n"
+				    "NodeName=host NodeHostname=10.3.0.1 Port=1\n"
+				    "NodeName=10.4.0.1\n"
+				    "NodeName=cloud[1-2] NodeAddr=10.5.0.[1-2] State=CLOUD\n"
+				    "NodeName=bad NodeAddr=10.6.0.1 Port=70000\n"
+				    "SlurmdPort=7777\n";
+	static const struct {
+		const char *name, *address;
+		uint16_t port;
+		int error;
+	} rows[] = {
+		{"n1", "10.0.0.1", 7001, 0},
+		{"n3", "10.0.0.3", 7003, 0},
+		{"m4", "10.0.0.4", 7004, 0},
+		{"one", "10.1.0.1", 7000, 0},
+		{"a1", "10.2.0.1", 8001, 0},
+		{"a9", "10.2.0.1", 8009, 0},
+		{"host", "10.3.0.1", 1, 0},
+		{"10.4.0.1", "10.4.0.1", 7000, 0},
+		{"n4", NULL, 0, -ENOENT},
+		{"cloud2", NULL, 0, -EADDRNOTAVAIL},
+		{"bad", NULL, 0, -ERANGE},
+	};
+	struct sockaddr_in address;
+	char text[INET_ADDRSTRLEN];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(find_node(lines, rows[i].name, &address), rows[i].error);
+		if (rows[i].error)
+			continue;
+		assert_non_null(inet_ntop(AF_INET, &address.sin_addr, text, sizeof(text)));
+		assert_string_equal(text, rows[i].address);
+		assert_int_equal(ntohs(address.sin_port), rows[i].port);
+	}
+	assert_int_equal(
+		find_node("NodeName=n NodeAddr=10.0.0.1\nSlurmdPort=7777\n", "n", &address), 0);
+	assert_int_equal(ntohs(address.sin_port), 7777);
+	assert_int_equal(find_node("NodeName=n NodeAddr=10.0.0.1\n", "n", &address), 0);
+	assert_int_equal(ntohs(address.sin_port), 6818);
+}
+
 /* ---- requests ------------------------------------------------------------------------------ */
 
 static void test_reconfigure(void **state)
@@ -418,6 +500,7 @@ int main(void)
 		cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_children),
 		cmocka_unit_test(test_untried),
+		cmocka_unit_test(test_prolog),
 		cmocka_unit_test(test_script),
 		cmocka_unit_test(test_later_script),
 		cmocka_unit_test(test_sluid),
@@ -425,6 +508,7 @@ int main(void)
 		cmocka_unit_test(test_step),
 		cmocka_unit_test(test_reply),
 		cmocka_unit_test(test_forwarded_reply),
+		cmocka_unit_test(test_node_address),
 		cmocka_unit_test(test_reconfigure),
 	};
 
