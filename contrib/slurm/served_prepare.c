@@ -11,6 +11,7 @@
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/credential.h"
 #include "contrib/slurm/pmi_tree.h"
+#include "contrib/slurm/pmix_nodes.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/spank_serve.h"
 #include "contrib/slurm/srun_io.h"
@@ -254,6 +255,34 @@ static int prepare_script(struct served *s, struct err *err)
 	return batch_make_spec(s->batch, &input, &s->agent.doc, err);
 }
 
+static int prepare_pmix(struct served *s, struct step_spec_input *input, struct err *err)
+{
+	const struct pmix_nodes_options options = {.loop = s->loop,
+		.log = s->log,
+		.label = s->label,
+		.munge = s->munge,
+		.init = s->init,
+		.settings = &s->setup.pmix,
+		.fifos = &s->streams.fifos,
+		.node_id = s->setup.node_id,
+		.abort = served_cancel_step,
+		.drained = served_on_drained,
+		.userdata = s};
+	int r = pmix_settings_read(site_conf_find(), s->launch, &s->setup.pmix, err);
+
+	if (r < 0)
+		return r;
+	input->pmix = &s->setup.pmix;
+	if (!step_spec_is_managed(s->launch, s->init->site))
+		return 0;
+	r = pmix_nodes_open(&options, &s->pmix, err);
+	if (r < 0)
+		return r;
+	input->pmi_manager = pmix_nodes_get_path(s->pmix);
+	input->pmix_nspace = pmix_nodes_get_nspace(s->pmix);
+	return 0;
+}
+
 /* In the directory of the FIFOs. */
 static int prepare_pmi(struct served *s, struct step_spec_input *input, struct err *err)
 {
@@ -267,6 +296,8 @@ static int prepare_pmi(struct served *s, struct step_spec_input *input, struct e
 		.userdata = s};
 	int r;
 
+	if (step_spec_has_pmix(s->launch, s->init->site))
+		return prepare_pmix(s, input, err);
 	if (!step_spec_is_managed(s->launch, s->init->site))
 		return 0;
 	r = pmi_tree_open(&options, &s->pmi, err);
@@ -452,6 +483,7 @@ int served_prepare(const struct slurm_init *init, const struct log *log, struct 
 void served_setup_clear(struct served_setup *setup)
 {
 	programs_clear(&setup->programs);
+	pmix_settings_clear(&setup->pmix);
 	lookup_user_clear(&setup->user);
 	free(setup->task_program);
 	free(setup->groups);

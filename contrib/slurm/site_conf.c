@@ -481,15 +481,20 @@ static void reading_clear(struct reading *r)
 	free(r->plugin_dirs);
 }
 
+const char *site_conf_find(void)
+{
+	const char *path = secure_getenv("SLURM_CONF");
+
+	return path ? path : SITE_CONF_DEFAULT;
+}
+
 int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 {
 	_cleanup_(reading_clear) struct reading reading = {.conf = conf, .port = PORT_DEFAULT};
 	int r;
 
 	if (!path)
-		path = secure_getenv("SLURM_CONF");
-	if (!path)
-		path = SITE_CONF_DEFAULT;
+		path = site_conf_find();
 	if (path[0] != '/')
 		return err_set_text(err, -EINVAL, "SLURM_CONF '%s' is not an absolute path", path);
 	*conf = (struct site_conf){.propagated = ALL_LIMITS,

@@ -87,7 +87,10 @@ uint32_t site_sample_interval(const char *text, const struct site_conf *conf);
 /* PlugStackConfig, or else the file beside slurm.conf: from malloc(); NULL: no memory. */
 char *site_plugstack_path(const char *given, const char *conf_path) _must_check_;
 
-/* path NULL: SLURM_CONF of the environment, else SITE_CONF_DEFAULT. */
+/* SLURM_CONF of the environment, else SITE_CONF_DEFAULT. */
+const char *site_conf_find(void);
+
+/* path NULL: site_conf_find(). */
 int site_conf_read(const char *path, struct site_conf *conf, struct err *err) _must_check_;
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "contrib/slurm/bind.h"
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/pmix_settings.h"
 #include "contrib/slurm/site_conf.h"
 #include "mpi/pmi/manager.h"
 #include "stepd/base/parse.h"
@@ -75,11 +76,29 @@ static uint32_t get_tree_width(const struct slurm_launch *launch, const struct s
 	return text && parse_u32(text, 2, UINT16_MAX, &width) == 0 ? width : site->tree_width;
 }
 
+bool step_spec_has_pmix(const struct slurm_launch *launch, const struct site_conf *site)
+{
+	return launch->kind != SLURM_KIND_BATCH && launch->kind != SLURM_KIND_EXTERN &&
+		strcmp(step_spec_get_mpi(launch, site), "pmix") == 0;
+}
+
+/* Where a user chooses the order of the nodes, those of a set of ranks have another one. */
+static bool has_own_order(const struct slurm_launch *launch)
+{
+	const char *text = step_spec_getenv(launch, "SLURM_DISTRIBUTION");
+
+	return text && strncmp(text, "arbitrary", strlen("arbitrary")) == 0;
+}
+
 bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_conf *site)
 {
-	return launch->kind == SLURM_KIND_SRUN && launch->nnodes > 1 &&
-		launch->nnodes + 1 < get_tree_width(launch, site) &&
-		strcmp(step_spec_get_mpi(launch, site), "pmi2") == 0;
+	const char *mpi = step_spec_get_mpi(launch, site);
+
+	if (launch->kind != SLURM_KIND_SRUN || launch->nnodes < 2)
+		return false;
+	if (strcmp(mpi, "pmix") == 0)
+		return !has_own_order(launch);
+	return strcmp(mpi, "pmi2") == 0 && launch->nnodes + 1 < get_tree_width(launch, site);
 }
 
 /* ---- arguments and environment ------------------------------------------------------------- */
@@ -172,6 +191,23 @@ static int set_own_variables(json_t *env, const struct step_spec_input *in)
 	return r;
 }
 
+/* Those of mpi.conf replace the user's. */
+static int set_pmix_variables(json_t *env, const struct step_spec_input *in)
+{
+	const char *rest = in->pmix ? in->pmix->env : NULL;
+	struct slice name, value;
+	int r = 0;
+
+	while (r == 0 && pmix_settings_next(&rest, &name, &value)) {
+		_cleanup_free_ char *key = slice_dup(name), *text = slice_dup(value);
+
+		r = key && text ? set_text(env, key, text) : -ENOMEM;
+	}
+	if (r == 0)
+		r = set_text(env, MANAGER_NSPACE_VARIABLE, in->pmix_nspace);
+	return r == 0 && in->pmix ? set_text(env, MANAGER_TMPDIR_VARIABLE, in->pmix->tmpdir) : r;
+}
+
 static int set_number(json_t *env, const char *name, uint64_t n)
 {
 	char text[24];
@@ -205,6 +241,8 @@ static int set_env(json_t *doc, const struct step_spec_input *in)
 		r = set_variable(env, entry, in);
 	if (r == 0)
 		r = set_own_variables(env, in);
+	if (r == 0)
+		r = set_pmix_variables(env, in);
 	return r == 0 ? set_later_variables(env, in->launch) : r;
 }
 
@@ -468,6 +506,9 @@ static int set_step(json_t *doc, const struct step_spec_input *in)
 				(int)(l->node_cpus ? l->node_cpus : 1)));
 	if (r == 0 && in->pmi_manager)
 		r = set(json_object_get(doc, "node"), "ranks", pack_layout(l));
+	if (r == 0 && in->pmix_nspace)
+		r = set(json_object_get(doc, "node"), "list",
+			json_string(step_spec_getenv(l, "SLURM_STEP_NODELIST")));
 	if (r == 0)
 		r = set(doc, "ntasks", json_integer(l->ntasks));
 	if (r == 0)

@@ -10,6 +10,7 @@
 #include "contrib/slurm/launch.h"
 
 struct json_t;
+struct pmix_settings;
 struct site_conf;
 struct slurm_init;
 struct strv;
@@ -25,9 +26,11 @@ struct step_spec_input {
 	const struct fifos *fifos;
 	const struct json_t *tasks; /* of "--multi-prog"; NULL: all run the same */
 	bool has_terminal;
-	const char *pmi_manager;   /* step_spec_is_managed(): the socket's path; NULL: it is not */
-	const char *cwd;           /* the one that the user can enter */
-	const struct strv *before; /* arguments before those of the program; NULL: none */
+	const char *pmi_manager; /* step_spec_is_managed(): the socket's path; NULL: it is not */
+	const char *pmix_nspace; /* with it, of PMIx: the name of its ranks; NULL: it has none */
+	const struct pmix_settings *pmix; /* of a step with PMIx; NULL: it is none */
+	const char *cwd;                  /* the one that the user can enter */
+	const struct strv *before;        /* arguments before those of the program; NULL: none */
 };
 
 /* Which of the streams are srun's, by a FIFO of each task: none with --pty. */
@@ -39,8 +42,11 @@ bool step_spec_find_input(const struct slurm_launch *launch, uint32_t *ret_rank)
 /* Whether the step has a terminal, that of rank 0, instead of all streams. */
 bool step_spec_wants_terminal(const struct slurm_launch *launch);
 
-/* Whether PMI-2 goes over the step's nodes by srun: pmi_tree.h. */
+/* Whether its MPI goes over the step's nodes as Slurm's does: pmi_tree.h, pmix_nodes.h. */
 bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_conf *site);
+
+/* Whether its MPI is PMIx. */
+bool step_spec_has_pmix(const struct slurm_launch *launch, const struct site_conf *site);
 
 /* Whether a file's name has only such patterns as mean the same to the agent. */
 bool step_spec_knows_pattern(const char *name);
