@@ -78,7 +78,7 @@ libpmiserver_la_LIBADD = libpmi.la
 
 stepdplugin_LTLIBRARIES += mpi/pmi2/mpi_pmi2.la
 mpi_pmi2_mpi_pmi2_la_SOURCES = \
-	mpi/pmi2/manager_link.c mpi/pmi2/manager_link.h \
+	mpi/pmi/manager_link.c mpi/pmi/manager_link.h \
 	mpi/pmi2/pmi2.c $(MPI_CLIENT_HOOKS)
 mpi_pmi2_mpi_pmi2_la_LIBADD = libpmiserver.la libmpiserve.la
 mpi_pmi2_mpi_pmi2_la_LDFLAGS = $(PLUGIN_LDFLAGS)
@@ -104,7 +104,9 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/iof.c mpi/pmix/iof.h \
 	mpi/pmix/iof_ranks.c \
 	mpi/pmix/keys.c mpi/pmix/keys.h \
+	mpi/pmi/manager_link.c mpi/pmi/manager_link.h \
 	mpi/pmix/log.c \
+	mpi/pmix/managed.c \
 	mpi/pmix/modex.c \
 	mpi/pmix/module.c \
 	mpi/pmix/names.c mpi/pmix/names.h \
@@ -122,7 +124,7 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/version.c mpi/pmix/version.h
 mpi_pmix_pmix_server_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 mpi_pmix_pmix_server_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-mpi_pmix_pmix_server_la_LIBADD = libmpiserve.la $(PMIX_LIBS) $(PMIX_HWLOC_LIBS) -lpthread
+mpi_pmix_pmix_server_la_LIBADD = libmpiserve.la libpmi.la $(PMIX_LIBS) $(PMIX_HWLOC_LIBS) -lpthread
 
 pkglibexec_PROGRAMS += stepd/cli/selftest/mpi-selftest-pmix
 stepd_cli_selftest_mpi_selftest_pmix_SOURCES = \

@@ -531,6 +531,12 @@ tests_fuzz_fuzz_slurm_pmi_SOURCES = tests/fuzz/fuzz_slurm_pmi.c $(FUZZER_MAIN)
 tests_fuzz_fuzz_slurm_pmi_LDFLAGS = $(FUZZER_LINK)
 tests_fuzz_fuzz_slurm_pmi_LDADD = libslurmserve.la
 
+# tests/fuzz/fuzz_slurm_pmix -max_total_time=300 -max_len=4096 CORPUS
+FUZZERS += tests/fuzz/fuzz_slurm_pmix
+tests_fuzz_fuzz_slurm_pmix_SOURCES = tests/fuzz/fuzz_slurm_pmix.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_slurm_pmix_LDFLAGS = $(FUZZER_LINK)
+tests_fuzz_fuzz_slurm_pmix_LDADD = libslurmserve.la
+
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
 	tests/unit/test_copy tests/unit/test_toolin tests/unit/test_pty tests/unit/test_transfer \
@@ -768,6 +774,8 @@ TESTS_LONG += tests/system/0721-slurm-mpi-nodes.sh
 EXTRA_DIST += tests/system/0721-slurm-mpi-nodes.sh
 TESTS_LONG += tests/system/0725-slurm-het.sh
 EXTRA_DIST += tests/system/0725-slurm-het.sh
+TESTS_LONG += tests/system/0724-slurm-pmix-nodes.sh
+EXTRA_DIST += tests/system/0724-slurm-pmix-nodes.sh
 TESTS_LONG += tests/system/0723-slurm-spank.sh
 EXTRA_DIST += tests/lib/spank_plugin.h tests/lib/spank_traced.c tests/lib/spank_host.py tests/system/0723-slurm-spank.sh
 TESTS_LONG += tests/system/0719-slurm-extern.sh
@@ -798,8 +806,8 @@ if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_gres \
 	tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
-	tests/unit/test_slurm_pmi tests/unit/test_slurm_pmi_tree tests/unit/test_slurm_probe \
-	tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
+	tests/unit/test_slurm_pmi tests/unit/test_slurm_pmi_tree tests/unit/test_slurm_pmix \
+	tests/unit/test_slurm_probe tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
@@ -835,6 +843,9 @@ tests_unit_test_slurm_pmi_tree_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA
 tests_unit_test_slurm_probe_SOURCES = tests/unit/test_slurm_probe.c tests/lib/scratch.h contrib/slurm/user_probe.c
 tests_unit_test_slurm_probe_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_probe_LDADD = $(UNIT_LDADD)
+tests_unit_test_slurm_pmix_SOURCES = tests/unit/test_slurm_pmix.c tests/lib/scratch.h
+tests_unit_test_slurm_pmix_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_pmix_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_requests_SOURCES = tests/unit/test_slurm_requests.c
 tests_unit_test_slurm_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)

@@ -138,8 +138,8 @@ static bool is_other_release(const struct slurm_init *i)
 {
 	uint16_t release = i->frame.release;
 
-	return !slurm_release_is_served(release) ||
-		i->frame.client_release != release || i->launch.cred_release != release;
+	return !slurm_release_is_served(release) || i->frame.client_release != release ||
+		i->launch.cred_release != release;
 }
 
 static bool has_site_settings(const struct slurm_init *i)
@@ -245,6 +245,9 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 	/* srun has a port for each component of a step that is none of such a job. */
 	if (l->kind == SLURM_KIND_HET && !is_number(l->het.job))
 		return true;
+	/* What step daemons of later releases say to each other for PMIx has not been seen. */
+	if (strcmp(mpi, "pmix") == 0)
+		return i->frame.release != SLURM_22_05 || !step_spec_is_managed(l, i->site);
 	/* Two components on a node have one socket for messages between step daemons. */
 	return !step_spec_is_managed(l, i->site) ||
 		(has_levels(i) && i->frame.self.sin_family != AF_INET) ||

@@ -100,6 +100,8 @@ static int leave_out(json_t *doc, const char *object, const char *member)
 
 static json_t *make_doc(const struct run *run)
 {
+	static const char *const servers[] = {
+		MANAGER_VARIABLE, MANAGER_NSPACE_VARIABLE, MANAGER_TMPDIR_VARIABLE};
 	const json_t *of_step = run->epilogs->options.doc;
 	json_auto_t *doc = json_object();
 	int r = doc ? 0 : -ENOMEM;
@@ -113,8 +115,8 @@ static json_t *make_doc(const struct run *run)
 	}
 	if (r == 0)
 		r = leave_out(doc, "node", "ranks");
-	if (r == 0)
-		r = leave_out(doc, "env", MANAGER_VARIABLE);
+	for (i = 0; r == 0 && i < ARRAY_SIZE(servers); i++)
+		r = leave_out(doc, "env", servers[i]);
 	if (r == 0)
 		r = leave_out(doc, "env", MANAGER_JOB_VARIABLE);
 	if (r == 0)

@@ -33,17 +33,19 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/job_cgroup.c contrib/slurm/job_cgroup.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
 	contrib/slurm/node_address.c contrib/slurm/node_address.h \
+	contrib/slurm/pmix_settings.c contrib/slurm/pmix_settings.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
 	contrib/slurm/release.c contrib/slurm/release.h \
 	contrib/slurm/rules.c contrib/slurm/rules.h \
 	contrib/slurm/site_conf.c contrib/slurm/site_conf.h \
+	contrib/slurm/site_nodes.c contrib/slurm/site_nodes.h \
 	contrib/slurm/spank_check.c contrib/slurm/spank_check.h \
 	contrib/slurm/spank_file.c contrib/slurm/spank_file.h \
 	contrib/slurm/step_limits.c contrib/slurm/step_limits.h \
 	contrib/slurm/step_spec.c contrib/slurm/step_spec.h \
 	contrib/slurm/task_script.c contrib/slurm/task_script.h \
 	contrib/slurm/unpack.c contrib/slurm/unpack.h
-libslurminit_la_LIBADD = libbase.la $(JANSSON_LIBS)
+libslurminit_la_LIBADD = libpmi.la libbase.la $(JANSSON_LIBS)
 
 # The steps that it serves: messages to srun and slurmctld, and srun's streams.
 noinst_LTLIBRARIES += libslurmserve.la
@@ -56,6 +58,8 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/io_client.c contrib/slurm/io_client.h \
 	contrib/slurm/pmi_gather.c contrib/slurm/pmi_gather.h \
 	contrib/slurm/pmi_messages.c contrib/slurm/pmi_messages.h \
+	contrib/slurm/pmix_fence.c contrib/slurm/pmix_fence.h \
+	contrib/slurm/pmix_messages.c contrib/slurm/pmix_messages.h \
 	contrib/slurm/srun_io.c contrib/slurm/srun_io.h \
 	contrib/slurm/srun_message.c contrib/slurm/srun_message.h \
 	contrib/slurm/step_record.c contrib/slurm/step_record.h \
@@ -77,7 +81,10 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/epilogs.c contrib/slurm/epilogs.h \
 	contrib/slurm/handover.c contrib/slurm/handover.h \
 	contrib/slurm/listener.c \
+	contrib/slurm/manager_socket.c contrib/slurm/manager_socket.h \
 	contrib/slurm/pmi_tree.c contrib/slurm/pmi_tree.h \
+	contrib/slurm/pmix_nodes.c contrib/slurm/pmix_nodes.h \
+	contrib/slurm/pmix_peers.c contrib/slurm/pmix_peers.h \
 	contrib/slurm/programs.c contrib/slurm/programs.h \
 	contrib/slurm/served.c contrib/slurm/served.h \
 	contrib/slurm/served_impl.h \
@@ -89,6 +96,7 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/slurmstepd.c \
 	contrib/slurm/spank_serve.c contrib/slurm/spank_serve.h contrib/slurm/spank_wire.h \
 	contrib/slurm/spool.c contrib/slurm/spool.h \
+	contrib/slurm/srun_abort.c contrib/slurm/srun_abort.h \
 	contrib/slurm/suspension.c contrib/slurm/suspension.h \
 	contrib/slurm/user_probe.c contrib/slurm/user_probe.h \
 	mpi/wire/listener.c mpi/wire/listener.h \

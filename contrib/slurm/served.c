@@ -12,6 +12,7 @@
 #include "contrib/slurm/epilogs.h"
 #include "contrib/slurm/job_cgroup.h"
 #include "contrib/slurm/pmi_tree.h"
+#include "contrib/slurm/pmix_nodes.h"
 #include "contrib/slurm/spank_serve.h"
 #include "contrib/slurm/srun_io.h"
 #include "contrib/slurm/tree.h"
@@ -248,6 +249,12 @@ static void end_unexecuted(struct served *s)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
+void served_on_drained(void *userdata)
+{
+	assert(userdata);
+	served_check_over(userdata);
+}
+
 void served_on_reported(void *userdata)
 {
 	struct served *s = userdata;
@@ -259,10 +266,24 @@ void served_on_reported(void *userdata)
 		ev_break(s->loop, EVBREAK_ALL);
 }
 
+static bool has_failure(const struct served *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->tasks.n; i++) {
+		if (s->tasks.v[i].ended && s->tasks.v[i].status != 0)
+			return true;
+	}
+	return s->reports.out_of_memory;
+}
+
 void served_check_over(struct served *s)
 {
 	if (ev_is_active(&s->init_end) || !s->agent.over || !s->streams.ended ||
 		served_reports_are_pending(&s->reports) || epilogs_are_running(s->epilogs))
+		return;
+	/* Of a step that has come to its end the other nodes may be in its last fence. */
+	if (!has_failure(s) && pmix_nodes_are_pending(s->pmix))
 		return;
 	if (s->completes) {
 		if (s->batch || s->reports.over) /* else the tree reports it */
@@ -276,17 +297,6 @@ void served_check_over(struct served *s)
 		served_report_step(s);
 	else
 		served_on_reported(s);
-}
-
-static bool has_failure(const struct served *s)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->tasks.n; i++) {
-		if (s->tasks.v[i].ended && s->tasks.v[i].status != 0)
-			return true;
-	}
-	return s->reports.out_of_memory;
 }
 
 void served_on_streams_finished(void *userdata)
@@ -428,6 +438,7 @@ struct served *served_free(struct served *s)
 	s->streams.io = srun_io_close(s->streams.io);
 	s->batch = batch_free(s->batch);
 	s->pmi = pmi_tree_close(s->pmi);
+	s->pmix = pmix_nodes_close(s->pmix);
 	served_reports_close(&s->reports, s->loop);
 	s->streams.window = window_close(s->streams.window);
 	served_requests_close(&s->requests);

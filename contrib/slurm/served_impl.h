@@ -21,6 +21,7 @@
 #include "contrib/slurm/delivery.h"
 #include "contrib/slurm/fifos.h"
 #include "contrib/slurm/lookup.h"
+#include "contrib/slurm/pmix_settings.h"
 #include "contrib/slurm/programs.h"
 #include "contrib/slurm/served.h"
 #include "contrib/slurm/server.h"
@@ -34,6 +35,7 @@ struct epilogs;
 struct json_t;
 struct munge_client;
 struct pmi_tree;
+struct pmix_nodes;
 struct spank_serve;
 struct supervisor;
 struct suspension;
@@ -69,7 +71,8 @@ struct served_tasks {
 
 /* What has been found out before slurmd has its answer. */
 struct served_setup {
-	uint32_t node_id; /* in the step, as srun counts its nodes */
+	struct pmix_settings pmix; /* of a step with PMIx */
+	uint32_t node_id;          /* in the step, as srun counts its nodes */
 	uint32_t *groups, groups_count;
 	struct lookup_user user;
 	struct programs programs;
@@ -146,6 +149,7 @@ struct served {
 	struct epilogs *epilogs;       /* NULL: there is none */
 	struct accounting *accounting; /* NULL: the site has none */
 	struct pmi_tree *pmi;          /* NULL: no PMI-2 over several nodes */
+	struct pmix_nodes *pmix;       /* NULL: no PMIx over several nodes */
 	struct spank_serve *spank;     /* NULL: no SPANK plugin has to do with it */
 
 	struct served_setup setup;
@@ -169,6 +173,9 @@ void served_end_step(struct served *s);
 /* The step is over, srun has its output and its tasks' ends: slurmctld has to know. slurmd takes
  * the launch for failed if this process has ended before slurmd has written all. */
 void served_check_over(struct served *s);
+
+/* PMIx has sent all that other nodes wait for: pmix_nodes.h. */
+void served_on_drained(void *userdata);
 
 /* The step's end has been reported: the process ends, with what srun has to know yet. */
 void served_on_reported(void *userdata);

@@ -12,6 +12,7 @@
 #include "contrib/slurm/credential.h"
 #include "contrib/slurm/job_cgroup.h"
 #include "contrib/slurm/pmi_tree.h"
+#include "contrib/slurm/pmix_nodes.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/spank_serve.h"
 #include "contrib/slurm/srun_io.h"
@@ -271,6 +272,37 @@ static int prepare_script(struct served *s, struct err *err)
 	return batch_make_spec(s->batch, &input, &s->agent.doc, err);
 }
 
+static int prepare_pmix(struct served *s, struct step_spec_input *input, struct err *err)
+{
+	const struct pmix_nodes_options options = {.loop = s->loop,
+		.log = s->log,
+		.label = s->label,
+		.munge = s->munge,
+		.init = s->init,
+		.settings = &s->setup.pmix,
+		.fifos = &s->streams.fifos,
+		.node_id = s->setup.node_id,
+		.abort = served_cancel_step,
+		.drained = served_on_drained,
+		.userdata = s};
+	const char *path = NULL;
+	int r = site_conf_find(&path, err);
+
+	if (r == 0)
+		r = pmix_settings_read(path, s->launch, &s->setup.pmix, err);
+	if (r < 0)
+		return r;
+	input->pmix = &s->setup.pmix;
+	if (!step_spec_is_managed(s->launch, s->init->site))
+		return 0;
+	r = pmix_nodes_open(&options, &s->pmix, err);
+	if (r < 0)
+		return r;
+	input->pmi_manager = pmix_nodes_get_path(s->pmix);
+	input->pmix_nspace = pmix_nodes_get_nspace(s->pmix);
+	return 0;
+}
+
 /* In the directory of the FIFOs. */
 static int prepare_pmi(struct served *s, struct step_spec_input *input, struct err *err)
 {
@@ -285,6 +317,8 @@ static int prepare_pmi(struct served *s, struct step_spec_input *input, struct e
 		.userdata = s};
 	int r;
 
+	if (step_spec_has_pmix(s->launch, s->init->site))
+		return prepare_pmix(s, input, err);
 	if (!step_spec_is_managed(s->launch, s->init->site))
 		return 0;
 	r = pmi_tree_open(&options, &s->pmi, err);
@@ -484,6 +518,7 @@ int served_prepare(const struct slurm_init *init, const struct log *log, struct 
 void served_setup_clear(struct served_setup *setup)
 {
 	programs_clear(&setup->programs);
+	pmix_settings_clear(&setup->pmix);
 	lookup_user_clear(&setup->user);
 	free(setup->task_program);
 	free(setup->groups);

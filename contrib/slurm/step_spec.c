@@ -10,6 +10,7 @@
 #include "contrib/slurm/bind.h"
 #include "contrib/slurm/decision.h"
 #include "contrib/slurm/gres_bind.h"
+#include "contrib/slurm/pmix_settings.h"
 #include "contrib/slurm/site_conf.h"
 #include "mpi/pmi/manager.h"
 #include "stepd/base/bitset.h"
@@ -79,16 +80,32 @@ uint32_t step_spec_tree_width(const struct slurm_launch *launch, const struct si
 	return site->tree_width >= 2 ? site->tree_width : 2;
 }
 
+bool step_spec_has_pmix(const struct slurm_launch *launch, const struct site_conf *site)
+{
+	return launch->kind != SLURM_KIND_BATCH && launch->kind != SLURM_KIND_EXTERN &&
+		strcmp(step_spec_get_mpi(launch, site), "pmix") == 0;
+}
+
+/* Where a user chooses the order of the nodes, those of a set of ranks have another one. */
+static bool has_own_order(const struct slurm_launch *launch)
+{
+	const char *text = step_spec_getenv(launch, "SLURM_DISTRIBUTION");
+
+	return text && strncmp(text, "arbitrary", strlen("arbitrary")) == 0;
+}
+
 bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_conf *site)
 {
+	const char *mpi = step_spec_get_mpi(launch, site);
 	uint32_t nodes = slurm_whole_nnodes(launch);
 
 	/* With components there are no levels between srun and the nodes. */
-	if (launch->kind == SLURM_KIND_HET &&
-		nodes + UINT64_C(1) >= step_spec_tree_width(launch, site))
+	if (launch->kind == SLURM_KIND_HET)
+		return nodes > 1 && strcmp(mpi, "pmi2") == 0 &&
+			nodes + UINT64_C(1) < step_spec_tree_width(launch, site);
+	if (launch->kind != SLURM_KIND_SRUN || nodes < 2)
 		return false;
-	return (launch->kind == SLURM_KIND_SRUN || launch->kind == SLURM_KIND_HET) && nodes > 1 &&
-		strcmp(step_spec_get_mpi(launch, site), "pmi2") == 0;
+	return strcmp(mpi, "pmix") == 0 ? !has_own_order(launch) : strcmp(mpi, "pmi2") == 0;
 }
 
 /* ---- arguments and environment ------------------------------------------------------------- */
@@ -185,6 +202,23 @@ static int set_own_variables(json_t *env, const struct step_spec_input *in)
 	return r;
 }
 
+/* Those of mpi.conf replace the user's. */
+static int set_pmix_variables(json_t *env, const struct step_spec_input *in)
+{
+	const char *rest = in->pmix ? in->pmix->env : NULL;
+	struct slice name, value;
+	int r = 0;
+
+	while (r == 0 && pmix_settings_next(&rest, &name, &value)) {
+		_cleanup_free_ char *key = slice_dup(name), *text = slice_dup(value);
+
+		r = key && text ? set_text(env, key, text) : -ENOMEM;
+	}
+	if (r == 0)
+		r = set_text(env, MANAGER_NSPACE_VARIABLE, in->pmix_nspace);
+	return r == 0 && in->pmix ? set_text(env, MANAGER_TMPDIR_VARIABLE, in->pmix->tmpdir) : r;
+}
+
 static int set_number(json_t *env, const char *name, uint64_t n)
 {
 	char text[24];
@@ -278,6 +312,8 @@ static int set_env(json_t *doc, const struct step_spec_input *in)
 		r = set_own_variables(env, in);
 	if (r == 0)
 		r = set_later_variables(env, in->launch);
+	if (r == 0)
+		r = set_pmix_variables(env, in);
 	if (r < 0 || in->launch->kind != SLURM_KIND_HET)
 		return r;
 	r = set(doc, "env_complete", json_true());
@@ -557,9 +593,12 @@ static int set_node(json_t *doc, const struct step_spec_input *in)
 			json_pack("{s:s, s:I, s:I, s:i}", "name", in->node->node_name, "id",
 				(json_int_t)id, "count", (json_int_t)count, "cpus",
 				(int)(l->node_cpus ? l->node_cpus : 1)));
-	return r == 0 && in->pmi_manager
-		? set(json_object_get(doc, "node"), "ranks", pack_layout(l))
-		: r;
+	if (r == 0 && in->pmi_manager)
+		r = set(json_object_get(doc, "node"), "ranks", pack_layout(l));
+	if (r == 0 && in->pmix_nspace)
+		r = set(json_object_get(doc, "node"), "list",
+			json_string(step_spec_getenv(l, "SLURM_STEP_NODELIST")));
+	return r;
 }
 
 static int set_step(json_t *doc, const struct step_spec_input *in)

@@ -10,6 +10,7 @@
 #include "contrib/slurm/launch.h"
 
 struct json_t;
+struct pmix_settings;
 struct site_conf;
 struct slurm_init;
 struct strv;
@@ -26,10 +27,12 @@ struct step_spec_input {
 	const struct fifos *fifos;
 	const struct json_t *tasks; /* of "--multi-prog"; NULL: all run the same */
 	bool has_terminal;
-	const char *pmi_manager;   /* step_spec_is_managed(): the socket's path; NULL: it is not */
-	const char *cwd;           /* the one that the user can enter */
-	const struct strv *before; /* arguments before those of the program; NULL: none */
-	const char *task_program;  /* which the first one of them is, if there are any */
+	const char *pmi_manager; /* step_spec_is_managed(): the socket's path; NULL: it is not */
+	const char *pmix_nspace; /* with it, of PMIx: the name of its ranks; NULL: it has none */
+	const struct pmix_settings *pmix; /* of a step with PMIx; NULL: it is none */
+	const char *cwd;                  /* the one that the user can enter */
+	const struct strv *before;        /* arguments before those of the program; NULL: none */
+	const char *task_program;         /* which the first one of them is, if there are any */
 };
 
 /* Which of the streams are srun's, by a FIFO of each task: none with --pty. */
@@ -41,11 +44,13 @@ bool step_spec_find_input(const struct slurm_launch *launch, uint32_t *ret_rank)
 /* Whether the step has a terminal, that of rank 0, instead of all streams. */
 bool step_spec_wants_terminal(const struct slurm_launch *launch);
 
-/* Whether PMI-2 goes over the step's nodes by srun: pmi_tree.h. */
+/* Whether its MPI goes over the step's nodes as Slurm's does: pmi_tree.h, pmix_nodes.h. */
 bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_conf *site);
 
 /* How many nodes may be srun's neighbours there, and each other's: pmi_gather.h. */
 uint32_t step_spec_tree_width(const struct slurm_launch *launch, const struct site_conf *site);
+/* Whether its MPI is PMIx. */
+bool step_spec_has_pmix(const struct slurm_launch *launch, const struct site_conf *site);
 
 /* Whether a file's name has only such patterns as mean the same to the agent. */
 bool step_spec_knows_pattern(

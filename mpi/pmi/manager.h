@@ -13,7 +13,18 @@
  *		text
  *	ANSWER  number, enum manager_status, value
  *
- * One fence at a time; the node's tasks wait for FENCED. Bytes only.
+ * One fence at a time; the node's tasks wait for FENCED. A server of PMIx has others, and ABORT:
+ *
+ *	from the server
+ *	COLLECT    number, whether it is for data (0, 1), how many ranks; of each the namespace and
+ *		   the number; data: this node's ranks among these have come
+ *	from the manager
+ *	COLLECTED  number, errno; 0: the data of all nodes
+ *	from either
+ *	MODEX      number, namespace, rank: the data of a rank of the other side are wanted
+ *	MODEXED    number, status of PMIx, data
+ *
+ * Numbers of these are the requester's. Bytes only.
  */
 #ifndef MPI_PMI_MANAGER_H
 #define MPI_PMI_MANAGER_H
@@ -29,6 +40,9 @@
 #define MANAGER_VARIABLE "STEPD_PMI_MANAGER"
 /* And, where it is not the step's own, the name that all nodes have for the job of the tasks. */
 #define MANAGER_JOB_VARIABLE "STEPD_PMI_JOB"
+/* Likewise, what the other nodes call the step's ranks in PMIx, and where its files are to be. */
+#define MANAGER_NSPACE_VARIABLE "STEPD_PMIX_NSPACE"
+#define MANAGER_TMPDIR_VARIABLE "STEPD_PMIX_TMPDIR"
 
 enum manager_type {
 	MANAGER_FENCE = 1,
@@ -36,6 +50,10 @@ enum manager_type {
 	MANAGER_ABORT,
 	MANAGER_FENCED,
 	MANAGER_ANSWER,
+	MANAGER_COLLECT,
+	MANAGER_COLLECTED,
+	MANAGER_MODEX,
+	MANAGER_MODEXED,
 	MANAGER_TYPE_MAX,
 };
 

@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "mpi/pmi2/manager_link.h"
+#include "mpi/pmi/manager_link.h"
 #include "mpi/pmi2/pmi_impl.h"
 #include "mpi/serve/peer.h"
 #include "mpi/serve/serve.h"

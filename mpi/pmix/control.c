@@ -250,6 +250,7 @@ void px_abort(struct px *px, struct call *call)
 	}
 	(void)snprintf(text, sizeof(text), "rank %u of %s has called PMIx_Abort: %s",
 		call->proc.rank, call->proc.nspace, abort_reason(call));
-	serve_abort(px->serve, call->code & 0xff, text);
+	if (!px->managed || !managed_abort(px, call->code, text))
+		serve_abort(px->serve, call->code & 0xff, text);
 	call_answer(call, PMIX_SUCCESS);
 }

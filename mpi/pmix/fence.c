@@ -205,8 +205,13 @@ void collective_begin(struct px *px, enum collective_kind kind, struct call *cal
 	struct wire_set set;
 	struct collective *c;
 	char why[512];
-	int r = collective_new(px, kind, call, text, &c);
+	int r;
 
+	if (px->managed) {
+		managed_begin(px, kind, call, data, size, done);
+		return;
+	}
+	r = collective_new(px, kind, call, text, &c);
 	if (r < 0) {
 		answer(px, call, call_status_of(r), 0, NULL, 0, done);
 		return;

@@ -90,6 +90,10 @@ void px_direct_modex(struct px *px, struct call *call)
 		call_answer_modex(call, PMIX_ERR_NOT_FOUND, NULL, 0);
 		return;
 	}
+	if (px->managed) {
+		managed_modex(px, call);
+		return;
+	}
 	pack_request(call, &args);
 	rpc_call(px, rank->node, RPC_MODEX, &args, on_reply, call,
 		call_timeout_ms(call, px->host->timeout_ms));
@@ -103,6 +107,10 @@ static void reply(struct px *px, const struct rpc_request *request, pmix_status_
 	pmix_byte_object_t bo = {.bytes = data, .size = size};
 	struct message result = MESSAGE_INIT;
 
+	if (px->managed) {
+		managed_reply(px, request->id, status, data, size);
+		return;
+	}
 	if (status == PMIX_SUCCESS)
 		pack(&result, &bo, PMIX_BYTE_OBJECT);
 	rpc_reply(px, request, status, &result);
@@ -306,18 +314,45 @@ static pmix_status_t unpack_request(struct px *px, struct modex_wait *w, struct 
 	return PMIX_SUCCESS;
 }
 
-void serve_modex(struct px *px, const struct rpc_request *request, struct message *args)
+static struct modex_wait *wait_new(struct px *px, const struct rpc_request *request)
 {
 	struct modex_wait *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->px = px;
+	w->request = *request;
+	w->id = ++px->contexts;
+	ev_init(&w->limit, on_limit);
+	w->limit.data = w;
+	return w;
+}
+
+/* Without a key: whatever the rank has committed first. */
+void modex_serve_managed(struct px *px, const pmix_proc_t *proc, uint64_t id)
+{
+	const struct rpc_request request = {.from = px->node, .id = id};
+	const struct nspace_rank *rank = names_rank(&px->names, proc);
+	struct modex_wait *w = rank && rank->state != RANK_LOST ? wait_new(px, &request) : NULL;
+
+	if (!w) {
+		managed_reply(px, id, PMIX_ERR_NOT_FOUND, NULL, 0);
+		return;
+	}
+	w->proc = *proc;
+	w->next = px->modex;
+	px->modex = w;
+	query_again(px, &px->modex);
+}
+
+void serve_modex(struct px *px, const struct rpc_request *request, struct message *args)
+{
+	struct modex_wait *w = wait_new(px, request);
 	pmix_status_t status = PMIX_ERR_NOMEM;
 
 	if (w) {
-		w->px = px;
-		w->request = *request;
-		w->id = ++px->contexts;
 		status = unpack_request(px, w, args);
-		ev_timer_init(&w->limit, on_limit, (double)w->limit_ms / 1e3, 0.);
-		w->limit.data = w;
+		ev_timer_set(&w->limit, (double)w->limit_ms / 1e3, 0.);
 	}
 	if (status != PMIX_SUCCESS) {
 		if (w)

@@ -8,6 +8,8 @@
 #include "stepd/base/buffer.h"
 #include "stepd/base/strv.h"
 
+#define NAME_SIZE_MAX 220u
+
 static struct nspace *nspace_free(struct nspace *nspace)
 {
 	for (uint32_t i = 0; nspace->apps && i < nspace->app_count; i++) {
@@ -81,17 +83,32 @@ static int fill_own(struct nspace *nspace, const stepd_step_rec_t *job)
 	return r;
 }
 
-int names_open(struct names *names, const stepd_step_rec_t *job)
+/* Directories and files have it in their names, and further names begin with it. */
+static bool is_good_name(const char *name)
+{
+	static const char good[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	return name[0] != '.' && name[0] && strlen(name) <= NAME_SIZE_MAX &&
+		strspn(name, good) == strlen(name);
+}
+
+int names_open(struct names *names, const stepd_step_rec_t *job, const char *name)
 {
 	struct nspace *nspace;
 	int r;
 
 	names->first = NULL;
 	names->last = &names->first;
+	if (name && !is_good_name(name))
+		return -EINVAL;
 	/* Not a plain "JOB.STEP": clients that make a number of it want it to be unlike a hostname.
 	 */
-	(void)snprintf(
-		names->base, sizeof(names->base), "stepd.%u.%s", job->job_id, job->step_name);
+	if (name)
+		(void)snprintf(names->base, sizeof(names->base), "%s", name);
+	else
+		(void)snprintf(names->base, sizeof(names->base), "stepd.%u.%s", job->job_id,
+			job->step_name);
 	r = nspace_new(job->ntasks, &nspace);
 	if (r < 0)
 		return r;

@@ -62,7 +62,8 @@ struct names {
 	char base[PMIX_MAX_NSLEN + 1]; /* name of the step's own */
 };
 
-int names_open(struct names *names, const stepd_step_rec_t *job) _must_check_;
+/* name: of the step's own; NULL: by its number. -EINVAL: it can't be the name of a file. */
+int names_open(struct names *names, const stepd_step_rec_t *job, const char *name) _must_check_;
 void names_close(struct names *names);
 
 /* The name that a spawn has on all nodes. */

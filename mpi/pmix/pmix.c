@@ -13,6 +13,7 @@
 
 #include "config.h"
 #include "mpi/link.h"
+#include "mpi/pmi/manager.h"
 #include "mpi/pmix/pmix.h"
 #include "mpi/pmix/version.h"
 #include "stepd/api/env.h"
@@ -124,15 +125,23 @@ static int service_main(const stepd_mpi_service_t *service)
 
 int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env)
 {
+	static const char *const managers[] = {
+		MANAGER_VARIABLE, MANAGER_NSPACE_VARIABLE, MANAGER_TMPDIR_VARIABLE};
 	/* The service is forked before this returns, and has a copy. */
 	struct pmix_wishes wishes = {
-		.tmpdir = stepd_env_get(*env, "TMPDIR"),
+		.tmpdir = stepd_env_get(*env, MANAGER_TMPDIR_VARIABLE),
 		.data_store = stepd_env_get(*env, "PMIX_MCA_gds"),
+		.manager = stepd_env_get(*env, MANAGER_VARIABLE),
+		.nspace = stepd_env_get(*env, MANAGER_NSPACE_VARIABLE),
 	};
+	int r;
 
-	return job->mpi_host->service_start(job->mpi_host->ctx, service_main, &wishes, false) < 0
-		? SLURM_ERROR
-		: SLURM_SUCCESS;
+	if (!wishes.tmpdir)
+		wishes.tmpdir = stepd_env_get(*env, "TMPDIR");
+	r = job->mpi_host->service_start(job->mpi_host->ctx, service_main, &wishes, false);
+	for (size_t i = 0; i < ARRAY_SIZE(managers); i++)
+		stepd_env_unset(*env, managers[i]);
+	return r < 0 ? SLURM_ERROR : SLURM_SUCCESS;
 }
 
 /* The service's entries for the task are in env. A library that finds PMI-1 or PMI-2 beside PMIx

@@ -10,8 +10,10 @@
 /* Variables that the plugin passes to it: of the step's environment, borrowed; NULL where it is not
  * there. */
 struct pmix_wishes {
-	const char *tmpdir;     /* TMPDIR */
+	const char *tmpdir;     /* TMPDIR, or what the process manager has in its place */
 	const char *data_store; /* PMIX_MCA_gds */
+	const char *manager;    /* the socket of the process manager that has the other nodes */
+	const char *nspace;     /* with it: what those call the step's ranks */
 };
 
 /* Its one symbol: the main of the service process, a stepd_mpi_service_fn. */

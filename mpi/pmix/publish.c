@@ -372,10 +372,10 @@ void serve_unpublish(struct px *px, const struct rpc_request *request, struct me
 
 void publish_open(struct px *px)
 {
-	struct publishing *all = px->node == 0 ? calloc(1, sizeof(*all)) : NULL;
+	struct publishing *all = px->node == 0 && !px->managed ? calloc(1, sizeof(*all)) : NULL;
 
 	if (!all)
-		return; /* another node's; or without memory it is not supported */
+		return; /* another node's; or it is not supported, as without memory */
 	all->last = &all->first;
 	px->publishing = all;
 }

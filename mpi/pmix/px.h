@@ -15,6 +15,7 @@
 #include "mpi/serve/serve.h"
 
 struct collective;
+struct managed;
 struct old_listener;
 struct publishing;
 struct rank_set;
@@ -54,6 +55,7 @@ struct px {
 	uint64_t contexts;                 /* how many context ids this node has given */
 	uint32_t tools;                    /* how many tools have got a name */
 	struct iof *iof;                   /* the tasks' streams, for tools (iof.h) */
+	struct managed *managed;           /* NULL: no other process manager (managed.c) */
 	bool up;                           /* libpmix runs */
 };
 
@@ -118,6 +120,22 @@ bool collective_has(struct px *px, const struct nspace *nspace, uint32_t rank);
 /* A rank can't come any more: what waits for it ends. */
 void collective_rank_absent(struct px *px, const struct nspace *nspace, uint32_t rank);
 void collective_close(struct px *px);
+
+/* ---- the process manager that has the other nodes (managed.c) ---- */
+
+/* path: where it listens. */
+int managed_open(struct px *px, const char *path, struct err *err) _must_check_;
+void managed_close(struct px *px); /* those that wait are answered: PMIX_ERR_LOST_CONNECTION */
+
+/* As collective_begin(). PMIX_ERR_NOT_SUPPORTED: it is no fence, and of several nodes. */
+void managed_begin(struct px *px, enum collective_kind kind, struct call *call, const void *data,
+	size_t size, collective_fn done);
+/* As px_direct_modex(). */
+void managed_modex(struct px *px, struct call *call);
+/* The reply to a request of another node, by its number. */
+void managed_reply(struct px *px, uint64_t id, pmix_status_t status, const char *data, size_t size);
+/* The step is to end on all nodes. False: the manager is gone. */
+bool managed_abort(struct px *px, int code, const char *text);
 
 /* ---- named sets of ranks (group.c) ----
  *
@@ -214,6 +232,8 @@ void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 void modex_leave(struct px *px);
 void modex_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank);
 void modex_close(struct px *px);
+/* A node that has another server wants the data of a rank of this one: managed_reply(). */
+void modex_serve_managed(struct px *px, const pmix_proc_t *proc, uint64_t id);
 void publish_open(struct px *px);
 void publish_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank);
 void publish_close(struct px *px);

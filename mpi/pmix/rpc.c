@@ -113,6 +113,11 @@ static int send_frame(struct px *px, uint32_t node, enum rpc_channel channel,
 	struct iovec iov[2] = {{.iov_base = (void *)frame, .iov_len = sizeof(*frame)}};
 	int n = 1, r;
 
+	/* Their servers need not be ours; this node is the wire's only one then. */
+	if (px->managed && (to_all || node != px->node))
+		return -EOPNOTSUPP;
+	if (px->managed)
+		node = 0;
 	if (body && body->buffer.bytes_used) {
 		iov[1].iov_base = body->buffer.base_ptr;
 		iov[1].iov_len = body->buffer.bytes_used;
@@ -182,7 +187,8 @@ static void call_node(struct px *px, uint32_t node, enum rpc_op op, const struct
 	if (send_frame(px, node, CHANNEL_REQUEST, &frame, args, false) < 0) {
 		at = find_request(px, w);
 		if (*at)
-			rpc_finish(at, PMIX_ERR_UNREACH, NULL);
+			rpc_finish(
+				at, px->managed ? PMIX_ERR_NOT_SUPPORTED : PMIX_ERR_UNREACH, NULL);
 	}
 }
 
@@ -400,6 +406,8 @@ void rpc_message(void *userdata, uint32_t from, uint16_t channel, const struct w
 	body.buffer.bytes_used = block->size - sizeof(frame);
 	body.buffer.pack_ptr = body.buffer.base_ptr + body.buffer.bytes_used;
 	body.buffer.bytes_allocated = body.buffer.bytes_used;
+	if (px->managed)
+		from = px->node;
 	if (channel == CHANNEL_REQUEST)
 		on_request(px, from, &frame, &body);
 	else if (channel == CHANNEL_REPLY)

@@ -191,7 +191,7 @@ static int open_tmpdir(struct px *px, const char *wanted, struct err *err)
 
 static int px_open(struct px *px, const struct pmix_wishes *wishes, struct err *err)
 {
-	int r = names_open(&px->names, px->job);
+	int r = names_open(&px->names, px->job, wishes->nspace);
 
 	if (r == 0)
 		r = rpc_open(px);
@@ -201,6 +201,8 @@ static int px_open(struct px *px, const struct pmix_wishes *wishes, struct err *
 		r = iof_open(px);
 	if (r < 0)
 		return err_set(err, r, "serve PMIx");
+	if (wishes->manager && managed_open(px, wishes->manager, err) < 0)
+		return err->code;
 	publish_open(px);
 	spawn_open(px);
 	ranks_open(px);
@@ -230,6 +232,7 @@ static void px_close(struct px *px)
 		ranks_close(px);
 		collective_close(px);
 		modex_close(px);
+		managed_close(px);
 		rpc_close(px);
 		publish_close(px);
 		groups_close(px);
@@ -251,15 +254,35 @@ static void px_close(struct px *px)
 	px->serve = serve_close(px->serve);
 }
 
+/* Where a process manager has the way to the other nodes, there is no wire: to serve the step has
+ * no others. */
+static const stepd_mpi_service_t *leave_others(
+	const stepd_mpi_service_t *service, stepd_step_rec_t *job, stepd_mpi_service_t *alone)
+{
+	const struct pmix_wishes *wishes = service->userdata;
+
+	if (!wishes->manager)
+		return service;
+	*job = *service->job;
+	job->nodeid = 0;
+	job->nnodes = 1;
+	*alone = *service;
+	alone->job = job;
+	return alone;
+}
+
 STEPD_EXPORT int stepd_pmix_serve(const stepd_mpi_service_t *service);
 
 int stepd_pmix_serve(const stepd_mpi_service_t *service)
 {
 	struct err err = ERR_INIT;
+	stepd_step_rec_t alone_job;
+	stepd_mpi_service_t alone;
 	struct px px = {.job = service->job,
 		.node = service->job->nodeid,
 		.nnodes = service->job->nnodes ? service->job->nnodes : 1};
-	int r = serve_open(service, &serve_events, &px, &px.serve, &err);
+	int r = serve_open(
+		leave_others(service, &alone_job, &alone), &serve_events, &px, &px.serve, &err);
 
 	if (r < 0)
 		return serve_fail(service, &err);

@@ -230,7 +230,7 @@ void px_spawn(struct px *px, struct call *call)
 	struct spawn_request request;
 	struct err err = ERR_INIT;
 	struct spawning *s;
-	int r = take_request(&q, call);
+	int r = px->managed ? -EOPNOTSUPP : take_request(&q, call);
 
 	/* A tool is no rank of the step; what it spawns has rank 0 for a parent. */
 	if (r < 0 || (nspace && call->proc.rank >= nspace->size)) {

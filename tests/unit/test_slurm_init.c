@@ -495,6 +495,8 @@ static void test_spank(void **state)
 
 static void test_mpi_nodes(void **state)
 {
+	static const char arbitrary[] = "\0\0\0\x1d"
+					"SLURM_DISTRIBUTION=arbitrary";
 	struct site_conf site = {0};
 	_cleanup_recorded_ struct recorded r = {0};
 
@@ -514,7 +516,13 @@ static void test_mpi_nodes(void **state)
 	site.tree_width = 11;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	site.mpi_default = (char *)"pmix";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.launch.env = (struct slurm_strs){1, (const uint8_t *)arbitrary, sizeof(arbitrary)};
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
+	r.init.launch.env = (struct slurm_strs){0};
+	r.init.launch.kind = SLURM_KIND_HET;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
+	r.init.launch.kind = SLURM_KIND_SRUN;
 	r.init.launch.nnodes = 1;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	site.mpi_default = (char *)"cray_shasta";

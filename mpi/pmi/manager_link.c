@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "mpi/pmi2/manager_link.h"
+#include "mpi/pmi/manager_link.h"
 
 #include <assert.h>
 #include <ev.h>

@@ -4,8 +4,8 @@
  * Nothing blocks but the connection at the beginning, to a process of this node that listens
  * already.
  */
-#ifndef MPI_PMI2_MANAGER_LINK_H
-#define MPI_PMI2_MANAGER_LINK_H
+#ifndef MPI_PMI_MANAGER_LINK_H
+#define MPI_PMI_MANAGER_LINK_H
 
 #include "mpi/pmi/manager.h"
 #include "stepd/base/err.h"
