@@ -235,8 +235,17 @@ EXTRA_DIST += tests/bench/run-streams
 # Steps of one job under a real slurmd, beside slurmstepd's.
 bench-steps: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' $(SHELL) $(top_srcdir)/tests/bench/run-steps
-EXTRA_DIST += tests/bench/run-steps
-.PHONY: bench bench-bytes bench-compare bench-fence bench-jobs bench-pmi bench-slurm bench-steps bench-streams
+EXTRA_DIST += tests/bench/run-steps tests/bench/two-slurms
+# What one step costs there, in many rows.
+bench-slurmd: all $(EXTRA_PROGRAMS)
+	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' $(SHELL) $(top_srcdir)/tests/bench/run-slurmd
+EXTRA_PROGRAMS += tests/bench/execmark tests/bench/restless tests/bench/slurmlist
+tests_bench_execmark_SOURCES = tests/bench/execmark.c tests/bench/stamp.h
+tests_bench_execmark_LDFLAGS = $(STEPD_LDFLAGS) -all-static
+tests_bench_restless_SOURCES = tests/bench/restless.c tests/bench/stamp.h
+tests_bench_slurmlist_SOURCES = tests/bench/slurmlist.c tests/bench/slurmask.c tests/bench/slurmask.h
+EXTRA_DIST += tests/bench/run-slurmd tests/bench/slurmd_rows.py
+.PHONY: bench bench-bytes bench-compare bench-fence bench-jobs bench-pmi bench-slurm bench-slurmd bench-steps bench-streams
 
 SYSTEM_EDGE_TESTS = \
 	tests/system/0400-signals-at-the-edges.sh \

@@ -630,6 +630,8 @@ static int set_fixed(json_t *doc, const struct step_spec_input *in)
 	/* Over nodes Slurm has no deadline, nor a way to tell the others of one. */
 	if (r == 0 && in->pmi_manager)
 		r = set(doc, "pmi", json_pack("{s:i}", "timeout_ms", 0));
+	if (r == 0)
+		r = set(doc, "hold", json_false());
 	return r == 0 ? set(doc, "kill_on_bad_exit", json_false()) : r;
 }
 

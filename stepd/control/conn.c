@@ -106,7 +106,7 @@ bool frame_is_bounded(const char *text, size_t size, size_t values_max)
  * end takes its share of the loop and no more. All else, the agent's timers included, waits for one
  * turn at most: the sum of the shares, and the last call of each class. */
 
-#define GIVE_BACK_BYTES (4u << 20)
+#define GIVE_BACK_BYTES (64u << 10)
 
 struct share {
 	unsigned of_user, of_kind; /* of CONTROL_CONNECTIONS_MAX */
@@ -258,7 +258,7 @@ void quota_update(struct conn *conn)
 		conn->control->memory_most = conn->control->memory;
 }
 
-/* After a flood: malloc would retain the memory for ever, and the node's jobs need it. */
+/* After a flood, and a reply about many tasks, whose objects take several times its bytes. */
 void quota_trim(struct control *c)
 {
 	if (c->memory > 0 || c->memory_most < GIVE_BACK_BYTES)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -570,6 +571,8 @@ static int launch(struct agent *a, struct err *err)
 
 /* ---- the step's life ----------------------------------------------------------------------- */
 
+#define TASKS_MANY 32
+
 static void supervise(struct agent *a)
 {
 	a->state = AGENT_RUNNING;
@@ -585,6 +588,10 @@ static void supervise(struct agent *a)
 	failpoint("running");
 	result_send_ready(a);
 	frontend_ready(a);
+#ifdef __GLIBC__
+	if (a->tasks.n >= TASKS_MANY) /* their spec and the ready line, which malloc retains */
+		(void)malloc_trim(0); /* best effort */
+#endif
 	service_notify_state(a);
 	ending_check(a); /* a container that was empty before it was watched reports nothing */
 	reexec_go_on(a);
