@@ -385,7 +385,7 @@ static void put_mem_limits(const struct served *s, uint16_t version, struct wire
 static void update_memory(
 	struct served *s, const struct wire_request *request, struct wire_answer *answer)
 {
-	if (s->init->limits.memory_bytes) {
+	if (s->init->limits.has_memory) {
 		wire_put_i32(answer, -1);
 		return;
 	}
