@@ -472,12 +472,6 @@ static void report_gres_type(
 	struct slurm_doctor *d, const struct plugstack *stack, const char *name)
 {
 	switch (gres_find_use(name)) {
-	case GRES_USE_SHARED:
-		report(d, "note", "slurm.gres", name, "",
-			"steps with generic resources are handed over where the node has '%s', "
-			"which shares devices",
-			name);
-		break;
 	case GRES_USE_SERVED:
 		report(d, "ok", "slurm.gres", name, "",
 			"served steps have the variables of '%s', and with ConstrainDevices in "

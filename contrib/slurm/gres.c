@@ -210,8 +210,8 @@ enum gres_use gres_find_use(const char *name)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(plugins); i++) {
-		if (strcmp(name, plugins[i].name) == 0)
-			return plugins[i].shares ? GRES_USE_SHARED : GRES_USE_SERVED;
+		if (plugins[i].name && strcmp(name, plugins[i].name) == 0)
+			return GRES_USE_SERVED;
 	}
 	return GRES_USE_COUNTED;
 }

@@ -53,7 +53,6 @@ int gres_check(const struct slurm_init *init, struct err *err) _must_check_;
 enum gres_use {
 	GRES_USE_COUNTED, /* Slurm itself has no plugin for it: there is nothing but a count */
 	GRES_USE_SERVED,  /* steps have variables, and devices */
-	GRES_USE_SHARED,  /* where the node has it, steps with any GRES are not served */
 	GRES_USE_MAX,
 };
 

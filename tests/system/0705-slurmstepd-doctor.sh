@@ -85,7 +85,7 @@ if command -v "${CC:-cc}" >/dev/null; then
 	plugin gres_own.so 0x160508
 	served GresTypes=gpu,shard,own,licence
 	is "$(values_of slurm.gres)" "gpu shard own licence " "doctor --slurm has each of GresTypes"
-	like "$report" "steps with generic resources are handed over where the node has 'shard'" "GRES that share devices are reported"
+	like "$report" "served steps have the variables of 'shard'" "GRES that share devices are reported"
 	like "$report" "what '$node/gres_own.so' does is not done" "a GRES plugin of the site's own is reported"
 else
 	skip 6 "needs a compiler"

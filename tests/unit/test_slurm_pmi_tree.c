@@ -100,6 +100,8 @@ static int set_up(void **state)
 	s->fifos.dir_fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(s->fifos.dir_fd >= 0);
 	s->site.slurm_user = geteuid();
+	s->site.tree_width = 50;
+	s->init.launch.nnodes = 2;
 	s->init.site = &s->site;
 	s->init.conf.spool_dir = s->dir;
 	s->init.conf.node_name = "n1";
