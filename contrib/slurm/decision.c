@@ -138,8 +138,8 @@ static bool is_other_release(const struct slurm_init *i)
 {
 	uint16_t release = i->frame.release;
 
-	return !slurm_release_is_served(release) ||
-		i->frame.client_release != release || i->launch.cred_release != release;
+	return !slurm_release_is_served(release) || i->frame.client_release != release ||
+		i->launch.cred_release != release;
 }
 
 static bool has_site_settings(const struct slurm_init *i)
