@@ -128,11 +128,6 @@ static bool has_rule(const struct slurm_init *i)
 
 /* ---- what is not served yet ---------------------------------------------------------------- */
 
-bool slurm_release_is_served(unsigned release)
-{
-	return release == SLURM_22_05 || release == SLURM_24_11;
-}
-
 /* During an upgrade slurmd, srun and slurmctld may have several. */
 static bool is_other_release(const struct slurm_init *i)
 {

@@ -75,10 +75,6 @@ bool slurm_init_has_gres_conf(const struct slurm_init *init);
 
 enum slurm_reason slurm_decide(const struct slurm_init *init);
 
-/* Whether steps of that release are served, where slurmctld, slurmd and srun are of the same one.
- */
-bool slurm_release_is_served(unsigned release);
-
 /* The reason in words, as a sentence for the log. */
 #define SLURM_REASON_SIZE (ERR_TEXT_SIZE + 64)
 void slurm_reason_print(const struct slurm_init *init, enum slurm_reason reason,

@@ -173,7 +173,7 @@ def check_garbage(spool, node):
     for version in (slurm.V26_11 + 1, 12032, 2**31 - 1):
         c = Client(address, version)
         check(f"version {version} is answered with ours", c.hello, slurm.V26_11)
-    for request in (-1, 0, 1, 2, 6, 7, 13, 16, 17, 27, 28, 31, 4004, 2**31 - 1):
+    for request in (-1, 0, 2, 3, 6, 7, 13, 16, 17, 27, 29, 31, 4004, 2**31 - 1):
         c = Client(address, slurm.V26_11)
         check_closed(f"request {request} is unknown", lambda: c.call(request, "i"))
     c = Client(address, slurm.V22_05)
