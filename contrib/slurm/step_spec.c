@@ -584,7 +584,7 @@ static int set_node(json_t *doc, const struct step_spec_input *in)
 	uint32_t id = in->node_id, count = l->nnodes;
 	int r = 0;
 
-	if (in->pmi_manager) {
+	if (in->pmi_manager && l->kind == SLURM_KIND_HET) {
 		r = slurm_whole_find_node(l, in->node->node_name, &id);
 		count = slurm_whole_nnodes(l);
 	}

@@ -13,6 +13,7 @@
 # shellcheck source=tests/lib/slurm_root.sh
 . "$top_srcdir/tests/lib/slurm_root.sh"
 
+: "${origin:?}" "${cancelled?}"
 [ "$(id -u)" = 0 ] || skip_all "needs root"
 find_slurm_root "${debian:?}" || skip_all "$slurm_root_reason"
 program=$(cd "${top_builddir:?}" && pwd -P)/contrib/slurm/stepd-slurmstepd
