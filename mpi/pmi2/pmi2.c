@@ -604,6 +604,12 @@ static const struct spawn_events spawn_events = {
 
 /* ---- the process manager ------------------------------------------------------------------- */
 
+/* What the hook in the agent has found in the environment. */
+struct manager_names {
+	const char *path; /* NULL: there is none */
+	const char *job;  /* NULL: the step's */
+};
+
 static int manager_send(void *userdata, enum manager_type type, struct slice body)
 {
 	return manager_link_send(((struct service *)userdata)->manager, type, body);
@@ -638,7 +644,9 @@ static int open_manager(struct service *s, const char *path, struct err *err)
 /* Where a process manager has the way to the other nodes, there is no wire. */
 static const stepd_mpi_service_t *leave_others(struct service *s, const stepd_mpi_service_t *start)
 {
-	if (!start->userdata)
+	const struct manager_names *manager = start->userdata;
+
+	if (!manager->path)
 		return start;
 	s->alone = *start->job;
 	s->alone.nodeid = 0;
@@ -694,12 +702,6 @@ static int open_endpoints(struct service *s, const stepd_mpi_service_t *start, s
 	}
 	return r;
 }
-
-/* What the hook in the agent has found in the environment. */
-struct manager_names {
-	const char *path; /* NULL: there is none */
-	const char *job;  /* NULL: the step's */
-};
 
 static int open_service(struct service *s, const stepd_mpi_service_t *start, struct err *err)
 {

@@ -102,7 +102,7 @@ mkfifo "$tmpdir/ready"
 "$stepd" serve --spec "$tmpdir/spec" --step-hooks "$hooks" --step-hooks-fd 3 --ready-fd 4 3>>"$tmpdir/trace" \
 	4>"$tmpdir/ready" 2>"$tmpdir/err" &
 agent=$!
-read -r line <"$tmpdir/ready"
+read -r _ <"$tmpdir/ready"
 is "$(awk '{ print $1, $2, $3, $5 }' "$tmpdir/trace")" "begin agent uid=0/0 task=-1
 task_forked agent uid=0/0 task=-1" "an extern step's functions are called before it is reported to run, without a task"
 kill "$agent"
