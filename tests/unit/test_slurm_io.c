@@ -120,6 +120,7 @@ static int rig_set_up(void **state)
 	struct rig *r = calloc(1, sizeof(*r));
 	struct srun_io_options options = {.version = 0x2600,
 		.node_id = 2,
+		.attach_node_id = 2,
 		.key = "key",
 		.key_size = 3,
 		.uid = getuid(),
@@ -162,12 +163,12 @@ static int rig_tear_down(void **state)
 
 	if (!r)
 		return 0;
+	peer_close(&r->srun); /* else its end is waited for */
+	peer_close(&r->sattach);
 	r->io = srun_io_close(r->io);
 	(void)close_fd(r->out_fd);
 	(void)close_fd(r->in_fd);
 	fifos_close(&r->fifos);
-	peer_close(&r->srun);
-	peer_close(&r->sattach);
 	ev_loop_destroy(r->loop);
 	free(r);
 	return 0;
