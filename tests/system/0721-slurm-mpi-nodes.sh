@@ -345,9 +345,12 @@ done
 
 # ---- the comparison --------------------------------------------------------------------------
 seen() { # CLUSTER NAME: what users see of it; lines of tasks have no order
+	# In 24.11 a rank may see that another was killed before it is itself.
+	ranks=
+	case ${slurm_root:+$2} in *abort) ranks='/^(srun:|[0-9]+$)/!d' ;; esac
 	for part in out err rc; do
-		alike "$tmpdir/$1/$2.$part" | sed -E 's/\r+$//; /\*\*\* STEP ID ON NODE-[0-9] CANCELLED/d
-			/Abort\(9\)/d; /task 7: Exited/d' | sort
+		alike "$tmpdir/$1/$2.$part" | sed -E -e 's/\r+$//; /\*\*\* STEP ID ON NODE-[0-9] CANCELLED/d
+			/Abort\(9\)/d; /task 7: Exited/d' -e "$ranks" | sort
 	done
 }
 for rc in "$tmpdir"/real/*.rc; do
