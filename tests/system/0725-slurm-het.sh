@@ -80,8 +80,9 @@ in_turn bad-exit $all -K sh -c '[ $SLURM_PROCID != 2 ] || exit 4; exec sleep 100
 in_turn bad-exit-first $all -K sh -c '[ $SLURM_PROCID != 0 ] || kill -USR1 $$; exec sleep 100'
 in_turn wait $all -W 1 sh -c '[ $SLURM_PROCID = 0 ] || exec sleep 100'
 in_turn nothing $all /no/such/program
-# Of one task: slurmstepd's lines may come in pieces.
-in_turn nowhere $srun --het-group=1 -N 1 -n 1 -D /no/such/directory pwd
+# slurmstepd's lines may come in pieces: those of one task are compared.
+in_turn nowhere sh -c "$all -D /no/such/directory pwd 2>nowhere.lines"
+in_turn nowhere-one $srun --het-group=1 -N 1 -n 1 -D /no/such/directory pwd
 in_turn stdin sh -c "echo line | $srun --het-group=1 -l cat"
 in_turn stdin-none sh -c "echo line | $all -l -i none cat"
 in_turn stdin-one sh -c "echo line | $srun --het-group=0 -l -i 1 cat"
@@ -211,7 +212,9 @@ same het
 for name in pmi2 pmi2-one pmi1; do
 	is "$(cat "$tmpdir/het-served/$name.rc" 2>/dev/null)" 0 "het: $name: ranks of all components meet by PMI"
 done
-ok "a component says that it is cancelled" grep -q 'STEP .* CANCELLED AT' "$tmpdir/het-served/local-cancel.lines"
+like "$(cat "$tmpdir/het-served/local-cancel.lines")" "\*\*\* STEP [0-9]+\.[0-9]+\+0 ON [^ ]* CANCELLED AT" \
+	"the component that srun begins with says that it is cancelled"
+is "$(grep -c "going to /tmp instead$" "$tmpdir/het-served/nowhere.lines")" 9 "each node and task without its directory says so"
 lines_of het >"$tmpdir/lines.log"
 is "$(grep -c 'handed over' "$tmpdir/lines.log")" "$(grep -c 'het step handed over to .*: its files have labels, or names' "$tmpdir/lines.log")" \
 	"only a component whose files have ranks in their names was handed over"
