@@ -864,10 +864,9 @@ tests_unit_test_slurm_rules_LDADD = libslurminit.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_tree_SOURCES = tests/unit/test_slurm_tree.c
 tests_unit_test_slurm_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_tree_LDADD = libslurmserve.la $(CMOCKA_LIBS)
-tests_unit_test_slurm_served_SOURCES = tests/unit/test_slurm_served.c \
-	contrib/slurm/programs.c stepd/cli/run/multi_prog.c
+tests_unit_test_slurm_served_SOURCES = tests/unit/test_slurm_served.c
 tests_unit_test_slurm_served_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_slurm_served_LDADD = libslurmserve.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_served_LDADD = libslurmstep.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_tasks_SOURCES = tests/unit/test_slurm_tasks.c tests/lib/scratch.h
 tests_unit_test_slurm_tasks_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_tasks_LDADD = libslurminit.la $(CMOCKA_LIBS)

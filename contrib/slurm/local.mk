@@ -68,11 +68,12 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/window.c contrib/slurm/window.h
 libslurmserve_la_LIBADD = libmungeclient.la libpmi.la libslurminit.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
-pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd
-contrib_slurm_stepd_slurmstepd_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"' \
+# The program without its main().
+noinst_LTLIBRARIES += libslurmstep.la
+libslurmstep_la_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"' \
 	-DTASK_PROGRAM='"$(pkglibexecdir)/stepd-slurm-task"' \
 	-DSPANK_LIBRARY='"$(pkglibexecdir)/step_hooks_spank.so"'
-contrib_slurm_stepd_slurmstepd_SOURCES = \
+libslurmstep_la_SOURCES = \
 	contrib/slurm/accounting.c contrib/slurm/accounting.h \
 	contrib/slurm/attach.c contrib/slurm/attach.h \
 	contrib/slurm/batch.c contrib/slurm/batch.h \
@@ -93,7 +94,6 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	contrib/slurm/served_request.c \
 	contrib/slurm/server.h \
 	contrib/slurm/settings.c contrib/slurm/settings.h \
-	contrib/slurm/slurmstepd.c \
 	contrib/slurm/spank_serve.c contrib/slurm/spank_serve.h contrib/slurm/spank_wire.h \
 	contrib/slurm/spool.c contrib/slurm/spool.h \
 	contrib/slurm/srun_abort.c contrib/slurm/srun_abort.h \
@@ -106,8 +106,12 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	stepd/cli/site_config.c stepd/cli/site_config.h \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h
-contrib_slurm_stepd_slurmstepd_LDADD = libslurmserve.la libslurminit.la libslurmwire.la libclient.la libnode.la \
+libslurmstep_la_LIBADD = libslurmserve.la libslurminit.la libslurmwire.la libclient.la libnode.la \
 	libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+
+pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd
+contrib_slurm_stepd_slurmstepd_SOURCES = contrib/slurm/slurmstepd.c
+contrib_slurm_stepd_slurmstepd_LDADD = libslurmstep.la
 
 # The library of step hooks that hosts SPANK plugins in the agent.
 stephooksdir = $(pkglibexecdir)

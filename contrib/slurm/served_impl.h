@@ -132,10 +132,12 @@ struct served_reports {
 	struct tree *tree; /* NULL: slurmctld knows nothing of the step */
 	struct delivery_retry to_srun;
 	unsigned deliveries;
-	bool out_of_memory; /* that is reported in place of each status */
-	bool cancels;       /* slurmctld has been told to end the step on all nodes */
-	bool launch_waits;  /* that it has failed: until the step's end is reported */
-	bool over;          /* that is */
+	bool out_of_memory;   /* that is reported in place of each status */
+	bool cancels;         /* slurmctld has been told to end the step on all nodes */
+	bool launch_waits;    /* that it has failed: until the step's end is reported */
+	bool launch_delivers; /* srun is being told of it */
+	bool exits_wait;      /* for that */
+	bool over;            /* that is */
 };
 
 struct served {

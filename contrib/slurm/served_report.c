@@ -38,6 +38,22 @@ static void served_on_delivered(const struct err *err, void *userdata)
 	served_check_over(s);
 }
 
+static void report_all_exits(struct served *s);
+
+/* srun takes a task's end for that of a running one, so it hears of its start first. */
+static void launch_on_delivered(const struct err *err, void *userdata)
+{
+	struct served *s = userdata;
+	bool exits_wait;
+
+	assert(s);
+	exits_wait = s->reports.exits_wait;
+	s->reports.launch_delivers = s->reports.exits_wait = false;
+	if (exits_wait)
+		report_all_exits(s);
+	served_on_delivered(err, s);
+}
+
 static void send_message(struct served *s, const struct delivery_options *to, struct pack *body)
 {
 	struct delivery *delivery;
@@ -45,11 +61,12 @@ static void send_message(struct served *s, const struct delivery_options *to, st
 
 	s->reports.deliveries++;
 	if (delivery_begin_take(to, body, &delivery, &err) < 0)
-		served_on_delivered(&err, s);
+		to->done(&err, s);
 }
 
 static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack *body)
 {
+	bool launch = type == SLURM_RESPONSE_LAUNCH_TASKS;
 	struct delivery_options to = {.loop = s->loop,
 		.munge = s->munge,
 		.retry = &s->reports.to_srun,
@@ -57,9 +74,10 @@ static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack
 		.version = s->init->frame.client_release,
 		.type = (uint16_t)type,
 		.reader = s->launch->uid,
-		.done = served_on_delivered,
+		.done = launch ? launch_on_delivered : served_on_delivered,
 		.userdata = s};
 
+	s->reports.launch_delivers |= launch;
 	to.address.sin_port = htons(slurm_launch_port(&s->launch->resp_ports, s->setup.node_id));
 	send_message(s, &to, body);
 }
@@ -153,7 +171,8 @@ static void report_all_exits(struct served *s)
 	uint32_t i;
 
 	ev_timer_stop(s->loop, &s->reports.gather);
-	for (i = 0; i < s->tasks.n && s->streams.io; i++) {
+	s->reports.exits_wait = s->reports.launch_delivers;
+	for (i = 0; i < s->tasks.n && s->streams.io && !s->reports.exits_wait; i++) {
 		if (s->tasks.v[i].ended && !s->tasks.v[i].reported)
 			report_exits(s, s->tasks.v[i].status);
 	}

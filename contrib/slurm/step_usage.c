@@ -136,7 +136,8 @@ static bool read_file(int proc_fd, int64_t pid, const char *file, char **ret_tex
 	return fs_read(proc_fd, name, FILE_SIZE_MAX, ret_text, NULL) >= 0;
 }
 
-/* A process that has ended meanwhile is passed over. */
+/* A process that has ended meanwhile is passed over, also one that is a zombie: it has no memory,
+ * but its task had. */
 static void add_process(struct step_usage_task *task, int proc_fd, int64_t pid)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -145,7 +146,7 @@ static void add_process(struct step_usage_task *task, int proc_fd, int64_t pid)
 	uint64_t n;
 
 	if (!read_file(proc_fd, pid, "statm", &statm) ||
-		sscanf(statm, "%llu %llu", &size, &resident) != 2)
+		sscanf(statm, "%llu %llu", &size, &resident) != 2 || size == 0)
 		return;
 	task->is_seen = true;
 	task->seen[STEP_USAGE_VIRTUAL] += size * page;

@@ -257,7 +257,10 @@ step='srun -Q --overlap'
 after plane $step --mpi=pmi2 $three -n7 -m plane=2 "$DIR/mpi_sum"
 after large $step --mpi=pmi2 $three -n6 -K python3 "$DIR/talk" large
 after nine $step --mpi=pmi2 -N9 -n18 -K python3 "$DIR/talk1"
-after killed $step --mpi=pmi2 $three -n3 -K sh -c '[ $SLURM_PROCID != 2 ] || kill -9 $$; exec "$DIR/mpi_sum"'
+# Once all run: srun's signal for the others is lost where it comes before a node has the step.
+after killed $step --mpi=pmi2 $three -n3 -K sh -c '>killed.begun.$SLURM_PROCID
+	[ $SLURM_PROCID != 2 ] || { until [ -e killed.begun.0 ] && [ -e killed.begun.1 ]; do sleep 0.05; done; kill -9 $$; }
+	exec "$DIR/mpi_sum"'
 after no-mpi $step --mpi=pmi2 $three -n3 sh -c 'echo $SLURM_PROCID $PMI_RANK $PMI_SIZE'
 after narrow env SLURM_PMI2_TREE_WIDTH=2 $step --mpi=pmi2 $three -n3 "$DIR/mpi_sum"
 after narrow-large env SLURM_PMI2_TREE_WIDTH=2 $step --mpi=pmi2 $four -n4 -K python3 "$DIR/talk" large

@@ -204,7 +204,9 @@ both het
 
 # slurmstepd itself says now and then twice that it is cancelled.
 seen() { # SCRIPT KIND NAME
-	for part in out err rc; do
+	parts='out err rc'
+	case $3 in *abort) parts='err rc' ;; esac # some tasks have written, when they are killed
+	for part in $parts; do
 		alike "$tmpdir/$1-$2/$3.$part" | sort | awk '!/ CANCELLED AT / || !seen[$0]++'
 	done
 }

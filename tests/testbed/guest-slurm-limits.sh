@@ -73,6 +73,8 @@ ConstrainRAMSpace=yes"
 BENCH_SLURM_LINES="TaskPlugin=task/affinity,task/cgroup
 SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash
+SlurmctldDebug=verbose
+DebugFlags=Steps
 $slurm_jobs
 $slurmd_log"
 limit_s=600
@@ -84,6 +86,13 @@ like "$(cat "$tmpdir/limits-served/one.out")" "^cpus [01]$" "a served step has i
 like "$(cat "$tmpdir/limits-served/killed.err")" "Detected [0-9]+ oom-kill event\(s\) in StepId=[0-9.]+" \
 	"the user has the line for a step that was killed"
 like "$(cat "$tmpdir/limits-served/script-killed.out")" "^JobState=OUT_OF_MEMORY$" "slurmctld has a script as out of memory"
+# The state that sacct has of a step is that of this number, and 253 is OUT_OF_MEMORY.
+ends_of() { # KIND: STEP NODES STATUS, of the jobs in turn
+	sed -n 's/.*REQUEST_STEP_COMPLETE for StepId=\([0-9.]*\) nodes \([0-9-]*\) rc=\([0-9]*\).*/\1 \2 \3/p' \
+		"$tmpdir/limits-$1/slurmctld.log" | sort -V
+}
+is "$(ends_of served)" "$(ends_of real)" "slurmctld has the same of the end of each step"
+like "$(ends_of served)" " 253$" "and of a step that was killed for lack of memory that it was"
 is "$(cat "$tmpdir/limits-served/job.out")" "83886080
 83886080" "the steps of a job have its memory together"
 like "$(cat "$tmpdir/limits-served/large.err")" "Detected [0-9]+ oom-kill event\(s\)" \

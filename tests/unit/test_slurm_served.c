@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Parts of a served step: the size of srun's window, and the programs of its tasks.
+ * Parts of a served step: the size of srun's window, the programs of its tasks, and the order in
+ * which srun hears of them.
  */
 #include "contrib/slurm/window.h"
 
@@ -18,6 +19,8 @@
 #include "contrib/slurm/launch.h"
 #include "contrib/slurm/pack.h"
 #include "contrib/slurm/programs.h"
+#include "contrib/slurm/served_impl.h"
+#include "stepd/base/munge_client.h"
 
 /* Strings as a message has them. */
 static struct slurm_strs pack_strs(struct pack *p, const char *const *texts)
@@ -236,9 +239,49 @@ static void test_bad_lists(void **state)
 	}
 }
 
+/* An end that srun is told of first is the end of a task that it does not know. */
+static void test_order_of_reports(void **state)
+{
+	const struct log log = {.fd = -1};
+	const struct slurm_init init = {
+		.frame = {.release = SLURM_22_05, .client_release = SLURM_22_05}};
+	const struct slurm_launch launch = {.resp_ports = {1, (const uint8_t *)"\0\1"}};
+	uint32_t rank = 0;
+	struct served_task task = {0};
+	struct served s = {.init = &init,
+		.launch = &launch,
+		.log = &log,
+		.streams = {.io = (struct srun_io *)&rank}, /* there is one */
+		.tasks = {.n = 1, .ranks = &rank, .whole_ranks = &rank, .v = &task},
+		.reports = {.to_srun = {.tries = 2, .first_s = 0.001, .longest_s = 0.001}}};
+	struct err err = ERR_INIT;
+
+	(void)state;
+	if (munge_client_open("/nowhere/munge", &s.munge, &err) == -EOPNOTSUPP)
+		skip();
+	s.loop = ev_loop_new(EVFLAG_NOENV);
+	served_reports_init(&s);
+	served_report_launch(&s);
+	served_end_task(&s, &task, 0);
+	served_report_ends(&s);
+	assert_false(task.reported);
+	assert_int_equal(s.reports.deliveries, 1);
+
+	/* No message leaves without munged: the first one is given up, then the second one. */
+	while (!task.reported)
+		ev_run(s.loop, EVRUN_ONCE);
+	assert_int_equal(s.reports.deliveries, 1);
+	assert_true(served_reports_are_pending(&s.reports));
+	ev_run(s.loop, 0);
+	assert_false(served_reports_are_pending(&s.reports));
+	s.munge = munge_client_close(s.munge);
+	ev_loop_destroy(s.loop);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order_of_reports),
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_window_without_srun),
 		cmocka_unit_test(test_one_program),

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -272,6 +273,35 @@ static void test_processes(void **state)
 }
 
 /* An extern step, whose processes are of no task: all that it has used counts. */
+/* What a reading finds of a task that has just ended is nothing, and not that it had none. */
+static void test_zombie(void **state)
+{
+	siginfo_t info;
+	pid_t pid = fork();
+	struct step_usage u;
+	struct record r;
+	json_t *pids;
+
+	(void)state;
+	if (pid == 0)
+		_exit(0);
+	assert_true(pid > 0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	open_usage(&u, 3);
+	pids = json_pack("[{s:i, s:i}]", "pid", (int)getpid(), "rank", 9);
+	step_usage_add_processes(&u, pids);
+	step_usage_end_processes(&u);
+	json_decref(pids);
+	pids = json_pack("[{s:i, s:i}]", "pid", (int)pid, "rank", 9);
+	step_usage_add_processes(&u, pids);
+	step_usage_end_processes(&u);
+	read_record(&u, &r);
+	assert_true(r.in[SUM][MEM] > 100000);
+	json_decref(pids);
+	step_usage_clear(&u);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 static void test_whole(void **state)
 {
 	json_t *pids = json_pack("[{s:i}]", "pid", (int)getpid());
@@ -326,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_known),
 		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_zombie),
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_cgroup),
 	};
