@@ -115,7 +115,7 @@ struct served_requests {
 	struct attach attach;
 	struct served_early early[SERVED_EARLY_MAX];
 	unsigned early_count;
-	int early_kill; /* one that ends the tasks, and came before they ran */
+	int early_end; /* one that ends the tasks, and came before they ran; 0: none has */
 	struct suspension *suspension;
 	bool polled;       /* the usage has just been read */
 	bool suspends;     /* it is time to */
