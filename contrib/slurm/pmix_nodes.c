@@ -41,7 +41,6 @@ struct modex {
 struct pmix_nodes {
 	struct pmix_nodes_options options;
 	char nspace[64];
-	struct site_nodes site;
 	struct pmix_node *nodes;
 	uint32_t *rank_nodes;
 	struct manager_socket *server;
@@ -411,6 +410,7 @@ static int find_nodes(struct pmix_nodes *n, struct err *err)
 {
 	const struct slurm_launch *launch = &n->options.init->launch;
 	_cleanup_strv_ struct strv step = {0}, job = {0};
+	_cleanup_free_ struct sockaddr_in *addresses = NULL;
 	uint32_t i;
 	int index, r = read_list(launch, "SLURM_STEP_NODELIST", &step, err);
 
@@ -419,18 +419,22 @@ static int find_nodes(struct pmix_nodes *n, struct err *err)
 	if (r == 0 && step.n != launch->nnodes)
 		r = err_set_text(err, -EBADMSG, "SLURM_STEP_NODELIST has %zu nodes, not %u", step.n,
 			launch->nnodes);
-	if (r == 0)
-		r = site_nodes_find(NULL, step.v, step.n, &n->site, err);
-	n->nodes = r == 0 ? calloc(step.n, sizeof(*n->nodes)) : NULL;
-	if (!n->nodes)
-		return r < 0 ? r : err_set(err, -ENOMEM, "find the step's nodes");
+	if (r < 0)
+		return r;
+	n->nodes = calloc(step.n, sizeof(*n->nodes));
+	addresses = calloc(step.n, sizeof(*addresses));
+	if (!n->nodes || !addresses)
+		return err_set(err, -ENOMEM, "find the step's nodes");
+	r = site_nodes_find(NULL, step.v, step.n, addresses, err);
+	if (r < 0)
+		return r;
 	for (i = 0; i < step.n; i++) {
 		index = strv_index((const char *const *)job.v, job.n, step.v[i]);
 		if (index < 0)
 			return err_set_text(
 				err, -EBADMSG, "node '%s' of the step is not the job's", step.v[i]);
-		n->nodes[i] = (struct pmix_node){
-			.job_node = (uint32_t)index, .address = n->site.addresses[i]};
+		n->nodes[i] =
+			(struct pmix_node){.job_node = (uint32_t)index, .address = addresses[i]};
 	}
 	return 0;
 }
@@ -498,7 +502,6 @@ static int open_sockets(struct pmix_nodes *n, struct err *err)
 		.label = o->label,
 		.munge = o->munge,
 		.init = o->init,
-		.spool_dir = n->site.spool_dir,
 		.nodes = n->nodes,
 		.node = o->node_id,
 		.nnodes = o->init->launch.nnodes,
@@ -566,7 +569,6 @@ struct pmix_nodes *pmix_nodes_close(struct pmix_nodes *n)
 	n->abort = srun_abort_cancel(n->abort);
 	while (!LIST_EMPTY(&n->modexes))
 		modex_free(LIST_FIRST(&n->modexes));
-	site_nodes_clear(&n->site);
 	free(n->nodes);
 	free(n->rank_nodes);
 	free(n);

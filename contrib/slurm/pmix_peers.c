@@ -587,6 +587,7 @@ static void on_caller(int accepted_fd, void *userdata)
 static int listen_at_socket(struct pmix_peers *p, struct err *err)
 {
 	const struct slurm_init *init = p->options.init;
+	const char *dir = init->site->spool_pattern; /* the default is every node's */
 	char name[64];
 	int r = spool_open_slurmds(init->conf.spool_dir, &p->spool, err);
 
@@ -596,7 +597,7 @@ static int listen_at_socket(struct pmix_peers *p, struct err *err)
 		r = spool_listen(p->spool, name, &p->socket, err);
 	if (r < 0)
 		return r;
-	if (asprintf(&p->path, "%s/%s", p->options.spool_dir, name) < 0) {
+	if (asprintf(&p->path, "%s/%s", dir ? dir : init->conf.spool_dir, name) < 0) {
 		p->path = NULL;
 		return err_set(err, -ENOMEM, "listen for PMIx");
 	}

@@ -41,7 +41,6 @@ struct pmix_peers_options {
 	const char *label; /* the step's, for messages */
 	const struct munge_client *munge;
 	const struct slurm_init *init;
-	const char *spool_dir; /* SlurmdSpoolDir, with its patterns */
 	const struct pmix_node *nodes;
 	uint32_t node, nnodes;
 	bool direct,
