@@ -848,7 +848,7 @@ tests_unit_test_slurm_pmi_SOURCES = tests/unit/test_slurm_pmi.c
 tests_unit_test_slurm_pmi_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_pmi_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_pmi_tree_SOURCES = tests/unit/test_slurm_pmi_tree.c tests/lib/scratch.h \
-	contrib/slurm/pmi_tree.c contrib/slurm/spool.c mpi/wire/listener.c
+	contrib/slurm/manager_socket.c contrib/slurm/pmi_tree.c contrib/slurm/spool.c mpi/wire/listener.c
 tests_unit_test_slurm_pmi_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_pmi_tree_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_probe_SOURCES = tests/unit/test_slurm_probe.c tests/lib/scratch.h contrib/slurm/user_probe.c

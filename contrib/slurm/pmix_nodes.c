@@ -22,6 +22,9 @@
 #define MODEX_MAX   4096u
 #define NODES_MAX   65536u
 #define END_LIMIT_S 10.0
+/* Of the PMIx server: what waits for it, and a frame. */
+#define SERVER_OUT_MAX ((size_t)512 << 20)
+#define SERVER_IN_MAX  ((size_t)128 << 20)
 
 /* What mpi/pmix answers where a rank is unknown, or its node does not answer: of PMIx. */
 #define PMIX_FAILED (-1)
@@ -495,6 +498,8 @@ static int open_sockets(struct pmix_nodes *n, struct err *err)
 		.fifos = o->fifos,
 		.name = SOCKET_NAME,
 		.uid = o->init->launch.uid,
+		.out_max = SERVER_OUT_MAX,
+		.in_max = SERVER_IN_MAX,
 		.frame = nodes_on_frame,
 		.userdata = n};
 	const struct pmix_peers_options peers = {.loop = o->loop,
