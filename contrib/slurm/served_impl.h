@@ -6,8 +6,7 @@
  *	served.c          the life: slurmd's answer, the agent, the streams, the end
  *	served_prepare.c  setup; it fills in the other parts, too, before they begin
  *	served_request.c  requests: those at the step's socket, and those whom sattach has attached
- *	served_report.c   reports: to srun, slurmctld and the node above; epilogs, which precede
- *them
+ *	served_report.c   reports: to srun, slurmctld and the node above; epilogs, before them
  *
  * Functions that need one part take that.
  */
