@@ -445,14 +445,14 @@ static int find_nodes(struct pmix_nodes *n, struct err *err)
 static int find_ranks(struct pmix_nodes *n, struct err *err)
 {
 	const struct slurm_launch *launch = &n->options.init->launch;
-	struct slurm_array ranks;
+	struct slurm_array rest = launch->node_tasks, ranks;
 	uint32_t node, i, rank;
 
 	n->rank_nodes = calloc(launch->ntasks, sizeof(*n->rank_nodes));
 	if (!n->rank_nodes)
 		return err_set(err, -ENOMEM, "find the step's ranks");
 	for (node = 0; node < launch->nnodes; node++) {
-		if (!slurm_launch_ranks(launch, node, &ranks))
+		if (!slurm_ranks_next(&rest, &ranks))
 			return err_set_text(
 				err, -EBADMSG, "the message has no tasks of node %u", node);
 		for (i = 0; i < ranks.n; i++) {
