@@ -51,7 +51,7 @@
  * absent: all) write to these streams (enum link_stream; 0: of none any more) from now on, instead
  * of what was requested of them before. "done" comes once it is so. EOPNOTSUPP: nothing of it
  * passes through the agent; ESRCH: these tasks are not here. A stream that has ended is reported
- *so.
+ * so.
  *
  * The copies come by the descriptor of "copies", which the agent sends when there is none and one
  * is needed: a SOCK_SEQPACKET socket, the service's to read, never to write. A packet is a struct

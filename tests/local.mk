@@ -787,6 +787,8 @@ TESTS_LONG += tests/system/0724-slurm-pmix-nodes.sh
 EXTRA_DIST += tests/system/0724-slurm-pmix-nodes.sh
 TESTS_LONG += tests/system/0723-slurm-spank.sh
 EXTRA_DIST += tests/lib/spank_plugin.h tests/lib/spank_traced.c tests/lib/spank_host.py tests/system/0723-slurm-spank.sh
+TESTS_LONG += tests/system/0718-slurm-early.sh
+EXTRA_DIST += tests/lib/spank_waiting.c tests/system/0718-slurm-early.sh
 TESTS_LONG += tests/system/0719-slurm-extern.sh
 EXTRA_DIST += tests/system/0719-slurm-extern.sh tests/lib/slurm_adopt.py
 TESTS_LONG += tests/system/0731-slurm-accounting.sh
@@ -815,7 +817,7 @@ if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_gres \
 	tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
-	tests/unit/test_slurm_pmi tests/unit/test_slurm_pmi_tree tests/unit/test_slurm_pmix \
+	tests/unit/test_slurm_pmi tests/unit/test_slurm_pmi_tree tests/unit/test_slurm_pmix tests/unit/test_slurm_pmix_peers \
 	tests/unit/test_slurm_probe tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire
@@ -846,7 +848,7 @@ tests_unit_test_slurm_pmi_SOURCES = tests/unit/test_slurm_pmi.c
 tests_unit_test_slurm_pmi_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_pmi_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_pmi_tree_SOURCES = tests/unit/test_slurm_pmi_tree.c tests/lib/scratch.h \
-	contrib/slurm/pmi_tree.c contrib/slurm/spool.c mpi/wire/listener.c
+	contrib/slurm/manager_socket.c contrib/slurm/pmi_tree.c contrib/slurm/spool.c mpi/wire/listener.c
 tests_unit_test_slurm_pmi_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_pmi_tree_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_probe_SOURCES = tests/unit/test_slurm_probe.c tests/lib/scratch.h contrib/slurm/user_probe.c
@@ -855,6 +857,10 @@ tests_unit_test_slurm_probe_LDADD = $(UNIT_LDADD)
 tests_unit_test_slurm_pmix_SOURCES = tests/unit/test_slurm_pmix.c tests/lib/scratch.h
 tests_unit_test_slurm_pmix_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_pmix_LDADD = libslurmserve.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_pmix_peers_SOURCES = tests/unit/test_slurm_pmix_peers.c tests/lib/scratch.h \
+	contrib/slurm/pmix_peers.c contrib/slurm/spool.c mpi/wire/listener.c
+tests_unit_test_slurm_pmix_peers_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_pmix_peers_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_requests_SOURCES = tests/unit/test_slurm_requests.c
 tests_unit_test_slurm_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)

@@ -170,6 +170,12 @@ static void remove_empty(int scope_fd)
 	(void)flock(scope_fd, LOCK_UN);
 }
 
+void job_cgroup_sweep(struct job_cgroup *g)
+{
+	if (g)
+		remove_empty(g->scope_fd);
+}
+
 struct job_cgroup *job_cgroup_close(struct job_cgroup *g)
 {
 	if (!g)

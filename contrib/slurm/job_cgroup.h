@@ -21,6 +21,10 @@ struct job_cgroup;
 int job_cgroup_open(const struct step_limits *limits, struct job_cgroup **ret_cgroup,
 	struct err *err) _must_check_;
 
+/* The step's agent runs, and has cleaned up what dead agents left: removes the groups of other jobs
+ * that are empty by that. NULL is fine. */
+void job_cgroup_sweep(struct job_cgroup *cgroup);
+
 /* The step's container is gone. NULL is fine. Returns NULL. */
 struct job_cgroup *job_cgroup_close(struct job_cgroup *cgroup);
 

@@ -385,17 +385,24 @@ bool slurm_cores_find(const struct slurm_cores *cores, uint32_t node, uint32_t b
 	return false;
 }
 
-bool slurm_ranks_next(struct slurm_array *rest, struct slurm_array *ret_ranks)
+/* The list of another node, which a u16 may precede. */
+static bool ranks_next(struct slurm_array *rest, bool has_number, struct slurm_array *ret_ranks)
 {
 	struct unpack u = {.data = rest->bytes, .size = rest->n};
 
 	if (rest->n == 0)
 		return false;
-	(void)unpack_u16(&u);
+	if (has_number)
+		(void)unpack_u16(&u);
 	*ret_ranks = unpack_array(&u, unpack_u32(&u), sizeof(uint32_t));
 	rest->bytes += u.at;
 	rest->n -= (uint32_t)u.at;
 	return !u.bad;
+}
+
+bool slurm_ranks_next(struct slurm_array *rest, struct slurm_array *ret_ranks)
+{
+	return ranks_next(rest, true, ret_ranks);
 }
 
 bool slurm_launch_ranks(
@@ -476,17 +483,32 @@ int slurm_whole_find_node(const struct slurm_launch *l, const char *name, uint32
 	return 0;
 }
 
+static bool has_whole_tasks(const struct slurm_launch *l)
+{
+	return l->kind == SLURM_KIND_HET && l->het.node_tasks.bytes;
+}
+
+struct slurm_array slurm_whole_node_tasks(const struct slurm_launch *l)
+{
+	return has_whole_tasks(l) ? l->het.node_tasks : l->node_tasks;
+}
+
+bool slurm_whole_ranks_next(
+	const struct slurm_launch *l, struct slurm_array *rest, struct slurm_array *ret_ranks)
+{
+	return ranks_next(rest, !has_whole_tasks(l), ret_ranks);
+}
+
 bool slurm_whole_ranks(const struct slurm_launch *l, uint32_t node, struct slurm_array *ret_ranks)
 {
-	struct unpack u = {.data = l->het.node_tasks.bytes, .size = l->het.node_tasks.n};
+	struct slurm_array rest = slurm_whole_node_tasks(l);
+	bool good = node < slurm_whole_nnodes(l);
 	uint32_t i;
 
-	if (l->kind != SLURM_KIND_HET || !l->het.node_tasks.bytes)
-		return slurm_launch_ranks(l, node, ret_ranks);
-	for (i = 0; i < node && !u.bad; i++)
-		unpack_skip(&u, UNPACK_A32);
-	*ret_ranks = unpack_array(&u, unpack_u32(&u), sizeof(uint32_t));
-	return !u.bad && node < slurm_whole_nnodes(l);
+	*ret_ranks = (struct slurm_array){0};
+	for (i = 0; good && i <= node; i++)
+		good = slurm_whole_ranks_next(l, &rest, ret_ranks);
+	return good;
 }
 
 static void take_resp_ports(struct unpack *u, void *result)

@@ -212,6 +212,11 @@ uint32_t slurm_whole_job(const struct slurm_launch *launch);
 int slurm_whole_find_node(
 	const struct slurm_launch *launch, const char *name, uint32_t *ret_node) _must_check_;
 
+/* As slurm_ranks_next(), from that list on, for all nodes of the whole in one pass. */
+struct slurm_array slurm_whole_node_tasks(const struct slurm_launch *launch);
+bool slurm_whole_ranks_next(
+	const struct slurm_launch *launch, struct slurm_array *rest, struct slurm_array *ret_ranks);
+
 /* As slurm_launch_ranks(), by that index. */
 bool slurm_whole_ranks(
 	const struct slurm_launch *launch, uint32_t node, struct slurm_array *ret_ranks);

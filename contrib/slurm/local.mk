@@ -32,7 +32,6 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/job_cgroup.c contrib/slurm/job_cgroup.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
-	contrib/slurm/node_address.c contrib/slurm/node_address.h \
 	contrib/slurm/pmix_settings.c contrib/slurm/pmix_settings.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
 	contrib/slurm/release.c contrib/slurm/release.h \

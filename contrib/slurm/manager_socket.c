@@ -36,6 +36,8 @@ void manager_socket_lose(struct manager_socket *m, const char *why)
 	m->listen_fd = close_fd(m->listen_fd);
 	m->fd = close_fd(m->fd);
 	bytes_clear(&m->out);
+	if (m->options.lost)
+		m->options.lost(m->options.userdata);
 }
 
 /* ---- to the server ------------------------------------------------------------------------- */
@@ -72,7 +74,7 @@ void manager_socket_send(struct manager_socket *m, enum manager_type type, const
 	if (m->fd < 0 && m->listen_fd < 0)
 		return;
 	manager_frame_add(&m->out, type, slice_of(body));
-	if (m->out.failed || body->failed || bytes_size(&m->out) > MANAGER_SOCKET_OUT_MAX)
+	if (m->out.failed || body->failed || bytes_size(&m->out) > m->options.out_max)
 		manager_socket_lose(m, "does not read, or memory is short");
 	else if (m->fd >= 0)
 		manager_flush(m);
@@ -89,7 +91,7 @@ static void manager_take_frames(struct manager_socket *m)
 		m->options.frame(m->options.userdata, &frame);
 		bytes_drop(&m->in, (size_t)size);
 	}
-	if (size < 0 || m->in.failed || bytes_size(&m->in) > MANAGER_SOCKET_IN_MAX)
+	if (size < 0 || m->in.failed || bytes_size(&m->in) > m->options.in_max)
 		manager_socket_lose(m, "sends what can't be parsed");
 }
 
@@ -103,12 +105,14 @@ static void manager_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unuse
 	n = recv(m->fd, piece, sizeof(piece), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n <= 0) {
+	if (n > 0) {
+		bytes_add(&m->in, piece, (size_t)n);
+		manager_take_frames(m);
+	} else {
 		manager_socket_lose(m, NULL);
-		return;
 	}
-	bytes_add(&m->in, piece, (size_t)n);
-	manager_take_frames(m);
+	if (m->fd < 0) /* not before: a frame may have been in it */
+		bytes_clear(&m->in);
 }
 
 /* ---- its connection ------------------------------------------------------------------------ */

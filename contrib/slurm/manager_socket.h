@@ -15,10 +15,6 @@ struct ev_loop;
 struct log;
 struct manager_socket;
 
-/* A server that does not read so many bytes is given up, and one that sends a larger frame. */
-#define MANAGER_SOCKET_OUT_MAX ((size_t)512 << 20)
-#define MANAGER_SOCKET_IN_MAX  ((size_t)128 << 20)
-
 struct manager_socket_options {
 	struct ev_loop *loop;
 	const struct log *log;
@@ -26,8 +22,14 @@ struct manager_socket_options {
 	const struct fifos *fifos;
 	const char *name; /* of the socket */
 	uid_t uid;
+	/* A server that does not read so many bytes is given up, and one that sends a larger frame.
+	 */
+	size_t out_max, in_max;
 	/* A frame has come; its body is valid until this returns. */
 	void (*frame)(void *userdata, const struct manager_frame *frame);
+	/* The server has ended or is given up, or the socket is closed: no frame comes any more.
+	 * May be NULL. */
+	void (*lost)(void *userdata);
 	void *userdata;
 };
 

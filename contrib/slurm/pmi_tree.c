@@ -4,14 +4,12 @@
 #include <assert.h>
 #include <endian.h>
 #include <ev.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include "contrib/slurm/delivery.h"
+#include "contrib/slurm/manager_socket.h"
 #include "contrib/slurm/pmi_gather.h"
 #include "contrib/slurm/pmi_messages.h"
 #include "contrib/slurm/site_conf.h"
@@ -59,13 +57,7 @@ struct pmi_tree {
 	size_t peers_bytes;
 	bool had_unknown; /* which has been reported */
 
-	char *path; /* of the server's socket */
-	int listen_fd;
-	struct wire_listener server_listener;
-	int fd; /* the server; -1: it is not there, or no more */
-	ev_io readable, writable;
-	struct bytes in, out;
-
+	struct manager_socket *server;
 	struct pmi_gather gather; /* of the fence that has not been sent yet */
 	bool fencing;             /* the server waits for one's end */
 	bool sent;   /* ... and the last one's part has been sent, to srun or to the node above */
@@ -78,53 +70,7 @@ struct pmi_tree {
 	unsigned queries_count;
 };
 
-static void server_lose(struct pmi_tree *t, const char *why);
-
-/* The user of the other end, from the kernel; false: it is not known. */
-static bool find_user(int fd, uid_t *ret_uid)
-{
-	struct ucred cred;
-	socklen_t size = sizeof(cred);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || size != sizeof(cred))
-		return false;
-	*ret_uid = cred.uid;
-	return true;
-}
-
 /* ---- to the server ------------------------------------------------------------------------- */
-
-static void server_flush(struct pmi_tree *t)
-{
-	struct slice out = slice_of(&t->out);
-	ssize_t n;
-
-	while (out.size > 0) {
-		n = send(t->fd, out.data, out.size, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			break;
-		bytes_drop(&t->out, (size_t)n);
-		out = slice_of(&t->out);
-	}
-	/* Another error shows when it is read from. */
-	if (out.size > 0 && errno == EAGAIN)
-		ev_io_start(t->options.loop, &t->writable);
-	else
-		ev_io_stop(t->options.loop, &t->writable);
-}
-
-static void server_send(struct pmi_tree *t, enum manager_type type, const struct bytes *body)
-{
-	if (t->fd < 0)
-		return;
-	manager_frame_add(&t->out, type, slice_of(body));
-	if (t->out.failed || body->failed || bytes_size(&t->out) > PEERS_BYTES)
-		server_lose(t, "does not read, or memory is short");
-	else
-		server_flush(t);
-}
 
 static void server_end_fence(struct pmi_tree *t, int error, struct slice body)
 {
@@ -133,7 +79,7 @@ static void server_end_fence(struct pmi_tree *t, int error, struct slice body)
 	t->fencing = false;
 	bytes_add_u32(&answer, (uint32_t)error);
 	bytes_add(&answer, body.data, body.size);
-	server_send(t, MANAGER_FENCED, &answer);
+	manager_socket_send(t->server, MANAGER_FENCED, &answer);
 }
 
 /* As slurmstepd has it: no task waits for ever. It is reported once: a user may make others fail.
@@ -240,7 +186,7 @@ static void take_fence(struct pmi_tree *t, struct slice pairs)
 	int r;
 
 	if (t->fencing) {
-		server_lose(t, "does not wait for a fence");
+		manager_socket_lose(t->server, "does not wait for a fence");
 		return;
 	}
 	if (t->failed) {
@@ -251,7 +197,7 @@ static void take_fence(struct pmi_tree *t, struct slice pairs)
 	t->sent = false;
 	r = pmi_gather_add_own(&t->gather, pairs);
 	if (r == -EBADMSG)
-		server_lose(t, "sends what are no pairs");
+		manager_socket_lose(t->server, "sends what are no pairs");
 	else if (r < 0)
 		fail_fence(t, strerror(-r));
 	else
@@ -266,7 +212,7 @@ static void answer_query(
 	bytes_add_u32(&body, id);
 	bytes_add_u32(&body, status);
 	bytes_add_sized(&body, value);
-	server_send(t, MANAGER_ANSWER, &body);
+	manager_socket_send(t->server, MANAGER_ANSWER, &body);
 }
 
 static void query_free(struct tree_query *q)
@@ -309,7 +255,7 @@ static void take_query(struct pmi_tree *t, struct slice data)
 		slice_take_sized(&data, &name) && slice_take_sized(&data, &value))
 		r = slurm_pmi_query(&body, query, name, value);
 	if (r == -EBADMSG) {
-		server_lose(t, "sends what is no query");
+		manager_socket_lose(t->server, "sends what is no query");
 		return;
 	}
 	q = r == 0 && t->queries_count < QUERIES_MAX ? calloc(1, sizeof(*q)) : NULL;
@@ -329,8 +275,11 @@ static void take_query(struct pmi_tree *t, struct slice data)
 	}
 }
 
-static void take_frame(struct pmi_tree *t, const struct manager_frame *frame)
+static void tree_on_frame(void *userdata, const struct manager_frame *frame)
 {
+	struct pmi_tree *t = userdata;
+
+	assert(t);
 	switch (frame->type) {
 	case MANAGER_FENCE:
 		take_fence(t, frame->body);
@@ -342,110 +291,37 @@ static void take_frame(struct pmi_tree *t, const struct manager_frame *frame)
 		t->options.abort(NULL, t->options.userdata);
 		break;
 	default:
-		server_lose(t, "sends what only a manager sends");
+		manager_socket_lose(t->server, "sends what only a manager sends");
 	}
 }
 
-static void server_take_frames(struct pmi_tree *t)
-{
-	struct manager_frame frame;
-	ssize_t size = 0;
-
-	while (t->fd >= 0 && (size = manager_frame_read(slice_of(&t->in), &frame)) > 0) {
-		take_frame(t, &frame);
-		if (t->fd >= 0)
-			bytes_drop(&t->in, (size_t)size);
-	}
-	if (size < 0 || t->in.failed || bytes_size(&t->in) > SLURM_PMI_MAX)
-		server_lose(t, "sends what can't be parsed");
-}
-
-static void server_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
-{
-	struct pmi_tree *t = io->data;
-	char piece[PIECE_SIZE];
-	ssize_t n;
-
-	assert(t);
-	n = recv(t->fd, piece, sizeof(piece), MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
-		server_lose(t, NULL);
-		return;
-	}
-	bytes_add(&t->in, piece, (size_t)n);
-	server_take_frames(t);
-}
-
-static void server_on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
-{
-	assert(io->data);
-	server_flush(io->data);
-}
-
-/* ---- the server's connection --------------------------------------------------------------- */
-
-/* why: NULL, it has ended. */
-static void server_lose(struct pmi_tree *t, const char *why)
-{
-	if (t->fd < 0)
-		return;
-	if (why)
-		log_warning(t->options.log, "step %s: its PMI server is given up: it %s",
-			t->options.label, why);
-	ev_io_stop(t->options.loop, &t->readable);
-	ev_io_stop(t->options.loop, &t->writable);
-	t->fd = close_fd(t->fd);
-	bytes_clear(&t->in);
-	bytes_clear(&t->out);
-	t->fencing = false;
-	while (!LIST_EMPTY(&t->queries))
-		query_free(LIST_FIRST(&t->queries));
-}
-
-static void on_server_connects(int accepted_fd, void *userdata)
+/* Nobody waits any more. */
+static void tree_on_lost(void *userdata)
 {
 	struct pmi_tree *t = userdata;
-	_cleanup_close_ int fd = accepted_fd;
-	uid_t uid;
 
 	assert(t);
-	if (fd < 0 || !find_user(fd, &uid) || uid != t->options.init->launch.uid)
-		return;
-	/* There is one of them, which begins before the tasks do. */
-	wire_listener_stop(&t->server_listener);
-	t->listen_fd = close_fd(t->listen_fd);
-	t->fd = take_fd(&fd);
-	ev_io_set(&t->readable, t->fd, EV_READ);
-	ev_io_set(&t->writable, t->fd, EV_WRITE);
-	ev_io_start(t->options.loop, &t->readable);
+	t->fencing = false;
+	while (!LIST_EMPTY(&t->queries)) {
+		query_free(LIST_FIRST(&t->queries));
+	}
 }
 
-static int listen_for_server(struct pmi_tree *t)
+static int listen_for_server(struct pmi_tree *t, struct err *err)
 {
-	const struct fifos *fifos = t->options.fifos;
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int n;
+	const struct manager_socket_options options = {.loop = t->options.loop,
+		.log = t->options.log,
+		.label = t->options.label,
+		.fifos = t->options.fifos,
+		.name = SERVER_NAME,
+		.uid = t->options.init->launch.uid,
+		.out_max = PEERS_BYTES,
+		.in_max = SLURM_PMI_MAX,
+		.frame = tree_on_frame,
+		.lost = tree_on_lost,
+		.userdata = t};
 
-	if (asprintf(&t->path, "%s/%s", fifos->path, SERVER_NAME) < 0) {
-		t->path = NULL;
-		return -ENOMEM;
-	}
-	n = snprintf(address.sun_path, sizeof(address.sun_path), "%s", t->path);
-	if ((size_t)n >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	t->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* Only root can change the directory. */
-	if (t->listen_fd < 0 ||
-		bind(t->listen_fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-		fchmodat(fifos->dir_fd, SERVER_NAME, 0600, 0) < 0 ||
-		fchownat(fifos->dir_fd, SERVER_NAME, t->options.init->launch.uid, (gid_t)-1,
-			AT_SYMLINK_NOFOLLOW) < 0 ||
-		listen(t->listen_fd, 1) < 0)
-		return -errno;
-	wire_listener_start(&t->server_listener, t->listen_fd);
-	return 0;
+	return manager_socket_open(&options, &t->server, err);
 }
 
 /* ---- from srun, by slurmd ------------------------------------------------------------------ */
@@ -570,13 +446,16 @@ static void peer_on_limit(_unused_ struct ev_loop *loop, ev_timer *timer, _unuse
 	peer_close(timer->data);
 }
 
+/* By the kernel's word. */
 static bool is_admitted(const struct pmi_tree *t, int fd)
 {
 	const struct slurm_init *init = t->options.init;
-	uid_t uid;
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
 
-	return find_user(fd, &uid) &&
-		(uid == 0 || uid == init->site->slurm_user || uid == init->launch.uid);
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 && size == sizeof(cred) &&
+		(cred.uid == 0 || cred.uid == init->site->slurm_user ||
+			cred.uid == init->launch.uid);
 }
 
 static void on_peer_connects(int accepted_fd, void *userdata)
@@ -620,15 +499,6 @@ static int listen_for_peers(struct pmi_tree *t, struct err *err)
 
 /* ---- its life ------------------------------------------------------------------------------ */
 
-static void set_up_watchers(struct pmi_tree *t)
-{
-	wire_listener_init(&t->peer_listener, t->options.loop, on_peer_connects, t);
-	wire_listener_init(&t->server_listener, t->options.loop, on_server_connects, t);
-	ev_init(&t->readable, server_on_readable);
-	ev_init(&t->writable, server_on_writable);
-	t->readable.data = t->writable.data = t;
-}
-
 static int find_srun(struct pmi_tree *t, struct err *err)
 {
 	const struct slurm_launch *launch = &t->options.init->launch;
@@ -669,18 +539,14 @@ int pmi_tree_open(
 	if (!t)
 		return err_set(err, -ENOMEM, "listen for PMI-2");
 	t->options = *options;
-	t->listen_fd = t->fd = -1;
 	LIST_INIT(&t->peers);
 	LIST_INIT(&t->queries);
-	set_up_watchers(t);
+	wire_listener_init(&t->peer_listener, t->options.loop, on_peer_connects, t);
 	r = find_srun(t, err);
 	if (r == 0)
 		r = find_place(t, err);
-	if (r == 0) {
-		r = listen_for_server(t);
-		if (r < 0)
-			(void)err_set(err, r, "listen for the step's PMI server");
-	}
+	if (r == 0)
+		r = listen_for_server(t, err);
 	if (r == 0)
 		r = listen_for_peers(t, err);
 	if (r < 0)
@@ -692,15 +558,14 @@ int pmi_tree_open(
 
 const char *pmi_tree_get_path(const struct pmi_tree *t)
 {
-	return t->path;
+	return manager_socket_get_path(t->server);
 }
 
 struct pmi_tree *pmi_tree_close(struct pmi_tree *t)
 {
 	if (!t)
 		return NULL;
-	server_lose(t, NULL);
-	wire_listener_stop(&t->server_listener);
+	t->server = manager_socket_close(t->server);
 	wire_listener_stop(&t->peer_listener);
 	t->socket = spool_socket_close(t->socket);
 	while (!LIST_EMPTY(&t->peers))
@@ -708,9 +573,7 @@ struct pmi_tree *pmi_tree_close(struct pmi_tree *t)
 	forget_part(t);
 	pmi_gather_clear(&t->gather);
 	free(t->above);
-	t->listen_fd = close_fd(t->listen_fd);
 	t->spool = spool_close(t->spool);
-	free(t->path);
 	free(t);
 	return NULL;
 }

@@ -10,8 +10,8 @@
  *		  all of it down, or, where nodes don't connect to each other, to every node
  *
  * The tree has TreeWidth branches. With fewer nodes than that there is none, and each node is
- *alone: such a fence ends where it begins, on Slurm's nodes, too, whose ranks can't wait for ours
- *then.
+ * alone: such a fence ends where it begins, on Slurm's nodes, too, whose ranks can't wait for
+ * ours then.
  *
  * A node may be one fence ahead of the others. What comes twice counts once. A fence that has not
  * come to its end in the step's time fails on this node.

@@ -13,9 +13,10 @@
  * Bodies:
  *	fan in, out  a set; data: of a fence by a tree, up and down
  *	ring         a set; a length (32) and, in the machine's order, u32 unused, contributor,
- *		     sequence number, hops so far, sender, 4 bytes unused, u64 size of the data;
- *data modex        u8 1: a request, 2: its reply; bytes: a namespace; u32 rank; bytes: the sender's
- *		     namespace; u32 status; of a reply, bytes: data
+ *		     sequence number, hops so far, sender, 4 bytes unused, u64 size of the
+ *		     data; data
+ *	modex        u8 1: a request, 2: its reply; bytes: a namespace; u32 rank; bytes: the
+ *		     sender's namespace; u32 status; of a reply, bytes: data
  *	connect      a credential: who has made the connection
  *
  * A set is the kind of the fence (0: tree, 1: ring), a count, and for each of its ranks bytes: the

@@ -22,6 +22,9 @@
 #define MODEX_MAX   4096u
 #define NODES_MAX   65536u
 #define END_LIMIT_S 10.0
+/* Of the PMIx server: what waits for it, and a frame. */
+#define SERVER_OUT_MAX ((size_t)512 << 20)
+#define SERVER_IN_MAX  ((size_t)128 << 20)
 
 /* What mpi/pmix answers where a rank is unknown, or its node does not answer: of PMIx. */
 #define PMIX_FAILED (-1)
@@ -41,7 +44,6 @@ struct modex {
 struct pmix_nodes {
 	struct pmix_nodes_options options;
 	char nspace[64];
-	struct site_nodes site;
 	struct pmix_node *nodes;
 	uint32_t *rank_nodes;
 	struct manager_socket *server;
@@ -411,6 +413,7 @@ static int find_nodes(struct pmix_nodes *n, struct err *err)
 {
 	const struct slurm_launch *launch = &n->options.init->launch;
 	_cleanup_strv_ struct strv step = {0}, job = {0};
+	_cleanup_free_ struct sockaddr_in *addresses = NULL;
 	uint32_t i;
 	int index, r = read_list(launch, "SLURM_STEP_NODELIST", &step, err);
 
@@ -419,18 +422,22 @@ static int find_nodes(struct pmix_nodes *n, struct err *err)
 	if (r == 0 && step.n != launch->nnodes)
 		r = err_set_text(err, -EBADMSG, "SLURM_STEP_NODELIST has %zu nodes, not %u", step.n,
 			launch->nnodes);
-	if (r == 0)
-		r = site_nodes_find(NULL, step.v, step.n, &n->site, err);
-	n->nodes = r == 0 ? calloc(step.n, sizeof(*n->nodes)) : NULL;
-	if (!n->nodes)
-		return r < 0 ? r : err_set(err, -ENOMEM, "find the step's nodes");
+	if (r < 0)
+		return r;
+	n->nodes = calloc(step.n, sizeof(*n->nodes));
+	addresses = calloc(step.n, sizeof(*addresses));
+	if (!n->nodes || !addresses)
+		return err_set(err, -ENOMEM, "find the step's nodes");
+	r = site_nodes_find(NULL, step.v, step.n, addresses, err);
+	if (r < 0)
+		return r;
 	for (i = 0; i < step.n; i++) {
 		index = strv_index((const char *const *)job.v, job.n, step.v[i]);
 		if (index < 0)
 			return err_set_text(
 				err, -EBADMSG, "node '%s' of the step is not the job's", step.v[i]);
-		n->nodes[i] = (struct pmix_node){
-			.job_node = (uint32_t)index, .address = n->site.addresses[i]};
+		n->nodes[i] =
+			(struct pmix_node){.job_node = (uint32_t)index, .address = addresses[i]};
 	}
 	return 0;
 }
@@ -438,14 +445,14 @@ static int find_nodes(struct pmix_nodes *n, struct err *err)
 static int find_ranks(struct pmix_nodes *n, struct err *err)
 {
 	const struct slurm_launch *launch = &n->options.init->launch;
-	struct slurm_array ranks;
+	struct slurm_array rest = launch->node_tasks, ranks;
 	uint32_t node, i, rank;
 
 	n->rank_nodes = calloc(launch->ntasks, sizeof(*n->rank_nodes));
 	if (!n->rank_nodes)
 		return err_set(err, -ENOMEM, "find the step's ranks");
 	for (node = 0; node < launch->nnodes; node++) {
-		if (!slurm_launch_ranks(launch, node, &ranks))
+		if (!slurm_ranks_next(&rest, &ranks))
 			return err_set_text(
 				err, -EBADMSG, "the message has no tasks of node %u", node);
 		for (i = 0; i < ranks.n; i++) {
@@ -491,6 +498,8 @@ static int open_sockets(struct pmix_nodes *n, struct err *err)
 		.fifos = o->fifos,
 		.name = SOCKET_NAME,
 		.uid = o->init->launch.uid,
+		.out_max = SERVER_OUT_MAX,
+		.in_max = SERVER_IN_MAX,
 		.frame = nodes_on_frame,
 		.userdata = n};
 	const struct pmix_peers_options peers = {.loop = o->loop,
@@ -498,7 +507,6 @@ static int open_sockets(struct pmix_nodes *n, struct err *err)
 		.label = o->label,
 		.munge = o->munge,
 		.init = o->init,
-		.spool_dir = n->site.spool_dir,
 		.nodes = n->nodes,
 		.node = o->node_id,
 		.nnodes = o->init->launch.nnodes,
@@ -566,7 +574,6 @@ struct pmix_nodes *pmix_nodes_close(struct pmix_nodes *n)
 	n->abort = srun_abort_cancel(n->abort);
 	while (!LIST_EMPTY(&n->modexes))
 		modex_free(LIST_FIRST(&n->modexes));
-	site_nodes_clear(&n->site);
 	free(n->nodes);
 	free(n->rank_nodes);
 	free(n);

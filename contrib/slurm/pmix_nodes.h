@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * PMIx over the nodes of a step, as Slurm's mpi/pmix of 22.05 has it: between the PMIx server of
- *the agent, mpi/pmi/manager.h, to which the agents of other nodes, or slurmstepds there, are one
- *and the same, and those.
+ * the agent, mpi/pmi/manager.h, to which the agents of other nodes, or slurmstepds there, are one
+ * and the same, and those.
  *
  *	tasks - the agent's PMIx server - <FIFOs' directory>/pmix - this - pmix_peers.h
  *

@@ -16,7 +16,6 @@
 #include "stepd/base/munge_client.h"
 
 #define RELAYED_MAX     16u
-#define CALLERS_MAX     64u
 #define CALLER_SIZE_MAX 65536u
 #define LIMIT_S         30.0
 #define BYTES_MAX       ((size_t)256 << 20)
@@ -39,6 +38,7 @@ struct conn {
 	enum conn_kind kind;
 	struct peer *peer; /* of CONN_NODE */
 	int fd;
+	struct in_addr address; /* of CONN_CALLER */
 	struct bytes in, out;
 	ev_io readable, writable;
 	ev_timer limit; /* until it is known, or has its message */
@@ -71,7 +71,9 @@ struct pmix_peers {
 	uint16_t port;
 	char *path; /* of the sockets, on each node */
 	LIST_HEAD(conn_list, conn) conns;
-	unsigned counts[2]; /* CONN_RELAYED, CONN_CALLER */
+	unsigned relayed_count;
+	struct conn *callers[PMIX_PEERS_CALLERS_MAX]; /* in the order of their coming */
+	size_t callers_count;
 	size_t in_bytes, out_bytes;
 	bool has_failed, is_closing;
 };
@@ -100,6 +102,55 @@ bool pmix_peers_are_pending(const struct pmix_peers *p)
 	return p->out_bytes > 0 && !p->has_failed;
 }
 
+/* ---- callers ------------------------------------------------------------------------------- */
+
+static bool is_loopback(struct in_addr address)
+{
+	return ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+static bool is_same_origin(struct in_addr a, struct in_addr b)
+{
+	return a.s_addr == b.s_addr || (is_loopback(a) && is_loopback(b));
+}
+
+size_t pmix_peers_choose_caller(const struct in_addr *addresses, size_t n)
+{
+	size_t chosen = 0, most = 0, count, i, k;
+
+	for (i = 0; i < n; i++) {
+		for (count = 0, k = i; k < n; k++)
+			count += is_same_origin(addresses[i], addresses[k]);
+		if (count > most) { /* only the first one of an address has counted all */
+			most = count;
+			chosen = i;
+		}
+	}
+	return chosen;
+}
+
+static struct conn *choose_caller(const struct pmix_peers *p)
+{
+	struct in_addr addresses[PMIX_PEERS_CALLERS_MAX];
+	size_t i;
+
+	for (i = 0; i < p->callers_count; i++)
+		addresses[i] = p->callers[i]->address;
+	return p->callers[pmix_peers_choose_caller(addresses, p->callers_count)];
+}
+
+/* It has closed, or is known. */
+static void forget_caller(struct conn *c)
+{
+	struct pmix_peers *p = c->peers;
+	size_t i;
+
+	for (i = 0; p->callers[i] != c; i++)
+		;
+	p->callers_count--;
+	memmove(&p->callers[i], &p->callers[i + 1], (p->callers_count - i) * sizeof(p->callers[0]));
+}
+
 /* ---- connections --------------------------------------------------------------------------- */
 
 /* Messages to the peer that it had not taken are lost, as between slurmstepds. */
@@ -112,10 +163,10 @@ static void conn_close(struct conn *c)
 	ev_io_stop(p->options.loop, &c->writable);
 	ev_timer_stop(p->options.loop, &c->limit);
 	LIST_REMOVE(c, link);
-	if (c->kind == CONN_RELAYED && p->counts[CONN_RELAYED]-- == RELAYED_MAX && p->socket)
+	if (c->kind == CONN_RELAYED && p->relayed_count-- == RELAYED_MAX && p->socket)
 		wire_listener_start(&p->relay_listener, spool_socket_get_fd(p->socket));
 	if (c->kind == CONN_CALLER)
-		p->counts[CONN_CALLER]--;
+		forget_caller(c);
 	p->in_bytes -= bytes_size(&c->in);
 	peers_drop(p, bytes_size(&c->out));
 	(void)close_fd(c->fd);
@@ -188,10 +239,12 @@ static struct conn *conn_new(struct pmix_peers *p, enum conn_kind kind, int fd)
 	c->readable.data = c->writable.data = c->limit.data = c;
 	ev_io_start(p->options.loop, &c->readable);
 	LIST_INSERT_HEAD(&p->conns, c, link);
-	if (kind != CONN_NODE) {
+	if (kind != CONN_NODE)
 		ev_timer_start(p->options.loop, &c->limit);
-		p->counts[kind]++;
-	}
+	if (kind == CONN_RELAYED)
+		p->relayed_count++;
+	if (kind == CONN_CALLER)
+		p->callers[p->callers_count++] = c;
 	return c;
 }
 
@@ -454,7 +507,7 @@ static bool admit_caller(struct conn *c, const struct slurm_pmix_head *head, str
 		conn_close(c);
 		return false;
 	}
-	p->counts[CONN_CALLER]--;
+	forget_caller(c);
 	c->kind = CONN_NODE;
 	c->peer = peer;
 	ev_timer_stop(p->options.loop, &c->limit);
@@ -566,7 +619,7 @@ static void on_relayed(int accepted_fd, void *userdata)
 	assert(p);
 	if (fd < 0 || !is_admitted(p, fd) || !conn_new(p, CONN_RELAYED, take_fd(&fd)))
 		return; /* the sender tries again */
-	if (p->counts[CONN_RELAYED] == RELAYED_MAX)
+	if (p->relayed_count == RELAYED_MAX)
 		wire_listener_stop(&p->relay_listener); /* the others wait */
 }
 
@@ -574,12 +627,19 @@ static void on_caller(int accepted_fd, void *userdata)
 {
 	struct pmix_peers *p = userdata;
 	_cleanup_close_ int fd = accepted_fd;
+	struct sockaddr_in from;
+	socklen_t size = sizeof(from);
+	struct conn *c;
 
 	assert(p);
-	if (fd < 0 || p->counts[CONN_CALLER] == CALLERS_MAX)
-		return;
+	if (fd < 0 || getpeername(fd, (struct sockaddr *)&from, &size) < 0)
+		return; /* it may have gone again */
+	if (p->callers_count == PMIX_PEERS_CALLERS_MAX)
+		conn_close(choose_caller(p));
 	send_small_ones_at_once(fd);
-	(void)conn_new(p, CONN_CALLER, take_fd(&fd)); /* without memory the node goes by slurmd */
+	c = conn_new(p, CONN_CALLER, take_fd(&fd));
+	if (c) /* without memory the node goes by slurmd */
+		c->address = from.sin_addr;
 }
 
 /* ---- its life ------------------------------------------------------------------------------ */
@@ -587,6 +647,7 @@ static void on_caller(int accepted_fd, void *userdata)
 static int listen_at_socket(struct pmix_peers *p, struct err *err)
 {
 	const struct slurm_init *init = p->options.init;
+	const char *dir = init->site->spool_pattern; /* the default is every node's */
 	char name[64];
 	int r = spool_open_slurmds(init->conf.spool_dir, &p->spool, err);
 
@@ -596,7 +657,7 @@ static int listen_at_socket(struct pmix_peers *p, struct err *err)
 		r = spool_listen(p->spool, name, &p->socket, err);
 	if (r < 0)
 		return r;
-	if (asprintf(&p->path, "%s/%s", p->options.spool_dir, name) < 0) {
+	if (asprintf(&p->path, "%s/%s", dir ? dir : init->conf.spool_dir, name) < 0) {
 		p->path = NULL;
 		return err_set(err, -ENOMEM, "listen for PMIx");
 	}

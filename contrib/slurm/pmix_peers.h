@@ -15,6 +15,11 @@
  * open at the socket, and 64 that are not known yet at the port, each for 30 s; together with those
  * of the nodes they hold 256 MiB at most, and so do messages that wait.
  *
+ * Everybody can connect to the port. Where a 65th connection is not known yet, one of them gives
+ * way, the oldest one of the address that has the most. So nobody keeps a node out by connections
+ * that send nothing: those of another address don't count, and a node on the same one sends its
+ * first message at once.
+ *
  * Messages to one node come in their order, and nothing waits but for munged.
  */
 #ifndef SLURM_PMIX_PEERS_H
@@ -41,7 +46,6 @@ struct pmix_peers_options {
 	const char *label; /* the step's, for messages */
 	const struct munge_client *munge;
 	const struct slurm_init *init;
-	const char *spool_dir; /* SlurmdSpoolDir, with its patterns */
 	const struct pmix_node *nodes;
 	uint32_t node, nnodes;
 	bool direct,
@@ -63,6 +67,12 @@ int pmix_peers_open(const struct pmix_peers_options *options, struct pmix_peers 
 /* Takes the body's bytes. Of the head type and number count. */
 void pmix_peers_send_take(struct pmix_peers *peers, uint32_t node,
 	const struct slurm_pmix_head *head, struct pack *body);
+
+#define PMIX_PEERS_CALLERS_MAX 64u
+
+/* Which of the callers, of these addresses in the order of their coming, gives way to a new one; n
+ * is not 0. All of 127.0.0.0/8 are one address: a user has them all. */
+size_t pmix_peers_choose_caller(const struct in_addr *addresses, size_t n);
 
 /* Whether messages wait, and can still be sent. */
 bool pmix_peers_are_pending(const struct pmix_peers *peers);

@@ -259,7 +259,7 @@ static const struct special_signal {
 	enum special_effect effect;
 	const char *text; /* for EFFECT_REPORT */
 } special_signals[] = {
-	{991, EFFECT_TERMINATE, NULL},
+	{SLURM_SIGNAL_TERMINATE, EFFECT_TERMINATE, NULL},
 	{992, EFFECT_REPORT, "uncorrectable memory error"},
 	{993, EFFECT_REPORT, "the job is requeued"},
 	{994, EFFECT_REPORT, "the job is preempted"},
@@ -540,4 +540,11 @@ int requests_errno(int code)
 	default:
 		return -code;
 	}
+}
+
+int requests_stronger_end(int earlier, int later)
+{
+	if (earlier == SIGKILL || later == SIGKILL)
+		return SIGKILL;
+	return earlier == SLURM_SIGNAL_TERMINATE ? earlier : later;
 }

@@ -15,6 +15,9 @@ struct json_t;
 struct lookup_user;
 struct requests_plan;
 
+/* No signal: CONT, TERM, and KILL after a grace. */
+#define SLURM_SIGNAL_TERMINATE 991
+
 /* The access that a request requires; each includes those above it. As the adapter calls agents
  * with its own rights, this must not be wider than the interface's own rule, but for queries: Slurm
  * answers these to every user. */
@@ -73,5 +76,10 @@ bool requests_fail(const struct requests_plan *plan, int error, struct wire_answ
 
 /* The errno for a code of libstepd. */
 int requests_errno(int code);
+
+/* Of two numbers of signals that end a step, and come before its tasks run, the one that has to be
+ * done then: KILL, else SLURM_SIGNAL_TERMINATE, which has a KILL at its end, else TERM. 0: none has
+ * come yet. */
+int requests_stronger_end(int earlier, int later);
 
 #endif

@@ -13,8 +13,8 @@
  * credential.
  *
  * Behind a number of forwards, 1 here, stand the text with the nodes' names, a u32, how long each
- *may take in ms, and a u16, the width of the tree: slurmd sends the message on to these nodes, and
- *its own reply has theirs, each u32 error, u16 type, text name, and a body.
+ * may take in ms, and a u16, the width of the tree: slurmd sends the message on to these nodes,
+ * and its own reply has theirs, each u32 error, u16 type, text name, and a body.
  *
  * Bytes only; delivery.h sends them.
  */

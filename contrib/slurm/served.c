@@ -90,6 +90,7 @@ static void agent_on_ready(const json_t *line, void *userdata)
 	if (s->streams.window)
 		window_follow(s->streams.window);
 	served_send_early(s);
+	job_cgroup_sweep(s->job_cgroup);
 }
 
 static void agent_on_task_ended(uint32_t rank, int wait_status, void *userdata)

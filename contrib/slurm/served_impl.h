@@ -6,8 +6,7 @@
  *	served.c          the life: slurmd's answer, the agent, the streams, the end
  *	served_prepare.c  setup; it fills in the other parts, too, before they begin
  *	served_request.c  requests: those at the step's socket, and those whom sattach has attached
- *	served_report.c   reports: to srun, slurmctld and the node above; epilogs, which precede
- *them
+ *	served_report.c   reports: to srun, slurmctld and the node above; epilogs, before them
  *
  * Functions that need one part take that.
  */
@@ -115,7 +114,7 @@ struct served_requests {
 	struct attach attach;
 	struct served_early early[SERVED_EARLY_MAX];
 	unsigned early_count;
-	int early_kill; /* one that ends the tasks, and came before they ran */
+	int early_end; /* one that ends the tasks, and came before they ran; 0: none has */
 	struct suspension *suspension;
 	bool polled;       /* the usage has just been read */
 	bool suspends;     /* it is time to */

@@ -17,8 +17,6 @@
 #include "contrib/slurm/tree.h"
 #include "stepd/cli/relay/supervisor.h"
 
-/* No signal: CONT, TERM, and KILL after a grace. */
-#define SLURM_SIGNAL_TERMINATE 991
 /* The job is none of slurmctld's any more: it is not to be told of the end. */
 #define SLURM_SIGNAL_ABORT 997
 
@@ -134,17 +132,24 @@ static void send_early(struct served_early *e)
 			error.text);
 }
 
+/* As requests.c has it for an agent that runs. */
+static void send_early_end(const struct served *s)
+{
+	int number = s->requests.early_end;
+
+	if (number == SLURM_SIGNAL_TERMINATE || (number && s->launch->kind == SLURM_KIND_EXTERN))
+		supervisor_terminate(s->agent.supervisor, number == SIGKILL);
+	else if (number)
+		supervisor_signal(s->agent.supervisor, number == SIGKILL ? "KILL" : "TERM");
+}
+
 void served_send_early(struct served *s)
 {
 	unsigned i;
 
 	for (i = 0; i < s->requests.early_count; i++)
 		send_early(&s->requests.early[i]);
-	if (s->requests.early_kill && s->launch->kind == SLURM_KIND_EXTERN)
-		supervisor_terminate(s->agent.supervisor, s->requests.early_kill == SIGKILL);
-	else if (s->requests.early_kill)
-		supervisor_signal(
-			s->agent.supervisor, s->requests.early_kill == SIGKILL ? "KILL" : "TERM");
+	send_early_end(s);
 }
 
 /* slurmstepd waits until its tasks run; here they get it then. */
@@ -190,7 +195,7 @@ static bool take_signal(struct served *s, const struct wire_request *request, in
 	if (s->agent.runs)
 		return false;
 	if (kills || s->requests.aborted)
-		s->requests.early_kill = s->requests.early_kill == SIGKILL ? SIGKILL : number;
+		s->requests.early_end = requests_stronger_end(s->requests.early_end, number);
 	else if (number)
 		error = hold_early(s, request);
 	wire_put_result(answer, error);

@@ -13,10 +13,10 @@
 #include "contrib/slurm/decision.h"
 #include "contrib/slurm/gres_bind.h"
 #include "contrib/slurm/handover.h"
-#include "contrib/slurm/node_address.h"
 #include "contrib/slurm/served.h"
 #include "contrib/slurm/settings.h"
 #include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/site_nodes.h"
 #include "stepd/base/hostlist.h"
 
 #define READ_SIZE (16u << 10)
@@ -171,7 +171,7 @@ static int check_gres(const struct slurm_init *init, struct err *err)
 static void find_parent(struct stepd *s)
 {
 	struct slurm_frame *f = &s->init.frame;
-	char name[HOSTLIST_NAME_MAX + 1];
+	char name[HOSTLIST_NAME_MAX + 1], *names[] = {name};
 	struct err err = ERR_INIT;
 
 	if (f->parent_rank < 0 || f->parent_name.size == 0 || f->parent_name.size >= sizeof(name))
@@ -179,7 +179,7 @@ static void find_parent(struct stepd *s)
 	memcpy(name, (const char *)buffer_bytes(&s->bytes) + f->parent_name.at,
 		f->parent_name.size);
 	name[f->parent_name.size] = '\0';
-	if (node_address_find(NULL, name, &f->parent, &err) < 0)
+	if (site_nodes_find(NULL, names, 1, &f->parent, &err) < 0)
 		log_info(&s->log.log, "the node above is not found: %s", err.text);
 }
 

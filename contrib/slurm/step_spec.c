@@ -553,7 +553,7 @@ static int set_identity(json_t *doc, const struct step_spec_input *in)
 /* Of all nodes, ["0-3,8","4-7"]: the PMI server tells them. */
 static json_t *pack_layout(const struct slurm_launch *launch)
 {
-	struct slurm_array rest = launch->node_tasks, ranks;
+	struct slurm_array rest = slurm_whole_node_tasks(launch), ranks;
 	json_t *nodes = json_array();
 	uint32_t node, i;
 
@@ -561,9 +561,7 @@ static json_t *pack_layout(const struct slurm_launch *launch)
 		_cleanup_free_ char *text = NULL;
 		size_t size;
 		FILE *f = open_memstream(&text, &size);
-		bool good = f &&
-			(launch->kind == SLURM_KIND_HET ? slurm_whole_ranks(launch, node, &ranks)
-							: slurm_ranks_next(&rest, &ranks));
+		bool good = f && slurm_whole_ranks_next(launch, &rest, &ranks);
 
 		for (i = 0; good && i < ranks.n; i++)
 			good = fprintf(f, i ? ",%u" : "%u", slurm_array_u32(&ranks, i)) > 0;

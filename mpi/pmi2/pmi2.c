@@ -2,7 +2,7 @@
  *
  * PMI-1 and PMI-2 for the step's tasks, on one descriptor each, or over TCP by option. The protocol
  * is served in the service process, which has descriptors, events and time; the hooks give tasks
- *the environment by which programs find it:
+ * the environment by which programs find it:
  *
  *	PMI_FD, or PMI_PORT and PMI_ID; PMI_RANK, PMI_SIZE, PMI_JOBID; PMI_SPAWNED for tasks that
  *	were spawned

@@ -3,7 +3,7 @@
  * What a select plugin takes to place a job: us of a processor per call of select_test(), for
  * 1,000, 10,000 and 100,000 nodes of 16 CPUs. TEST_ONLY on all nodes; RUN_NOW where every other job
  * of four nodes has ended; WILL_RUN of a job that needs all nodes but one job's, behind as many
- *jobs with different ends as there are fourths of nodes, 250 at most.
+ * jobs with different ends as there are fourths of nodes, 250 at most.
  *
  * Then the choice of 100 jobs to preempt among 1,000 on as many nodes.
  *

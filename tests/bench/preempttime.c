@@ -6,7 +6,7 @@
  *	preempttime [JOBS [ROUNDS]]
  *
  * JOBS (1000) of one node each on as many nodes: a tenth of them is chosen and cancelled for a job
- *of so many nodes, from its submission to the last signal; and with two jobs on each node a time
+ * of so many nodes, from its submission to the last signal; and with two jobs on each node a time
  * slice, from its begin until the jobs that ran stand still and the others run. Medians of ROUNDS
  * (9), of processor time.
  */

@@ -3,8 +3,9 @@
  * Tasks that a step's end has to find all processes of:
  *
  *	restless fork N   N lines of processes, each of which lives some milliseconds, leaves a
- *child in a session of its own, and ends restless leave N  N daemons that ignore SIGTERM, and the
- *task's end; a record of it is added to the file that BENCH_MARK_FILE names
+ *	                  child in a session of its own, and ends
+ *	restless leave N  N daemons that ignore SIGTERM, and the task's end; a record of it is
+ *	                  added to the file that BENCH_MARK_FILE names
  *
  * "all" is written when they are there. What nobody ends does so after a minute.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The floor that a launch is measured against: a clone, execve(2) and waitid(2) of N programs in a
- * loop, with nothing around it. spawnloop [-k KIND] [-g CGROUP [-d]] [-w] [-m MIB] N PROGRAM
- *[ARG...]
+ * loop, with nothing around it.
+ *
+ *	spawnloop [-k KIND] [-g CGROUP [-d]] [-w] [-m MIB] N PROGRAM [ARG...]
  *
  *	-k clone3   a copy of the parent, as fork(2) makes (default)
  *	-k fork     fork(2)

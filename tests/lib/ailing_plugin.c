@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * mpi/ailing: an MPI plugin that fails at the point that STEP_AILING, in the agent's environment,
- *names: refuse   its prefork hook fails stuck    its prefork hook never returns, and what ends
- *others doesn't end it unready  its service process never reports that it is ready rainy    its
- *service process can't start, and reports why hook     its hook in the tasks never returns well it
- *serves PMI-1 die      it does until the first fence, and its service process dies there linger it
- *dies there, too, but is still there for a moment once its descriptors are closed mute     it does
- *until the first fence, and is silent from then on forget   it does, but for the values: it has
- *none liar     it does, but all are rank 0 idle     its tasks get nothing
+ * names:
+ *
+ *	refuse   its prefork hook fails
+ *	stuck    its prefork hook never returns, and what ends others doesn't end it
+ *	unready  its service process never reports that it is ready
+ *	rainy    its service process can't start, and reports why
+ *	hook     its hook in the tasks never returns
+ *	well     it serves PMI-1
+ *	die      it does until the first fence, and its service process dies there
+ *	linger   it dies there, too, but is still there for a moment once its descriptors are closed
+ *	mute     it does until the first fence, and is silent from then on
+ *	forget   it does, but for the values: it has none
+ *	liar     it does, but all are rank 0
+ *	idle     its tasks get nothing
  */
 #include <fcntl.h>
 #include <jansson.h>

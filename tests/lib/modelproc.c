@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * modelproc SOCKET: a process of the model test (model.py), which executes commands that it gets
- *over a socket of its own, and so does every process that it forks. It introduces itself with
- *"hello RANK"
- *(-1: no task). Then, one packet each way:
+ * over a socket of its own, and so does every process that it forks. It introduces itself with
+ * "hello RANK" (-1: no task). Then, one packet each way:
  *
  *	fork            a child: "ok PID"
  *	daemon          a grandchild in a session of its own, whose parent has ended: "ok"

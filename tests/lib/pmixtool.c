@@ -11,9 +11,9 @@
  * pull: CHANNELS is out, err or both. What rank 3 writes to its stdout goes to DIR/3.out. It prints
  * "pulling", a line "end 3 out" for the end of each stream, "lost 3 out" once where bytes were
  * left out, and ends when as many streams have ended as ends=COUNT gives (else with the server,
- *which is "server gone"). With hold=FIFO it takes nothing more after the first bytes until FIFO is
+ * which is "server gone"). With hold=FIFO it takes nothing more after the first bytes until FIFO is
  * written to. With stop=FIFO it deregisters when FIFO is written to, prints "stopped", and ends
- *when it is written to again.
+ * when it is written to again.
  *
  * push: what stands at its stdin, in pieces of size=BYTES (4096), then the end, unless there is
  * "open". Each answer but success is printed, and in the end "pushed".

@@ -36,7 +36,7 @@ is "$? $(sort out | tr '\n' ',') $(cat err)" "0 0 100000,1 100000,2 100000,3 100
 for i in $(seq 14); do unset "LARGE_$i"; done
 
 # ---- bytes ---------------------------------------------------------------------------------------
-mib=$(rounds 8 256)
+mib=$(rounds 4 256)
 head -c $((mib * 1048576)) /dev/urandom >bytes
 by_hydra 2 -n 2 -i none -- sh -c '[ "$SLURM_PROCID" = 0 ] && exec cat bytes; exec cat bytes >&2' >out 2>err
 ok "$mib MiB of standard output come through hydra" cmp bytes out
@@ -61,14 +61,14 @@ is "$(awk '{ print length($0), substr($0, 1, 4) }' out | sort | tr '\n' ',')" "2
 # ---- what comes to a relay that has ended ----------------------------------------------------------
 # A rank ends while input is under way to it, and while another node is told of a failure.
 failed=
-for _ in $(seq "$(rounds 5 50)"); do
+for _ in $(seq "$(rounds 2 50)"); do
 	yes | by_hydra 2 -n 2 -i all -- head -c 10 >out 2>err
 	is_status=$?
 	[ "$is_status $(wc -c <out) $(cat err)" = "0 20 " ] || failed="$is_status $(cat out err)"
 done
 is "$failed" "" "input for ranks that have ended disturbs no node behind hydra"
 failed=
-for _ in $(seq "$(rounds 5 50)"); do
+for _ in $(seq "$(rounds 2 50)"); do
 	yes | by_hydra 3 -n 3 -K -i all -- sh -c '[ "$SLURM_PROCID" != 1 ] || exit 3; echo up; exec sleep 300' >out 2>err
 	is_status=$?
 	[ "$is_status" = 3 ] && ! grep -qi 'lost\|assert\|error' err || failed="$is_status $(cat out err)"

@@ -268,12 +268,18 @@ static void assert_ranks(
 	const struct slurm_launch *l, uint32_t node, const uint32_t *ranks, uint32_t n)
 {
 	struct slurm_array found;
+	struct slurm_array next, rest = slurm_whole_node_tasks(l);
 	uint32_t i;
 
 	assert_true(slurm_whole_ranks(l, node, &found));
 	assert_int_equal(found.n, n);
 	for (i = 0; i < n; i++)
 		assert_int_equal(slurm_array_u32(&found, i), ranks[i]);
+	for (i = 0; i <= node; i++)
+		assert_true(slurm_whole_ranks_next(l, &rest, &next));
+	assert_int_equal(next.n, n);
+	assert_ptr_equal(next.bytes, found.bytes);
+	assert_int_equal(slurm_whole_ranks_next(l, &rest, &next), node + 1 < slurm_whole_nnodes(l));
 }
 
 /* The first of two, each with one task on a node. */

@@ -540,6 +540,36 @@ static void test_job_removed(void **state)
 	assert_true(has_dir(r.scope, "system"));
 }
 
+/* Where both programs of a step were killed, the next step's begin removes the group. */
+static void test_job_swept(void **state)
+{
+	_cleanup_rig_ struct rig r;
+	_cleanup_free_ char *root = NULL;
+	struct step_limits limits = {.has_memory = true};
+	struct job_cgroup *cgroup = NULL;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_init(&r);
+	rig_make_scope(&r, "memory");
+	make_group(r.scope, "job_7");
+	limits.scope = r.scope;
+	limits.cgroup_root = root = scratch_path(r.scope, "job_7");
+	assert_int_equal(job_cgroup_open(&limits, &cgroup, &err), 0);
+	remove_files(r.scope, "job_7");
+	make_dir(r.scope, "job_8");
+	make_dir(r.scope, "job_8/served_2");
+	make_dir(r.scope, "job_9");
+	make_dir(r.scope, "job_9/step_0");
+	job_cgroup_sweep(cgroup);
+	assert_false(has_dir(r.scope, "job_8"));
+	assert_true(has_dir(r.scope, "job_9/step_0"));
+	assert_true(has_dir(r.scope, "job_7")); /* it is held */
+	cgroup = job_cgroup_close(cgroup);
+	assert_false(has_dir(r.scope, "job_7"));
+	job_cgroup_sweep(NULL);
+}
+
 /* Who has slurmstepd's lock is not waited for: the next step's end removes the group. */
 static void test_job_locked(void **state)
 {
@@ -649,6 +679,7 @@ int main(void)
 		cmocka_unit_test(test_job_memory),
 		cmocka_unit_test(test_job_limits),
 		cmocka_unit_test(test_job_removed),
+		cmocka_unit_test(test_job_swept),
 		cmocka_unit_test(test_job_locked),
 		cmocka_unit_test(test_conf),
 		cmocka_unit_test(test_no_conf),

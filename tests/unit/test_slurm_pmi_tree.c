@@ -255,6 +255,42 @@ static void a_fence_that_fails_is_reported_once(void **state)
 	assert_int_equal(s->lines, 1);
 }
 
+/* What is under way is taken: all of it has been sent. */
+static void run_all(struct scene *s)
+{
+	unsigned i;
+
+	for (i = 0; i < 16; i++)
+		ev_run(s->loop, EVRUN_NOWAIT);
+}
+
+static void a_server_that_has_ended_waits_for_no_fence(void **state)
+{
+	const struct bytes nothing = {0};
+	struct scene *s = *state;
+
+	send_frame(s, MANAGER_FENCE, &nothing);
+	run_all(s);
+	s->server = close_fd(s->server);
+	run_all(s);
+	send_fenced(s, 9);
+	run_all(s);
+	assert_int_equal(s->aborts, 0);
+	assert_int_equal(s->lines, 0);
+}
+
+static void a_server_that_sends_no_frames_is_given_up(void **state)
+{
+	struct scene *s = *state;
+	char byte;
+
+	send_frame(s, MANAGER_FENCED, &(struct bytes){0});
+	run_all(s);
+	assert_int_equal(recv(s->server, &byte, 1, MSG_DONTWAIT), 0);
+	assert_int_equal(s->aborts, 0);
+	assert_int_equal(s->lines, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +298,10 @@ int main(void)
 			a_query_has_no_more_than_others_have, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_fence_that_fails_is_reported_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_server_that_has_ended_waits_for_no_fence, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_server_that_sends_no_frames_is_given_up, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

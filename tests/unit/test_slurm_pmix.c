@@ -568,40 +568,41 @@ static void test_settings(void **state)
 	scratch_remove(dir);
 }
 
+/* A step's nodes in any order, of which HET components may have one twice. */
 static void test_nodes(void **state)
 {
 	static const char conf[] = "SlurmdPort=7000\n"
-				   "SlurmdSpoolDir=/var/spool/%n\n"
-				   "NodeName=n[1-3] NodeAddr=127.0.0.[1-3] Port=[7001-7003]\n"
+				   "NodeName=n[1-3] NodeAddr=127.0.0.[1-3] Port=7001-7003\n"
 				   "NodeName=m[1-2] NodeHostname=127.0.0.9 CPUs=4\n"
+				   "NodeName=other[1-2] Port=none\n"
+				   "NodeName=cloud NodeAddr=127.0.0.7 State=CLOUD\n"
 				   "NodeName=127.0.0.8\n";
 	char n1[] = "n1", n3[] = "n3", m2[] = "m2", plain[] = "127.0.0.8", x[] = "x";
-	char *names[] = {n3, m2, plain, n1}, *missing[] = {n1, x};
+	char cloud[] = "cloud";
+	char *names[] = {n3, m2, plain, n1, n3}, *missing[] = {n1, x}, *dynamic[] = {cloud, n1};
 	static const struct {
 		const char *address;
 		uint16_t port;
-	} expected[] = {
-		{"127.0.0.3", 7003}, {"127.0.0.9", 7000}, {"127.0.0.8", 7000}, {"127.0.0.1", 7001}};
+	} expected[] = {{"127.0.0.3", 7003}, {"127.0.0.9", 7000}, {"127.0.0.8", 7000},
+		{"127.0.0.1", 7001}, {"127.0.0.3", 7003}};
 	_cleanup_free_ char *dir = scratch_make(), *path = scratch_path(dir, "slurm.conf");
 	struct err err = ERR_INIT;
-	struct site_nodes nodes;
+	struct sockaddr_in found[ARRAY_SIZE(names)];
 	char address[INET_ADDRSTRLEN];
 	size_t i;
 
 	(void)state;
 	scratch_write(dir, "slurm.conf", conf, sizeof(conf) - 1, 0644);
-	assert_int_equal(site_nodes_find(path, names, ARRAY_SIZE(names), &nodes, &err), 0);
-	assert_string_equal(nodes.spool_dir, "/var/spool/%n");
+	assert_int_equal(site_nodes_find(path, names, ARRAY_SIZE(names), found, &err), 0);
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		assert_non_null(
-			inet_ntop(AF_INET, &nodes.addresses[i].sin_addr, address, sizeof(address)));
+		assert_non_null(inet_ntop(AF_INET, &found[i].sin_addr, address, sizeof(address)));
 		assert_string_equal(address, expected[i].address);
-		assert_int_equal(ntohs(nodes.addresses[i].sin_port), expected[i].port);
+		assert_int_equal(ntohs(found[i].sin_port), expected[i].port);
 	}
-	site_nodes_clear(&nodes);
-	assert_int_equal(site_nodes_find(path, missing, 2, &nodes, &err), -ENOENT);
+	assert_int_equal(site_nodes_find(path, missing, 2, found, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "'x'"));
-	site_nodes_clear(&nodes);
+	assert_int_equal(site_nodes_find(path, dynamic, 2, found, &err), -EADDRNOTAVAIL);
+	assert_non_null(strstr(err.text, "'cloud'"));
 	scratch_remove(dir);
 }
 

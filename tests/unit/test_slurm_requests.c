@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -411,6 +412,30 @@ static void test_failure(void **state)
 	assert_int_equal(requests_errno(-ETIMEDOUT), ETIMEDOUT);
 }
 
+/* A TERM alone does not end what ignores it: it takes nothing from a signal with a KILL. */
+static void test_stronger_end(void **state)
+{
+	static const struct {
+		int earlier, later, stronger;
+	} rows[] = {
+		{0, SIGTERM, SIGTERM},
+		{0, 991, 991},
+		{0, SIGKILL, SIGKILL},
+		{SIGTERM, 991, 991},
+		{SIGTERM, SIGKILL, SIGKILL},
+		{991, SIGTERM, 991},
+		{991, SIGKILL, SIGKILL},
+		{SIGKILL, SIGTERM, SIGKILL},
+		{SIGKILL, 991, SIGKILL},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(
+			requests_stronger_end(rows[i].earlier, rows[i].later), rows[i].stronger);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -423,6 +448,7 @@ int main(void)
 		cmocka_unit_test(test_pids),
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_failure),
+		cmocka_unit_test(test_stronger_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

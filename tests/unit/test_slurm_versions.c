@@ -18,9 +18,9 @@
 #include <cmocka.h>
 
 #include "contrib/slurm/batch_spec.h"
-#include "contrib/slurm/node_address.h"
 #include "contrib/slurm/rpc.h"
 #include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/site_nodes.h"
 #include "contrib/slurm/wire.h"
 #include "stepd/base/fs.h"
 #include "tests/lib/scratch.h"
@@ -408,12 +408,14 @@ static void test_forwarded_reply(void **state)
 static int find_node(const char *lines, const char *name, struct sockaddr_in *address)
 {
 	_cleanup_free_ char *dir = scratch_make(), *path = scratch_path(dir, "slurm.conf");
+	_cleanup_free_ char *copy = strdup(name);
+	char *names[] = {copy};
 	struct err err = ERR_INIT;
 	int r;
 
 	scratch_write(dir, "slurm.conf", lines, strlen(lines), 0644);
 	*address = (struct sockaddr_in){0};
-	r = node_address_find(path, name, address, &err);
+	r = site_nodes_find(path, names, 1, address, &err);
 	scratch_remove(dir);
 	return r;
 }

@@ -280,7 +280,8 @@ enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
 /* Documents: for clients (cli/columns.c reads them), and for the store. New references; NULL: out
  * of memory. A member without a value is left out. Names are those of squeue's JSON, as far as it
  * has the member. Members are integers unless another type is given: times are seconds since 1970,
- *_min minutes, _s seconds, _mb MB; -1 is INFINITE. Lists of nodes are text, "n[1-4]".
+ * those of _min minutes, of _s seconds, of _mb MB; -1 is INFINITE. Lists of nodes
+ * are text, "n[1-4]".
  *
  * A job:
  *

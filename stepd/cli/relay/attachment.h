@@ -6,10 +6,16 @@
  *	attach       step "7.0", and the parameters of the operation Attach but for ranks that are
  *	             those of all nodes
  *
- * To steprun:    attached FIELD=N...   terminal, input, ntasks, nodes: the agent's reply; order:
- *that of bytes in numbers, BYTE_ORDER; node=NAME is the agent's absent step|ranks     there is no
- *such step here, or none of these ranks say, out, ack, end    as of any relay: out are records From
- *steprun:  in                    records
+ * To steprun:
+ *
+ *	attached FIELD=N...   terminal, input, ntasks, nodes: the agent's reply; order: that of
+ *	                      bytes in numbers, BYTE_ORDER; node=NAME is the agent's
+ *	absent step|ranks     there is no such step here, or none of these ranks
+ *	say, out, ack, end    as of any relay: out are records
+ *
+ * From steprun:
+ *
+ *	in                    records
  */
 #ifndef STEPD_CLI_RELAY_ATTACHMENT_H
 #define STEPD_CLI_RELAY_ATTACHMENT_H
