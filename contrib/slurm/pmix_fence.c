@@ -324,18 +324,30 @@ static struct slice turn_data(const struct turn *t)
 
 /* ---- trees --------------------------------------------------------------------------------- */
 
-static void send_down(struct fence_set *s, struct slice data)
+/* False: the fence has failed meanwhile, which sending may lead to: pmix_fences_fail(). */
+static bool send_down(struct fence_set *s, struct slice data)
 {
-	uint32_t i;
+	uint32_t seq = s->seq, i;
 
 	if (s->fences->options.direct) {
-		for (i = 0; i < s->branch.children; i++)
+		for (i = 0; i < s->branch.children && s->seq == seq; i++)
 			send_data(s, s->branch.first + i * s->branch.distance, SLURM_PMIX_FAN_OUT,
 				data);
-		return;
+		return s->seq == seq;
 	}
-	for (i = 1; s->self == 0 && s->branch.children > 0 && i < s->count; i++)
+	for (i = 1; s->self == 0 && s->branch.children > 0 && i < s->count && s->seq == seq; i++)
 		send_data(s, i, SLURM_PMIX_FAN_OUT, data);
+	return s->seq == seq;
+}
+
+/* The first node has all. The data are held until they are sent, also of a fence that fails. */
+static void tree_end(struct fence_set *s)
+{
+	struct turn ended = take_struct(s->turns[0]);
+
+	if (send_down(s, turn_data(&ended)))
+		set_finish(s, 0, turn_data(&ended));
+	turn_clear(s, &ended);
 }
 
 static void tree_progress(struct fence_set *s)
@@ -348,8 +360,7 @@ static void tree_progress(struct fence_set *s)
 			send_data(s, s->branch.parent, SLURM_PMIX_FAN_IN, turn_data(t));
 			return;
 		}
-		send_down(s, turn_data(t));
-		set_finish(s, 0, turn_data(t));
+		tree_end(s);
 	}
 }
 
@@ -380,9 +391,8 @@ static void take_from_parent(
 		break_step(s->fences, "a node has ended a fence of PMIx that others are still in");
 		return;
 	}
-	if (s->fences->options.direct)
-		send_down(s, data);
-	set_finish(s, 0, data);
+	if (!s->fences->options.direct || send_down(s, data))
+		set_finish(s, 0, data);
 	tree_progress(s);
 }
 

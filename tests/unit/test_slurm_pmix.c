@@ -52,6 +52,7 @@ struct cluster {
 	STAILQ_HEAD(messages, message) messages;
 	unsigned count, sent; /* under way; ever */
 	const char *broken;
+	bool fails; /* what is sent: all fences of its sender fail */
 	uint32_t random;
 };
 
@@ -71,6 +72,8 @@ static void on_send(
 	STAILQ_INSERT_TAIL(&node->cluster->messages, m, link);
 	node->cluster->count++;
 	node->cluster->sent++;
+	if (node->cluster->fails)
+		pmix_fences_fail(node->fences, EIO);
 }
 
 static void on_done(void *userdata, uint32_t id, int error, struct slice data)
@@ -436,6 +439,38 @@ static void test_failure(void **state)
 	cluster_end(&c);
 }
 
+/* A message that can't be sent ends all fences of its node, the one that sends it among them. */
+static void run_unsent(bool direct)
+{
+	static const char zeros[4096];
+	_cleanup_pack_ struct pack set = {0};
+	struct cluster c;
+	uint32_t i;
+
+	cluster_begin(&c, 4, 4, direct);
+	set_of_all(&set);
+	for (i = 1; i < 4; i++)
+		assert_int_equal(
+			pmix_fences_begin(c.nodes[i].fences, SLURM_PMIX_BY_TREE,
+				slice_of_pack(&set), i + 100, (struct slice){zeros, sizeof(zeros)}),
+			0);
+	deliver_all(&c);
+	c.sent = 0;
+	c.fails = true;
+	assert_int_equal(begin(&c, 0, SLURM_PMIX_BY_TREE, &set, "x"), 0);
+	assert_int_equal(c.sent, 1);
+	assert_int_equal(c.nodes[0].failed, 1);
+	assert_int_equal(c.nodes[0].ended, 0);
+	cluster_end(&c);
+}
+
+static void test_unsent(void **state)
+{
+	(void)state;
+	run_unsent(true);
+	run_unsent(false);
+}
+
 /* ---- messages ------------------------------------------------------------------------------ */
 
 static void test_heads(void **state)
@@ -616,6 +651,7 @@ int main(void)
 		cmocka_unit_test(test_subsets),
 		cmocka_unit_test(test_apart),
 		cmocka_unit_test(test_failure),
+		cmocka_unit_test(test_unsent),
 		cmocka_unit_test(test_heads),
 		cmocka_unit_test(test_modex),
 		cmocka_unit_test(test_settings),
