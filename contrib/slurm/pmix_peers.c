@@ -492,7 +492,8 @@ static bool is_nodes(struct pmix_peers *p, struct slice body)
 		munge_client_decode(p->options.munge, credential, false, &data, &size, &uid, &err) <
 			0)
 		return false;
-	return uid == 0 || uid == init->launch.uid;
+	/* Others that root makes, as for a job or a message, users have, too. */
+	return size == 0 && (uid == 0 || uid == init->launch.uid);
 }
 
 /* The first message of a connection at the port. False: it is closed. */
