@@ -20,6 +20,7 @@
 #include "contrib/slurm/pmix_messages.h"
 #include "contrib/slurm/pmix_settings.h"
 #include "contrib/slurm/site_conf.h"
+#include "mpi/pmi/manager.h"
 #include "stepd/base/munge_client.h"
 #include "tests/lib/scratch.h"
 
@@ -209,6 +210,57 @@ static int tear_down(void **state)
 	return 0;
 }
 
+/* ---- the server's end ---------------------------------------------------------------------- */
+
+static void send_frame(struct scene *s, enum manager_type type, const struct bytes *body)
+{
+	_cleanup_bytes_ struct bytes frame = {0};
+	struct slice all;
+
+	manager_frame_add(&frame, type, slice_of(body));
+	all = slice_of(&frame);
+	assert_int_equal(send(s->server, all.data, all.size, MSG_NOSIGNAL), (ssize_t)all.size);
+}
+
+/* The next frame that the server gets; its body is the caller's to clear. */
+static void receive_frame(struct scene *s, enum manager_type type, struct bytes *body)
+{
+	_cleanup_bytes_ struct bytes in = {0};
+	struct manager_frame frame;
+	char byte;
+	ssize_t n;
+
+	while (manager_frame_read(slice_of(&in), &frame) == 0) {
+		n = recv(s->server, &byte, 1, MSG_DONTWAIT);
+		assert_true(n > 0 || (n < 0 && errno == EAGAIN));
+		if (n < 0)
+			ev_run(s->loop, EVRUN_ONCE);
+		else
+			bytes_add(&in, &byte, 1);
+	}
+	assert_int_equal(frame.type, type);
+	bytes_add(body, frame.body.data, frame.body.size);
+}
+
+static uint32_t run_fence(struct scene *s, const char *nspace)
+{
+	_cleanup_bytes_ struct bytes fence = {0}, end = {0};
+	struct slice rest;
+	uint32_t id = 0, error = 0;
+
+	bytes_add_u32(&fence, 5);
+	bytes_add_u32(&fence, 0);
+	bytes_add_u32(&fence, 1);
+	bytes_add_sized(&fence, slice_of_text(nspace));
+	bytes_add_u32(&fence, SLURM_PMIX_WILDCARD);
+	send_frame(s, MANAGER_COLLECT, &fence);
+	receive_frame(s, MANAGER_COLLECTED, &end);
+	rest = slice_of(&end);
+	assert_true(slice_take_u32(&rest, &id) && slice_take_u32(&rest, &error));
+	assert_int_equal(id, 5);
+	return error;
+}
+
 /* ---- the port ------------------------------------------------------------------------------ */
 
 static int call_port(const struct scene *s)
@@ -297,6 +349,22 @@ static void a_credential_made_for_something_else_admits_nobody(void **state)
 	assert_false(is_admitted(s, geteuid(), "a job"));
 }
 
+/* ---- fences -------------------------------------------------------------------------------- */
+
+static void fences_that_fail_are_reported_once(void **state)
+{
+	struct scene *s = *state;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		assert_int_equal(run_fence(s, "another"), ESRCH);
+	assert_int_equal(s->lines, 1);
+	/* Without data, and of fewer nodes than the tree has branches, one ends where it begins. */
+	assert_int_equal(run_fence(s, NSPACE), 0);
+	assert_int_equal(s->lines, 1);
+	assert_int_equal(s->aborts, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -304,6 +372,8 @@ int main(void)
 			a_node_is_known_by_a_credential_of_root_or_the_user, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_credential_made_for_something_else_admits_nobody, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			fences_that_fail_are_reported_once, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
