@@ -16,6 +16,7 @@
 #include "stepd/base/munge_client.h"
 
 #define RELAYED_MAX     16u
+#define NODE_CONNS_MAX  8u /* each side may begin one, and another when it is lost */
 #define CALLER_SIZE_MAX 65536u
 #define LIMIT_S         30.0
 #define BYTES_MAX       ((size_t)256 << 20)
@@ -56,6 +57,7 @@ struct peer {
 	uint32_t node;
 	bool offered;      /* it has been sent this node's port */
 	struct conn *conn; /* by which it gets messages; NULL: none */
+	unsigned conns_count;
 	struct delivery *delivery;
 	size_t delivery_size;
 	STAILQ_HEAD(waiting_list, waiting) waiting;
@@ -167,6 +169,8 @@ static void conn_close(struct conn *c)
 		wire_listener_start(&p->relay_listener, spool_socket_get_fd(p->socket));
 	if (c->kind == CONN_CALLER)
 		forget_caller(c);
+	if (peer)
+		peer->conns_count--;
 	p->in_bytes -= bytes_size(&c->in);
 	peers_drop(p, bytes_size(&c->out));
 	(void)close_fd(c->fd);
@@ -431,6 +435,7 @@ static void peer_connect(struct peer *peer, uint16_t port)
 		return;
 	}
 	peer->conn->peer = peer;
+	peer->conns_count++;
 	conn_add(peer->conn, &introduction);
 	peer_pump(peer);
 }
@@ -504,13 +509,15 @@ static bool admit_caller(struct conn *c, const struct slurm_pmix_head *head, str
 	uint16_t port;
 
 	if (head->type != SLURM_PMIX_CONNECT || !peer || !head->has_port ||
-		!slurm_pmix_take_port(&body, &port) || !is_nodes(p, body)) {
+		peer->conns_count >= NODE_CONNS_MAX || !slurm_pmix_take_port(&body, &port) ||
+		!is_nodes(p, body)) {
 		conn_close(c);
 		return false;
 	}
 	forget_caller(c);
 	c->kind = CONN_NODE;
 	c->peer = peer;
+	peer->conns_count++;
 	ev_timer_stop(p->options.loop, &c->limit);
 	if (!peer->conn)
 		peer->conn = c;

@@ -349,6 +349,34 @@ static void a_credential_made_for_something_else_admits_nobody(void **state)
 	assert_false(is_admitted(s, geteuid(), "a job"));
 }
 
+/* A process of the user's could begin any number of them. */
+static void a_node_has_few_connections(void **state)
+{
+	enum {
+		CALLS = 12
+	};
+	const struct scene *s = *state;
+	int fds[CALLS], i, left = 0;
+
+	for (i = 0; i < CALLS; i++) {
+		fds[i] = call_port(s);
+		introduce(fds[i], geteuid(), "");
+	}
+	/* The answers go by the first one: each of the others is open until it is closed. */
+	request_nothing(fds[0]);
+	assert_true(is_answered(s, fds[0]));
+	for (i = CALLS - 1; i >= 8; i--)
+		assert_false(is_answered(s, fds[i]));
+	for (i = 0; i < CALLS; i++) {
+		char byte;
+
+		left += recv(fds[i], &byte, 1, MSG_DONTWAIT) != 0;
+		(void)close_fd(fds[i]);
+	}
+	assert_int_equal(left, 8);
+	assert_true(is_admitted(s, geteuid(), ""));
+}
+
 /* ---- fences -------------------------------------------------------------------------------- */
 
 static void fences_that_fail_are_reported_once(void **state)
@@ -372,6 +400,7 @@ int main(void)
 			a_node_is_known_by_a_credential_of_root_or_the_user, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_credential_made_for_something_else_admits_nobody, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_node_has_few_connections, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			fences_that_fail_are_reported_once, set_up, tear_down),
 	};
