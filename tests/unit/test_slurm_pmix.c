@@ -88,6 +88,12 @@ static void on_done(void *userdata, uint32_t id, int error, struct slice data)
 	node->failed += error != 0;
 }
 
+static void on_any_done(
+	_unused_ void *userdata, _unused_ uint32_t id, int error, _unused_ struct slice data)
+{
+	assert_int_equal(error, 0);
+}
+
 static void on_broken(void *userdata, const char *why)
 {
 	((struct node *)userdata)->cluster->broken = why;
@@ -363,6 +369,47 @@ static void test_subsets(void **state)
 	assert_int_equal(begin(&c, 0, SLURM_PMIX_BY_TREE, &huge, ""), -ESRCH);
 	assert_null(c.broken);
 	cluster_end(&c);
+}
+
+/* Any number of ranks, of which a hostile server can make sets without end. */
+static void test_large_sets(void **state)
+{
+	enum {
+		RANKS = 40000, /* 23 bytes each */
+		SETS = 64
+	};
+	_cleanup_free_ uint32_t *rank_nodes = calloc(RANKS, sizeof(*rank_nodes));
+	struct pmix_fences_options options = {.nspace = NSPACE,
+		.nnodes = 1,
+		.ntasks = RANKS,
+		.tree_width = 50,
+		.timeout_s = 60,
+		.done = on_any_done};
+	struct pmix_fences *fences;
+	unsigned begun = 0;
+	uint32_t i;
+	int r;
+
+	(void)state;
+	assert_non_null(rank_nodes);
+	options.rank_nodes = rank_nodes;
+	options.loop = ev_loop_new(EVFLAG_NOENV);
+	assert_non_null(options.loop);
+	assert_int_equal(pmix_fences_new(&options, &fences), 0);
+	do {
+		_cleanup_pack_ struct pack set = {0};
+
+		slurm_pmix_begin_set(&set, RANKS);
+		for (i = 0; i < RANKS; i++)
+			slurm_pmix_add_rank(
+				&set, slice_of_text(NSPACE), i == begun ? SLURM_PMIX_WILDCARD : i);
+		r = pmix_fences_begin(
+			fences, SLURM_PMIX_BY_TREE, slice_of_pack(&set), 0, slice_of_text(""));
+	} while (r == 0 && ++begun < 2 * SETS);
+	assert_int_equal(r, -ENOBUFS);
+	assert_in_range(begun, SETS, 2 * SETS - 1);
+	(void)pmix_fences_free(fences);
+	ev_loop_destroy(options.loop);
 }
 
 /* ---- what goes wrong ----------------------------------------------------------------------- */
@@ -649,6 +696,7 @@ int main(void)
 		cmocka_unit_test(test_ahead),
 		cmocka_unit_test(test_branches),
 		cmocka_unit_test(test_subsets),
+		cmocka_unit_test(test_large_sets),
 		cmocka_unit_test(test_apart),
 		cmocka_unit_test(test_failure),
 		cmocka_unit_test(test_unsent),
