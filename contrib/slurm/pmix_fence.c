@@ -443,18 +443,17 @@ int pmix_fences_begin(struct pmix_fences *f, enum slurm_pmix_kind kind, struct s
 	uint32_t id, struct slice data)
 {
 	struct fence_set *s;
-	int r = find_set(f, kind, key, &s);
+	int r = f->is_broken ? -EIO : find_set(f, kind, key, &s);
 
 	if (r < 0)
 		return r;
 	if (s->waits)
 		return -EALREADY;
+	/* It does not wait yet: the others fail if the step breaks by this one. */
+	if (!turn_add(s, &s->turns[0], s->self, data))
+		return -ENOMEM;
 	s->waits = true;
 	s->id = id;
-	if (!turn_add(s, &s->turns[0], s->self, data)) {
-		s->waits = false;
-		return -ENOMEM;
-	}
 	if (kind == SLURM_PMIX_BY_RING && s->count > 1)
 		send_around(s, s->seq, s->self, 0, data);
 	set_progress(s);

@@ -96,7 +96,10 @@ static void on_any_done(
 
 static void on_broken(void *userdata, const char *why)
 {
-	((struct node *)userdata)->cluster->broken = why;
+	struct node *node = userdata;
+
+	node->cluster->broken = why;
+	pmix_fences_fail(node->fences, EIO);
 }
 
 static void cluster_begin(struct cluster *c, uint32_t n, uint32_t width, bool direct)
@@ -486,6 +489,27 @@ static void test_failure(void **state)
 	cluster_end(&c);
 }
 
+/* What this node brings itself is too much: the fence has one end, and is the last one. */
+static void test_too_much(void **state)
+{
+	_cleanup_pack_ struct pack set = {0};
+	struct cluster c;
+
+	(void)state;
+	cluster_begin(&c, 2, 50, true);
+	set_of_all(&set);
+	assert_int_equal(
+		pmix_fences_begin(c.nodes[0].fences, SLURM_PMIX_BY_RING, slice_of_pack(&set), 100,
+			(struct slice){"", PMIX_FENCES_BYTES + 1}),
+		-ENOMEM);
+	assert_non_null(c.broken);
+	assert_int_equal(c.nodes[0].failed, 0);
+	assert_int_equal(begin(&c, 0, SLURM_PMIX_BY_RING, &set, ""), -EIO);
+	assert_int_equal(c.nodes[0].failed, 0);
+	assert_int_equal(c.sent, 0);
+	cluster_end(&c);
+}
+
 /* A message that can't be sent ends all fences of its node, the one that sends it among them. */
 static void run_unsent(bool direct)
 {
@@ -700,6 +724,7 @@ int main(void)
 		cmocka_unit_test(test_apart),
 		cmocka_unit_test(test_failure),
 		cmocka_unit_test(test_unsent),
+		cmocka_unit_test(test_too_much),
 		cmocka_unit_test(test_heads),
 		cmocka_unit_test(test_modex),
 		cmocka_unit_test(test_settings),
