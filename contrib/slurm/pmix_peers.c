@@ -369,9 +369,9 @@ void pmix_peers_send_take(
 	_cleanup_pack_ struct pack taken = take_struct(*body);
 	size_t size = buffer_size(&taken.bytes);
 	struct peer *peer = &p->peers[node];
-	struct waiting *w = taken.failed || size > SLURM_PMIX_MAX || p->out_bytes + size > BYTES_MAX
-		? NULL
-		: calloc(1, sizeof(*w));
+	bool fits =
+		size <= SLURM_PMIX_MAX - SLURM_PMIX_PORT_SIZE && p->out_bytes + size <= BYTES_MAX;
+	struct waiting *w = taken.failed || !fits ? NULL : calloc(1, sizeof(*w));
 
 	if (!w) {
 		peers_fail(p, "its nodes don't take messages, or memory is short");
@@ -559,6 +559,17 @@ static int conn_find_message(const struct conn *c, struct slurm_pmix_head *ret_h
 	return in.size - SLURM_PMIX_HEAD_SIZE >= ret_head->size;
 }
 
+/* Of a node nothing more can come by it: the others would wait for what is lost. */
+static void conn_refuse(struct conn *c, const char *why)
+{
+	struct pmix_peers *p = c->peers;
+	bool is_nodes = c->kind != CONN_CALLER;
+
+	conn_close(c);
+	if (is_nodes)
+		peers_fail(p, why);
+}
+
 static void conn_take_messages(struct conn *c)
 {
 	struct slurm_pmix_head head;
@@ -581,7 +592,7 @@ static void conn_take_messages(struct conn *c)
 		}
 	}
 	if (r < 0)
-		conn_lose(c);
+		conn_refuse(c, "a node has sent what is no message of PMIx");
 }
 
 static void conn_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
@@ -594,12 +605,16 @@ static void conn_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ 
 	n = recv(c->fd, piece, sizeof(piece), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n > 0 && c->peers->in_bytes + (size_t)n <= BYTES_MAX)
+	if (n <= 0) {
+		conn_lose(c);
+		return;
+	}
+	if (c->peers->in_bytes + (size_t)n <= BYTES_MAX)
 		bytes_add(&c->in, piece, (size_t)n);
 	else
-		n = 0;
-	if (n == 0 || c->in.failed) {
-		conn_lose(c);
+		c->in.failed = true;
+	if (c->in.failed) {
+		conn_refuse(c, "messages of its nodes are too large, or memory is short");
 		return;
 	}
 	c->peers->in_bytes += (size_t)n;

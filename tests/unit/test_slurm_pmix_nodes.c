@@ -377,6 +377,29 @@ static void a_node_has_few_connections(void **state)
 	assert_true(is_admitted(s, geteuid(), ""));
 }
 
+static void send_garbage(int fd)
+{
+	static const char garbage[SLURM_PMIX_HEAD_SIZE];
+
+	assert_int_equal(
+		send(fd, garbage, sizeof(garbage), MSG_NOSIGNAL), (ssize_t)sizeof(garbage));
+}
+
+/* What follows, and may be all that a fence waits for, can't be found. */
+static void a_node_that_sends_garbage_ends_the_step(void **state)
+{
+	const struct scene *s = *state;
+	_cleanup_close_ int unknown = call_port(s), fd = call_port(s);
+
+	send_garbage(unknown);
+	assert_false(is_answered(s, unknown));
+	assert_int_equal(s->aborts, 0);
+	introduce(fd, geteuid(), "");
+	send_garbage(fd);
+	assert_false(is_answered(s, fd));
+	assert_int_equal(s->aborts, 1);
+}
+
 /* ---- fences -------------------------------------------------------------------------------- */
 
 static void fences_that_fail_are_reported_once(void **state)
@@ -401,6 +424,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			a_credential_made_for_something_else_admits_nobody, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_node_has_few_connections, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_node_that_sends_garbage_ends_the_step, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			fences_that_fail_are_reported_once, set_up, tear_down),
 	};
