@@ -386,13 +386,28 @@ void pmix_peers_send_take(
 
 /* ---- a connection to a node ---------------------------------------------------------------- */
 
+/* As the step's user, whose processes can have it, by a port of their own: with one of root's they
+ * would be admitted to the steps of others. Real and saved uid stay root's. */
+static int make_credential(struct pmix_peers *p, char **ret_credential, struct err *err)
+{
+	uid_t own = geteuid(), uid = p->options.init->launch.uid;
+	int r;
+
+	if (uid != own && setresuid((uid_t)-1, uid, (uid_t)-1) < 0)
+		return err_set(err, -errno, "make a credential as uid %u", (unsigned)uid);
+	r = munge_client_encode(p->options.munge, 0, NULL, 0, ret_credential, err);
+	if (uid != own && setresuid((uid_t)-1, own, (uid_t)-1) < 0)
+		abort(); /* root's real uid allows it */
+	return r;
+}
+
 /* Who makes it: the first message. */
 static int put_introduction(struct pmix_peers *p, struct pack *out, struct err *err)
 {
 	static const struct slurm_pmix_head head = {.type = SLURM_PMIX_CONNECT};
 	_cleanup_free_ char *credential = NULL;
 	_cleanup_pack_ struct pack body = {0};
-	int r = munge_client_encode(p->options.munge, 0, NULL, 0, &credential, err);
+	int r = make_credential(p, &credential, err);
 
 	if (r < 0)
 		return r;

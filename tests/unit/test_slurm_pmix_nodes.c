@@ -27,13 +27,17 @@
 #define NSPACE   "slurm.pmix.7.3"
 #define FDS_MAX  256
 #define STRANGER 12345u /* a user of neither */
+#define NOBODY   ((uid_t)-1)
 
 /* ---- munge(7), of which a credential has all in the clear ---------------------------------- */
+
+static uid_t encoder = NOBODY; /* whose the last one is */
 
 int munge_client_encode(_unused_ const struct munge_client *munge, _unused_ uid_t reader,
 	_unused_ const void *data, _unused_ size_t size, char **ret_credential,
 	_unused_ struct err *err)
 {
+	encoder = geteuid();
 	*ret_credential = strdup("0 ");
 	return *ret_credential ? 0 : -ENOMEM;
 }
@@ -274,14 +278,16 @@ static int call_port(const struct scene *s)
 	return fd;
 }
 
-/* As node 1. */
-static void send_message(int fd, enum slurm_pmix_type type, const struct pack *body)
+/* As node 1, whose port it has. by_slurmd: with what stands before it. */
+static void send_message(int fd, bool by_slurmd, enum slurm_pmix_type type, const struct pack *body)
 {
 	_cleanup_pack_ struct pack message = {0};
 	struct slurm_pmix_head head = {.type = type, .node = 1, .has_port = true};
 	size_t size;
 
 	head.size = SLURM_PMIX_PORT_SIZE + (uint32_t)buffer_size(&body->bytes);
+	if (by_slurmd)
+		pack_u64(&message, 0);
 	slurm_pmix_put_head(&message, &head, false);
 	slurm_pmix_put_port(&message, 9);
 	pack_raw(&message, buffer_bytes(&body->bytes), buffer_size(&body->bytes));
@@ -296,7 +302,7 @@ static void introduce(int fd, uid_t uid, const char *payload)
 
 	(void)snprintf(credential, sizeof(credential), "%u %s", (unsigned)uid, payload);
 	slurm_pmix_put_credential(&body, credential);
-	send_message(fd, SLURM_PMIX_CONNECT, &body);
+	send_message(fd, false, SLURM_PMIX_CONNECT, &body);
 }
 
 /* Wants the data of a rank that is not there: -1 as the status of the answer. */
@@ -307,7 +313,7 @@ static void request_nothing(int fd)
 	_cleanup_pack_ struct pack body = {0};
 
 	slurm_pmix_put_modex(&body, &modex);
-	send_message(fd, SLURM_PMIX_MODEX, &body);
+	send_message(fd, false, SLURM_PMIX_MODEX, &body);
 }
 
 /* True: something has come; false: it has been closed. */
@@ -347,6 +353,24 @@ static void a_credential_made_for_something_else_admits_nobody(void **state)
 
 	assert_false(is_admitted(s, 0, "a job"));
 	assert_false(is_admitted(s, geteuid(), "a job"));
+}
+
+/* The port that a message has may be that of a process of the user's, which would get it. */
+static void a_node_introduces_itself_as_the_user(void **state)
+{
+	const struct pack nothing = {0};
+	struct scene *s = *state;
+	_cleanup_close_ int fd = connect_to(s->dir, "stepd.slurm.pmix.7.3");
+	uid_t own = geteuid();
+
+	if (own == 0)
+		s->init.launch.uid = STRANGER;
+	encoder = NOBODY;
+	send_message(fd, true, SLURM_PMIX_MODEX, &nothing);
+	while (encoder == NOBODY)
+		ev_run(s->loop, EVRUN_ONCE);
+	assert_int_equal(encoder, s->init.launch.uid);
+	assert_int_equal(geteuid(), own);
 }
 
 /* A process of the user's could begin any number of them. */
@@ -423,6 +447,8 @@ int main(void)
 			a_node_is_known_by_a_credential_of_root_or_the_user, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_credential_made_for_something_else_admits_nobody, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_node_introduces_itself_as_the_user, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_node_has_few_connections, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_node_that_sends_garbage_ends_the_step, set_up, tear_down),
