@@ -817,7 +817,8 @@ if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_gres \
 	tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
-	tests/unit/test_slurm_pmi tests/unit/test_slurm_pmi_tree tests/unit/test_slurm_pmix tests/unit/test_slurm_pmix_peers \
+	tests/unit/test_slurm_pmi tests/unit/test_slurm_pmi_tree tests/unit/test_slurm_pmix \
+	tests/unit/test_slurm_pmix_nodes tests/unit/test_slurm_pmix_peers \
 	tests/unit/test_slurm_probe tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire
@@ -857,6 +858,11 @@ tests_unit_test_slurm_probe_LDADD = $(UNIT_LDADD)
 tests_unit_test_slurm_pmix_SOURCES = tests/unit/test_slurm_pmix.c tests/lib/scratch.h
 tests_unit_test_slurm_pmix_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_pmix_LDADD = libslurmserve.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_pmix_nodes_SOURCES = tests/unit/test_slurm_pmix_nodes.c tests/lib/scratch.h \
+	contrib/slurm/manager_socket.c contrib/slurm/pmix_nodes.c contrib/slurm/pmix_peers.c contrib/slurm/spool.c \
+	contrib/slurm/srun_abort.c mpi/wire/listener.c
+tests_unit_test_slurm_pmix_nodes_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_pmix_nodes_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_pmix_peers_SOURCES = tests/unit/test_slurm_pmix_peers.c tests/lib/scratch.h \
 	contrib/slurm/pmix_peers.c contrib/slurm/spool.c mpi/wire/listener.c
 tests_unit_test_slurm_pmix_peers_CPPFLAGS = $(UNIT_CPPFLAGS)

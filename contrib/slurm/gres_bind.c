@@ -13,6 +13,8 @@
 #include "contrib/slurm/site_conf.h"
 
 #define HEX_MAX 32768u
+/* Bytes of lists that are searched for a step's tasks, each of which has them searched anew. */
+#define SEARCH_MAX ((uint64_t)64 << 20)
 
 /* ---- what the user wants ------------------------------------------------------------------- */
 
@@ -303,29 +305,50 @@ static int check_cpus(struct gres_binding *b, struct err *err)
 	return r < 0 ? err_set(err, r, "find the processors of the step's tasks") : 0;
 }
 
-static bool is_wanted(const struct slurm_init *init)
+/* 0: nothing is bound; one task has all that the step has. */
+static uint32_t count_tasks(const struct slurm_init *init)
 {
 	const struct slurm_launch *l = &init->launch;
 	struct slurm_array ranks;
 	uint32_t node;
 
 	return (l->accel_bind_type || l->tres_bind) &&
-		(l->kind == SLURM_KIND_SRUN || l->kind == SLURM_KIND_HET) && l->step_gres.n > 0 &&
-		slurm_launch_find_node(l, init->conf.node_name, &node) == 0 &&
-		slurm_launch_ranks(l, node, &ranks) && ranks.n > 1;
+			(l->kind == SLURM_KIND_SRUN || l->kind == SLURM_KIND_HET) &&
+			l->step_gres.n > 0 &&
+			slurm_launch_find_node(l, init->conf.node_name, &node) == 0 &&
+			slurm_launch_ranks(l, node, &ranks) && ranks.n > 1
+		? ranks.n
+		: 0;
+}
+
+/* slurmd waits meanwhile. */
+static int check_lists(const struct slurm_launch *l, uint32_t tasks, struct err *err)
+{
+	uint64_t size =
+		(l->tres_bind ? strlen(l->tres_bind) : 0) + (l->cpu_bind ? strlen(l->cpu_bind) : 0);
+
+	return size > SEARCH_MAX / tasks
+		? err_set_text(err, -E2BIG,
+			  "the lists of its binding have %llu bytes, too many for %u tasks",
+			  (unsigned long long)size, tasks)
+		: 0;
 }
 
 int gres_binding_new(const struct slurm_init *init, bool local, struct gres_binding **ret_binding,
 	struct err *err)
 {
 	_cleanup_(gres_binding_free_p) struct gres_binding *b = NULL;
+	uint32_t tasks = count_tasks(init);
 	unsigned accel;
 	size_t i;
 	int r;
 
 	*ret_binding = NULL;
-	if (!is_wanted(init))
+	if (tasks == 0)
 		return 0;
+	r = check_lists(&init->launch, tasks, err);
+	if (r < 0)
+		return r;
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return err_set(err, -ENOMEM, "bind the step to devices");

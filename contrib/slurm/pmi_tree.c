@@ -516,9 +516,13 @@ static int find_srun(struct pmi_tree *t, struct err *err)
 static int find_place(struct pmi_tree *t, struct err *err)
 {
 	const struct slurm_init *init = t->options.init;
-	struct pmi_place place = pmi_place_find(t->options.node_id,
-		slurm_whole_nnodes(&init->launch), step_spec_tree_width(&init->launch, init->site));
+	uint32_t node = t->options.node_id, nodes = slurm_whole_nnodes(&init->launch);
+	struct pmi_place place;
 
+	/* A component's first one is srun's to say. */
+	if (node >= nodes)
+		return err_set_text(err, -EBADMSG, "the message has node %u of %u", node, nodes);
+	place = pmi_place_find(node, nodes, step_spec_tree_width(&init->launch, init->site));
 	if (pmi_gather_init(&t->gather, t->options.node_id, place) < 0)
 		return err_set(err, -ENOMEM, "listen for PMI-2");
 	if (place.above == PMI_PLACE_SRUN)

@@ -23,6 +23,7 @@ struct fence_set {
 	LIST_ENTRY(fence_set) link;
 	struct pmix_fences *fences;
 	enum slurm_pmix_kind kind;
+	size_t size;     /* of its ranks and nodes */
 	struct pack key; /* the set's bytes */
 	uint32_t *nodes; /* of the step, in its order */
 	uint32_t count, self;
@@ -38,6 +39,7 @@ struct pmix_fences {
 	struct pmix_fences_options options;
 	LIST_HEAD(fence_sets, fence_set) sets;
 	uint32_t sets_count;
+	size_t set_bytes;
 	size_t bytes; /* of all turns */
 	bool is_broken;
 };
@@ -125,6 +127,7 @@ static void set_free(struct fence_set *s)
 {
 	LIST_REMOVE(s, link);
 	s->fences->sets_count--;
+	s->fences->set_bytes -= s->size;
 	ev_timer_stop(s->fences->options.loop, &s->limit);
 	turn_clear(s, &s->turns[0]);
 	turn_clear(s, &s->turns[1]);
@@ -133,35 +136,30 @@ static void set_free(struct fence_set *s)
 	free(s);
 }
 
-static bool mark_rank(const struct pmix_fences_options *o, struct bitset *nodes, uint32_t rank)
-{
-	uint32_t i;
-
-	if (rank != SLURM_PMIX_WILDCARD) {
-		if (rank < o->ntasks)
-			(void)bitset_set(nodes, o->rank_nodes[rank]);
-		return rank < o->ntasks;
-	}
-	for (i = 0; i < o->ntasks; i++)
-		(void)bitset_set(nodes, o->rank_nodes[i]);
-	return true;
-}
-
 /* Its nodes. -ESRCH: it is not of this step's ranks. */
 static int mark_nodes(const struct pmix_fences *f, struct slice set, struct bitset *nodes)
 {
+	const struct pmix_fences_options *o = &f->options;
 	struct slice nspace;
-	uint32_t count, rank;
+	uint32_t count, rank, i;
+	bool has_all = false;
 
-	if (!slurm_pmix_take_count(&set, &count) || count > f->options.ntasks)
+	if (!slurm_pmix_take_count(&set, &count) || count > o->ntasks)
 		return -ESRCH;
 	while (count-- > 0) {
-		if (!slurm_pmix_take_rank(&set, &nspace, &rank) ||
-			!slice_is(nspace, f->options.nspace) ||
-			!mark_rank(&f->options, nodes, rank))
+		if (!slurm_pmix_take_rank(&set, &nspace, &rank) || !slice_is(nspace, o->nspace))
 			return -ESRCH;
+		if (rank != SLURM_PMIX_WILDCARD && rank >= o->ntasks)
+			return -ESRCH;
+		if (rank == SLURM_PMIX_WILDCARD)
+			has_all = true;
+		else
+			(void)bitset_set(nodes, o->rank_nodes[rank]);
 	}
-	return bitset_test(nodes, f->options.node) ? 0 : -ESRCH;
+	/* Once, however often they stand there. */
+	for (i = 0; has_all && i < o->ntasks; i++)
+		(void)bitset_set(nodes, o->rank_nodes[i]);
+	return bitset_test(nodes, o->node) ? 0 : -ESRCH;
 }
 
 static int list_nodes(struct fence_set *s, const struct bitset *nodes)
@@ -187,17 +185,24 @@ static int set_new(struct pmix_fences *f, enum slurm_pmix_kind kind, struct slic
 {
 	_cleanup_bitset_ struct bitset nodes = {0};
 	struct fence_set *s;
+	size_t size = 0;
 	int r = f->sets_count < SETS_MAX ? bitset_init(&nodes, f->options.nnodes) : -ENOBUFS;
 
 	if (r == 0)
 		r = mark_nodes(f, key, &nodes);
+	if (r == 0)
+		size = key.size + bitset_count(&nodes) * sizeof(*s->nodes);
+	if (size > PMIX_FENCES_SET_BYTES - f->set_bytes)
+		r = -ENOBUFS;
 	s = r == 0 ? calloc(1, sizeof(*s)) : NULL;
 	if (!s)
 		return r < 0 ? r : -ENOMEM;
 	s->fences = f;
 	s->kind = kind;
+	s->size = size;
 	LIST_INSERT_HEAD(&f->sets, s, link);
 	f->sets_count++;
+	f->set_bytes += size;
 	ev_init(&s->limit, set_on_limit);
 	s->limit.data = s;
 	pack_raw(&s->key, key.data, key.size);
@@ -324,18 +329,30 @@ static struct slice turn_data(const struct turn *t)
 
 /* ---- trees --------------------------------------------------------------------------------- */
 
-static void send_down(struct fence_set *s, struct slice data)
+/* False: the fence has failed meanwhile, which sending may lead to: pmix_fences_fail(). */
+static bool send_down(struct fence_set *s, struct slice data)
 {
-	uint32_t i;
+	uint32_t seq = s->seq, i;
 
 	if (s->fences->options.direct) {
-		for (i = 0; i < s->branch.children; i++)
+		for (i = 0; i < s->branch.children && s->seq == seq; i++)
 			send_data(s, s->branch.first + i * s->branch.distance, SLURM_PMIX_FAN_OUT,
 				data);
-		return;
+		return s->seq == seq;
 	}
-	for (i = 1; s->self == 0 && s->branch.children > 0 && i < s->count; i++)
+	for (i = 1; s->self == 0 && s->branch.children > 0 && i < s->count && s->seq == seq; i++)
 		send_data(s, i, SLURM_PMIX_FAN_OUT, data);
+	return s->seq == seq;
+}
+
+/* The first node has all. The data are held until they are sent, also of a fence that fails. */
+static void tree_end(struct fence_set *s)
+{
+	struct turn ended = take_struct(s->turns[0]);
+
+	if (send_down(s, turn_data(&ended)))
+		set_finish(s, 0, turn_data(&ended));
+	turn_clear(s, &ended);
 }
 
 static void tree_progress(struct fence_set *s)
@@ -348,8 +365,7 @@ static void tree_progress(struct fence_set *s)
 			send_data(s, s->branch.parent, SLURM_PMIX_FAN_IN, turn_data(t));
 			return;
 		}
-		send_down(s, turn_data(t));
-		set_finish(s, 0, turn_data(t));
+		tree_end(s);
 	}
 }
 
@@ -380,9 +396,8 @@ static void take_from_parent(
 		break_step(s->fences, "a node has ended a fence of PMIx that others are still in");
 		return;
 	}
-	if (s->fences->options.direct)
-		send_down(s, data);
-	set_finish(s, 0, data);
+	if (!s->fences->options.direct || send_down(s, data))
+		set_finish(s, 0, data);
 	tree_progress(s);
 }
 
@@ -428,18 +443,17 @@ int pmix_fences_begin(struct pmix_fences *f, enum slurm_pmix_kind kind, struct s
 	uint32_t id, struct slice data)
 {
 	struct fence_set *s;
-	int r = find_set(f, kind, key, &s);
+	int r = f->is_broken ? -EIO : find_set(f, kind, key, &s);
 
 	if (r < 0)
 		return r;
 	if (s->waits)
 		return -EALREADY;
+	/* It does not wait yet: the others fail if the step breaks by this one. */
+	if (!turn_add(s, &s->turns[0], s->self, data))
+		return -ENOMEM;
 	s->waits = true;
 	s->id = id;
-	if (!turn_add(s, &s->turns[0], s->self, data)) {
-		s->waits = false;
-		return -ENOMEM;
-	}
 	if (kind == SLURM_PMIX_BY_RING && s->count > 1)
 		send_around(s, s->seq, s->self, 0, data);
 	set_progress(s);

@@ -43,8 +43,10 @@ struct pmix_fences_options {
 	void *userdata;
 };
 
-/* More than all of them hold at a time breaks the step. */
+/* More data than all of them hold at a time breaks the step. */
 #define PMIX_FENCES_BYTES ((size_t)256 << 20)
+/* Sets last as long as the step: so many bytes have all their ranks and nodes. */
+#define PMIX_FENCES_SET_BYTES ((size_t)64 << 20)
 
 /* What options points to outlives them. */
 int pmix_fences_new(
@@ -53,9 +55,10 @@ int pmix_fences_new(
 /* NULL is fine. Returns NULL. */
 struct pmix_fences *pmix_fences_free(struct pmix_fences *fences);
 
-/* This node's ranks of the set have come, with data; done() comes once, with this id. -ESRCH: the
- * set is not of this step's ranks, or has none of this node; -EALREADY: the last one has not ended;
- * -ENOBUFS: there are too many sets; -ENOMEM. */
+/* This node's ranks of the set have come, with data; done() comes once, with this id, unless this
+ * fails. -ESRCH: the set is not of this step's ranks, or has none of this node; -EALREADY: the last
+ * one has not ended; -ENOBUFS: there are too many sets, or too large ones; -EIO: the step is
+ * broken; -ENOMEM. */
 int pmix_fences_begin(struct pmix_fences *fences, enum slurm_pmix_kind kind, struct slice set,
 	uint32_t id, struct slice data) _must_check_;
 

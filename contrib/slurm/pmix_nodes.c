@@ -54,7 +54,8 @@ struct pmix_nodes {
 	uint32_t last_id;
 	struct srun_abort *abort;
 	bool has_aborted;
-	bool has_ended; /* what has not been sent by now never is */
+	bool has_failed; /* a fence, which has been reported */
+	bool has_ended;  /* what has not been sent by now never is */
 	ev_timer end_limit;
 };
 
@@ -250,9 +251,11 @@ static void nodes_on_fenced(void *userdata, uint32_t id, int error, struct slice
 	_cleanup_bytes_ struct bytes body = {0};
 
 	assert(n);
-	if (error)
+	if (error && !n->has_failed) { /* a user may make others fail */
 		log_warning(n->options.log, "step %s: a fence of PMIx fails: %s", n->options.label,
 			strerror(error));
+		n->has_failed = true;
+	}
 	bytes_add_u32(&body, id);
 	bytes_add_u32(&body, (uint32_t)error);
 	bytes_add(&body, data.data, data.size);

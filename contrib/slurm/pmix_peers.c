@@ -16,6 +16,7 @@
 #include "stepd/base/munge_client.h"
 
 #define RELAYED_MAX     16u
+#define NODE_CONNS_MAX  8u /* each side may begin one, and another when it is lost */
 #define CALLER_SIZE_MAX 65536u
 #define LIMIT_S         30.0
 #define BYTES_MAX       ((size_t)256 << 20)
@@ -56,6 +57,7 @@ struct peer {
 	uint32_t node;
 	bool offered;      /* it has been sent this node's port */
 	struct conn *conn; /* by which it gets messages; NULL: none */
+	unsigned conns_count;
 	struct delivery *delivery;
 	size_t delivery_size;
 	STAILQ_HEAD(waiting_list, waiting) waiting;
@@ -167,6 +169,8 @@ static void conn_close(struct conn *c)
 		wire_listener_start(&p->relay_listener, spool_socket_get_fd(p->socket));
 	if (c->kind == CONN_CALLER)
 		forget_caller(c);
+	if (peer)
+		peer->conns_count--;
 	p->in_bytes -= bytes_size(&c->in);
 	peers_drop(p, bytes_size(&c->out));
 	(void)close_fd(c->fd);
@@ -365,9 +369,9 @@ void pmix_peers_send_take(
 	_cleanup_pack_ struct pack taken = take_struct(*body);
 	size_t size = buffer_size(&taken.bytes);
 	struct peer *peer = &p->peers[node];
-	struct waiting *w = taken.failed || size > SLURM_PMIX_MAX || p->out_bytes + size > BYTES_MAX
-		? NULL
-		: calloc(1, sizeof(*w));
+	bool fits =
+		size <= SLURM_PMIX_MAX - SLURM_PMIX_PORT_SIZE && p->out_bytes + size <= BYTES_MAX;
+	struct waiting *w = taken.failed || !fits ? NULL : calloc(1, sizeof(*w));
 
 	if (!w) {
 		peers_fail(p, "its nodes don't take messages, or memory is short");
@@ -382,13 +386,28 @@ void pmix_peers_send_take(
 
 /* ---- a connection to a node ---------------------------------------------------------------- */
 
+/* As the step's user, whose processes can have it, by a port of their own: with one of root's they
+ * would be admitted to the steps of others. Real and saved uid stay root's. */
+static int make_credential(struct pmix_peers *p, char **ret_credential, struct err *err)
+{
+	uid_t own = geteuid(), uid = p->options.init->launch.uid;
+	int r;
+
+	if (uid != own && setresuid((uid_t)-1, uid, (uid_t)-1) < 0)
+		return err_set(err, -errno, "make a credential as uid %u", (unsigned)uid);
+	r = munge_client_encode(p->options.munge, 0, NULL, 0, ret_credential, err);
+	if (uid != own && setresuid((uid_t)-1, own, (uid_t)-1) < 0)
+		abort(); /* root's real uid allows it */
+	return r;
+}
+
 /* Who makes it: the first message. */
 static int put_introduction(struct pmix_peers *p, struct pack *out, struct err *err)
 {
 	static const struct slurm_pmix_head head = {.type = SLURM_PMIX_CONNECT};
 	_cleanup_free_ char *credential = NULL;
 	_cleanup_pack_ struct pack body = {0};
-	int r = munge_client_encode(p->options.munge, 0, NULL, 0, &credential, err);
+	int r = make_credential(p, &credential, err);
 
 	if (r < 0)
 		return r;
@@ -431,6 +450,7 @@ static void peer_connect(struct peer *peer, uint16_t port)
 		return;
 	}
 	peer->conn->peer = peer;
+	peer->conns_count++;
 	conn_add(peer->conn, &introduction);
 	peer_pump(peer);
 }
@@ -492,7 +512,8 @@ static bool is_nodes(struct pmix_peers *p, struct slice body)
 		munge_client_decode(p->options.munge, credential, false, &data, &size, &uid, &err) <
 			0)
 		return false;
-	return uid == 0 || uid == init->launch.uid;
+	/* Others that root makes, as for a job or a message, users have, too. */
+	return size == 0 && (uid == 0 || uid == init->launch.uid);
 }
 
 /* The first message of a connection at the port. False: it is closed. */
@@ -503,13 +524,15 @@ static bool admit_caller(struct conn *c, const struct slurm_pmix_head *head, str
 	uint16_t port;
 
 	if (head->type != SLURM_PMIX_CONNECT || !peer || !head->has_port ||
-		!slurm_pmix_take_port(&body, &port) || !is_nodes(p, body)) {
+		peer->conns_count >= NODE_CONNS_MAX || !slurm_pmix_take_port(&body, &port) ||
+		!is_nodes(p, body)) {
 		conn_close(c);
 		return false;
 	}
 	forget_caller(c);
 	c->kind = CONN_NODE;
 	c->peer = peer;
+	peer->conns_count++;
 	ev_timer_stop(p->options.loop, &c->limit);
 	if (!peer->conn)
 		peer->conn = c;
@@ -551,6 +574,17 @@ static int conn_find_message(const struct conn *c, struct slurm_pmix_head *ret_h
 	return in.size - SLURM_PMIX_HEAD_SIZE >= ret_head->size;
 }
 
+/* Of a node nothing more can come by it: the others would wait for what is lost. */
+static void conn_refuse(struct conn *c, const char *why)
+{
+	struct pmix_peers *p = c->peers;
+	bool is_nodes = c->kind != CONN_CALLER;
+
+	conn_close(c);
+	if (is_nodes)
+		peers_fail(p, why);
+}
+
 static void conn_take_messages(struct conn *c)
 {
 	struct slurm_pmix_head head;
@@ -573,7 +607,7 @@ static void conn_take_messages(struct conn *c)
 		}
 	}
 	if (r < 0)
-		conn_lose(c);
+		conn_refuse(c, "a node has sent what is no message of PMIx");
 }
 
 static void conn_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
@@ -586,12 +620,16 @@ static void conn_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ 
 	n = recv(c->fd, piece, sizeof(piece), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n > 0 && c->peers->in_bytes + (size_t)n <= BYTES_MAX)
+	if (n <= 0) {
+		conn_lose(c);
+		return;
+	}
+	if (c->peers->in_bytes + (size_t)n <= BYTES_MAX)
 		bytes_add(&c->in, piece, (size_t)n);
 	else
-		n = 0;
-	if (n == 0 || c->in.failed) {
-		conn_lose(c);
+		c->in.failed = true;
+	if (c->in.failed) {
+		conn_refuse(c, "messages of its nodes are too large, or memory is short");
 		return;
 	}
 	c->peers->in_bytes += (size_t)n;

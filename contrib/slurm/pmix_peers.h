@@ -11,9 +11,10 @@
  *
  * Whoever connects is known before his message counts: at the socket from the kernel, root,
  * SlurmUser and the step's user, as whom slurmd connects; at the port by a credential of munge(7)
- * of root or the step's user, in a first message of 64 KiB at most. 16 connections at a time are
- * open at the socket, and 64 that are not known yet at the port, each for 30 s; together with those
- * of the nodes they hold 256 MiB at most, and so do messages that wait.
+ * of root or the step's user, with nothing in it, in a first message of 64 KiB at most. 16
+ * connections at a time are open at the socket, and 64 that are not known yet at the port, each for
+ * 30 s; together with those of the nodes, 8 of each, they hold 256 MiB at most, and so do messages
+ * that wait.
  *
  * Everybody can connect to the port. Where a 65th connection is not known yet, one of them gives
  * way, the oldest one of the address that has the most. So nobody keeps a node out by connections

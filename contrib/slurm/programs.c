@@ -9,6 +9,11 @@
 #include "stepd/base/parse.h"
 #include "stepd/cli/run/multi_prog.h"
 
+/* More is handed over: slurmd waits, and each entry is compared with all programs. */
+#define NAMES_MAX 1024u
+/* Of all entries, in which a line, and what follows the list, stand for each rank. */
+#define ENTRIES_BYTES_MAX ((uint64_t)64 << 20)
+
 void programs_clear(struct programs *programs)
 {
 	json_decref(programs->tasks);
@@ -21,7 +26,7 @@ static int no_memory(struct err *err)
 	return err_set(err, -ENOMEM, "read the step's programs");
 }
 
-static int add_name(struct programs *p, const char *name)
+static int add_name(struct programs *p, const char *name, struct err *err)
 {
 	size_t i;
 
@@ -29,7 +34,9 @@ static int add_name(struct programs *p, const char *name)
 		if (strcmp(p->names.v[i], name) == 0)
 			return 0;
 	}
-	return strv_add(&p->names, name);
+	if (p->names.n == NAMES_MAX)
+		return err_set_text(err, -E2BIG, "it has more than %u programs", NAMES_MAX);
+	return strv_add(&p->names, name) < 0 ? no_memory(err) : 0;
 }
 
 /* A document holds UTF-8 alone. */
@@ -55,6 +62,25 @@ static bool is_plain(const char *list)
 	return true;
 }
 
+/* What all entries may have, of which there are as many as lines, or as ranks. */
+static bool fits(const char *list, uint32_t ntasks, const struct strv *extra)
+{
+	uint64_t entries = 0, size, longest = 0, more = 0;
+	const char *line = list;
+	size_t i;
+
+	for (; *line; line += size + (line[size] != '\0')) {
+		size = strcspn(line, "\n");
+		longest = size > longest ? size : longest;
+		entries++;
+	}
+	if (strchr(list, '%') || entries > ntasks)
+		entries = ntasks;
+	for (i = 0; i < extra->n; i++)
+		more += strlen(extra->v[i]) + 1;
+	return entries == 0 || longest + more <= ENTRIES_BYTES_MAX / entries;
+}
+
 static int read_list(struct programs *p, const struct slurm_launch *launch, struct err *err)
 {
 	struct slurm_strs rest = launch->argv;
@@ -78,13 +104,17 @@ static int read_list(struct programs *p, const struct slurm_launch *launch, stru
 		return err_set_text(err, -EOPNOTSUPP,
 			"its list of programs has double quotes, backslashes, or other marks than "
 			"%%t and %%o");
+	if (!fits(list, launch->ntasks, &extra))
+		return err_set_text(err, -E2BIG, "its list of programs is too long for %u tasks",
+			launch->ntasks);
 	r = multi_prog_parse(list, launch->ntasks, extra.v, &p->tasks, err);
 	if (r < 0)
 		return r;
 	json_array_foreach (p->tasks, i, entry) {
 		name = json_string_value(json_array_get(json_object_get(entry, "argv"), 0));
-		if (!name || add_name(p, name) < 0)
-			return no_memory(err);
+		r = name ? add_name(p, name, err) : no_memory(err);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }

@@ -34,13 +34,14 @@ static int check_component(const struct served *s, struct err *err)
 {
 	const struct slurm_launch *l = s->launch;
 	uint32_t first = slurm_whole_first_rank(l), ntasks = slurm_whole_ntasks(l);
-	uint32_t i;
+	uint32_t nnodes = slurm_whole_nnodes(l), i;
 
 	if (ntasks > SRUN_IO_TASKS_MAX || first > ntasks || l->ntasks > ntasks - first ||
-		slurm_whole_first_node(l) > UINT16_MAX || slurm_whole_nnodes(l) < l->nnodes)
+		nnodes > UINT16_MAX || slurm_whole_first_node(l) > nnodes ||
+		l->nnodes > nnodes - slurm_whole_first_node(l))
 		return err_set_text(err, -EBADMSG,
 			"component %u has %u tasks from %u on, of %u, on %u of %u nodes",
-			l->het.offset, l->ntasks, first, ntasks, l->nnodes, slurm_whole_nnodes(l));
+			l->het.offset, l->ntasks, first, ntasks, l->nnodes, nnodes);
 	for (i = 0; i < s->tasks.n; i++) {
 		if (s->tasks.ranks[i] >= l->ntasks)
 			return err_set_text(

@@ -178,6 +178,8 @@ int srun_message_begin_take(const struct srun_message_options *options, struct p
 		pack_bytes(
 			&m->body, buffer_bytes(&taken.bytes), (uint32_t)buffer_size(&taken.bytes));
 	if (!m || m->body.failed) {
+		if (m)
+			pack_clear(&m->body);
 		free(m);
 		return err_set(err, -ENOMEM, "send a message to srun");
 	}

@@ -13,7 +13,6 @@
 #include "contrib/slurm/pmix_settings.h"
 #include "contrib/slurm/site_conf.h"
 #include "mpi/pmi/manager.h"
-#include "stepd/base/bitset.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
 
@@ -667,24 +666,66 @@ int step_spec_set_shared(json_t *doc, const struct step_spec_input *input)
 
 /* ---- tasks with devices of their own ------------------------------------------------------- */
 
-/* Of "--multi-prog", whose entries are for one rank, or for several. */
-static json_t *find_program(const json_t *tasks, uint32_t rank, uint32_t ntasks)
+/* Of all tasks together: more than a user has. */
+#define TASKS_ARGV_MAX ((size_t)64 << 20)
+
+struct task_programs {
+	const struct step_spec_input *in;
+	json_t **argv; /* by rank, borrowed; NULL: all tasks have the step's */
+	uint32_t n;
+	size_t left; /* bytes of arguments that tasks may still have */
+	json_t *current;
+};
+
+static int note_program(uint32_t rank, void *userdata)
 {
-	const json_t *entry, *one;
-	size_t i;
+	struct task_programs *p = userdata;
 
-	json_array_foreach (tasks, i, entry) {
-		_cleanup_bitset_ struct bitset ranks = {0};
-		const char *list = json_string_value(json_object_get(entry, "ranks"));
+	if (rank < p->n && !p->argv[rank])
+		p->argv[rank] = p->current;
+	return 0;
+}
 
+/* Of "--multi-prog", whose entries are for one rank, or for several. Found once for all tasks: both
+ * may be very many. */
+static int find_programs(struct task_programs *p)
+{
+	const json_t *entry, *one, *ranks;
+	const char *list;
+	size_t i, k;
+	int r = 0;
+
+	p->n = slurm_whole_ntasks(p->in->launch);
+	p->argv = calloc((size_t)p->n + 1, sizeof(*p->argv));
+	if (!p->argv)
+		return -ENOMEM;
+	json_array_foreach (p->in->tasks, i, entry) {
+		p->current = json_object_get(entry, "argv");
 		one = json_object_get(entry, "rank");
-		if (one && json_integer_value(one) == rank)
-			return json_object_get(entry, "argv");
-		if (list && bitset_init(&ranks, ntasks) == 0 &&
-			bitset_add_list(&ranks, list) == 0 && bitset_test(&ranks, rank))
-			return json_object_get(entry, "argv");
+		ranks = json_object_get(entry, "ranks");
+		list = json_string_value(ranks);
+		if (one)
+			(void)note_program((uint32_t)json_integer_value(one), p);
+		json_array_foreach (ranks, k, one)
+			(void)note_program((uint32_t)json_integer_value(one), p);
+		if (list && r == 0)
+			r = parse_ranges(list, p->n, note_program, p);
 	}
-	return NULL;
+	return r;
+}
+
+/* False: it is more than all of them may have. */
+static bool count_argv(struct task_programs *p, const json_t *argv)
+{
+	const json_t *text;
+	size_t i, size = 0;
+
+	json_array_foreach (argv, i, text)
+		size += json_string_length(text) + 1;
+	if (size > p->left)
+		return false;
+	p->left -= size;
+	return true;
 }
 
 static int insert(json_t *argv, size_t *at, const char *text)
@@ -716,48 +757,53 @@ static int insert_lines(json_t *argv, const struct step_spec_input *in, const st
 }
 
 /* Its arguments, if they are not those of all tasks. */
-static int set_task_argv(json_t *entry, const json_t *doc, const struct step_spec_input *in,
-	uint32_t rank, const struct strv *lines)
+static int set_task_argv(json_t *entry, const json_t *doc, struct task_programs *p, uint32_t rank,
+	const struct strv *lines)
 {
-	const json_t *all = in->tasks ? find_program(in->tasks, rank, in->launch->ntasks)
-				      : json_object_get(doc, "argv");
+	const json_t *all =
+		p->argv ? rank < p->n ? p->argv[rank] : NULL : json_object_get(doc, "argv");
 	json_t *argv;
 	int r;
 
-	if (!in->tasks && lines->n == 0)
+	if (!p->argv && lines->n == 0)
 		return 0;
+	if (!count_argv(p, all))
+		return -E2BIG;
 	argv = json_deep_copy(all);
 	r = argv ? set(entry, "argv", argv) : -EBADMSG;
-	return r == 0 && lines->n > 0 ? insert_lines(argv, in, lines) : r;
+	return r == 0 && lines->n > 0 ? insert_lines(argv, p->in, lines) : r;
 }
 
-static int add_task(json_t *tasks, const json_t *doc, const struct step_spec_input *in,
+static int add_task(json_t *tasks, const json_t *doc, struct task_programs *p,
 	const struct gres_binding *binding, uint32_t number)
 {
 	_cleanup_gres_task_ struct gres_task task = {0};
-	json_auto_t *entry = json_pack("{s:I}", "rank", (json_int_t)in->ranks[number]);
+	uint32_t rank = p->in->ranks[number];
+	json_auto_t *entry = json_pack("{s:I}", "rank", (json_int_t)rank);
 	int r = entry ? gres_binding_make_task(binding, number, &task) : -ENOMEM;
 
 	if (r == 0)
 		r = set(entry, "env", json_incref(task.env));
-	if (r == 0 && task.devices && constrains_devices(in))
+	if (r == 0 && task.devices && constrains_devices(p->in))
 		r = set(entry, "limits", json_pack("{s:O}", "devices", task.devices));
 	if (r == 0)
-		r = set_task_argv(entry, doc, in, in->ranks[number], &task.lines);
+		r = set_task_argv(entry, doc, p, rank, &task.lines);
 	return r == 0 && json_array_append(tasks, entry) < 0 ? -ENOMEM : r;
 }
 
 static int set_bound_tasks(
 	json_t *doc, const struct step_spec_input *in, const struct gres_binding *binding)
 {
+	struct task_programs programs = {.in = in, .left = TASKS_ARGV_MAX};
 	json_auto_t *tasks = json_array();
 	uint32_t i;
 	int r = tasks ? gres_binding_clear_env(binding, json_object_get(doc, "env")) : -ENOMEM;
 
-	if (r == 0 && !in->tasks)
-		r = set_argv(doc, in->launch, in->before);
+	if (r == 0)
+		r = in->tasks ? find_programs(&programs) : set_argv(doc, in->launch, in->before);
 	for (i = 0; r == 0 && i < in->ntasks; i++)
-		r = add_task(tasks, doc, in, binding, i);
+		r = add_task(tasks, doc, &programs, binding, i);
+	free(programs.argv);
 	return r == 0 ? set(doc, "tasks", json_incref(tasks)) : r;
 }
 

@@ -18,6 +18,7 @@
 #include "contrib/slurm/gres_bind.h"
 #include "contrib/slurm/pack.h"
 #include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/step_spec.h"
 
 #define GPU    7696487u
 #define NIC    17u
@@ -500,6 +501,9 @@ static void assert_tasks(const struct rig *r, bool local, const char *const *wan
 	(void)gres_binding_free(binding);
 }
 
+static const uint8_t four_tasks[] = {
+	0, 4, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3};
+
 static void test_bound(void **state)
 {
 	static const char *const masks[] = {"", "0xd"};
@@ -530,8 +534,6 @@ static void test_bound(void **state)
 		{"gpu:none", false, {"- - 1", "- - 1", "- - 1", "- - 1"}},
 		{"gpu:verbose,none", true, {"- - 1", "- - 1", "- - 1", "- - 1"}},
 	};
-	static const uint8_t tasks[] = {
-		0, 4, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3};
 	static const uint8_t alone[] = {0, 1, 0, 0, 0, 1, 0, 0, 0, 0};
 	struct site_conf site = {.binds = true};
 	_cleanup_pack_ struct pack conf = {0};
@@ -550,7 +552,7 @@ static void test_bound(void **state)
 	r.init.site = &site;
 	r.init.launch.nnodes = 1;
 	r.init.launch.nodes = "n2";
-	r.init.launch.node_tasks = (struct slurm_array){sizeof(tasks), tasks};
+	r.init.launch.node_tasks = (struct slurm_array){sizeof(four_tasks), four_tasks};
 	r.init.launch.cpu_bind_type = SLURM_CPU_BY_MASK;
 	r.init.launch.cpu_bind = "0x2,0x8,0x20,0xff";
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -570,6 +572,103 @@ static void test_bound(void **state)
 	r.init.launch.node_tasks = (struct slurm_array){sizeof(alone), alone};
 	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), 0);
 	assert_null(binding);
+}
+
+/* ---- the spec of such a step --------------------------------------------------------------- */
+
+static void rig_bind(struct rig *r, const char *bind)
+{
+	static const char *const masks[] = {"", "0xd"};
+	static const struct site_conf site = {0};
+	struct slurm_launch *l = &r->init.launch;
+
+	rig_init(r);
+	rig_add_kinds(r, NVML);
+	pack_u16(&r->step, 1);
+	pack_record(&r->step, true, GPU, masks, 2);
+	rig_read(r);
+	r->init.site = &site;
+	l->id.het_component = SLURM_NO_VAL;
+	l->nnodes = 1;
+	l->ntasks = 4;
+	l->nodes = "n2";
+	l->node_tasks = (struct slurm_array){sizeof(four_tasks), four_tasks};
+	l->files[0] = l->files[1] = l->files[2] = "/dev/null";
+	l->tres_bind = bind;
+}
+
+static int make_spec(struct rig *r, const json_t *programs, json_t **ret_doc, struct err *err)
+{
+	static const uint32_t ranks[] = {0, 1, 2, 3};
+	const struct step_spec_input input = {.node = &r->init.conf,
+		.launch = &r->init.launch,
+		.site = r->init.site,
+		.init = &r->init,
+		.ranks = ranks,
+		.ntasks = 4,
+		.tasks = programs,
+		.cwd = "/",
+		.task_program = "/x/task"};
+
+	return step_spec_make(&input, ret_doc, err);
+}
+
+/* A component's lists of ranks are arrays. */
+static void test_bound_programs(void **state)
+{
+	static const char *const expected[] = {"a", "b", "b", "c"};
+	json_auto_t *programs = json_pack("[{s:i, s:[s]}, {s:s, s:[s]}, {s:[i], s:[s]}]", "rank", 0,
+		"argv", "a", "ranks", "1-2", "argv", "b", "ranks", 3, "argv", "c");
+	struct err err = ERR_INIT;
+	_cleanup_rig_ struct rig r;
+	json_t *doc, *tasks;
+	size_t i;
+
+	(void)state;
+	assert_non_null(programs);
+	rig_bind(&r, "gpu:map_gpu:0");
+	if (make_spec(&r, programs, &doc, &err) < 0)
+		fail_msg("%s", err.text);
+	tasks = json_object_get(doc, "tasks");
+	assert_int_equal(json_array_size(tasks), 4);
+	for (i = 0; i < 4; i++) {
+		const json_t *task = json_array_get(tasks, i);
+
+		assert_int_equal(json_integer_value(json_object_get(task, "rank")), i);
+		assert_string_equal(
+			json_string_value(json_array_get(json_object_get(task, "argv"), 0)),
+			expected[i]);
+	}
+	json_decref(doc);
+}
+
+/* slurmd waits, and it is a process of root's: what a user can have many of is not multiplied. */
+static void test_bound_bounds(void **state)
+{
+	enum {
+		SIZE = 17 << 20 /* by four tasks it is too much */
+	};
+	static const char begin[] = "gpu:verbose,map_gpu:0";
+	_cleanup_free_ char *list = malloc(SIZE + 1);
+	_cleanup_pack_ struct pack argv = {0};
+	struct gres_binding *binding;
+	struct err err = ERR_INIT;
+	_cleanup_rig_ struct rig r;
+	json_t *doc;
+
+	(void)state;
+	assert_non_null(list);
+	memset(list, ',', SIZE);
+	list[SIZE] = '\0';
+	pack_text(&argv, list);
+	memcpy(list, begin, sizeof(begin) - 1);
+	rig_bind(&r, list);
+	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), -E2BIG);
+	r.init.launch.tres_bind = begin;
+	r.init.launch.argv = (struct slurm_strs){.n = 1,
+		.bytes = (const uint8_t *)buffer_bytes(&argv.bytes),
+		.size = buffer_size(&argv.bytes)};
+	assert_int_equal(make_spec(&r, NULL, &doc, &err), -E2BIG);
 }
 
 /* ---- what is wrong ------------------------------------------------------------------------- */
@@ -639,6 +738,8 @@ int main(void)
 		cmocka_unit_test(test_mps),
 		cmocka_unit_test(test_shard),
 		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_bound_programs),
+		cmocka_unit_test(test_bound_bounds),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_wrong_bits),
 		cmocka_unit_test(test_reason),

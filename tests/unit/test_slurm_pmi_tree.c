@@ -291,6 +291,27 @@ static void a_server_that_sends_no_frames_is_given_up(void **state)
 	assert_int_equal(s->lines, 1);
 }
 
+/* ---- the launch message -------------------------------------------------------------------- */
+
+/* What srun has of a component is what any process of a user's can send. */
+static void a_node_that_is_not_in_the_step_is_refused(void **state)
+{
+	struct scene *s = *state;
+	struct pmi_tree_options options = {.loop = s->loop,
+		.log = &s->log,
+		.label = "7.3",
+		.init = &s->init,
+		.fifos = &s->fifos,
+		.abort = count_abort,
+		.userdata = s,
+		.node_id = 2};
+	struct pmi_tree *tree = NULL;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(pmi_tree_open(&options, &tree, &err), -EBADMSG);
+	assert_string_equal(err.text, "the message has node 2 of 2");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +323,8 @@ int main(void)
 			a_server_that_has_ended_waits_for_no_fence, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_server_that_sends_no_frames_is_given_up, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_node_that_is_not_in_the_step_is_refused, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,7 @@ struct cluster {
 	STAILQ_HEAD(messages, message) messages;
 	unsigned count, sent; /* under way; ever */
 	const char *broken;
+	bool fails; /* what is sent: all fences of its sender fail */
 	uint32_t random;
 };
 
@@ -71,6 +72,8 @@ static void on_send(
 	STAILQ_INSERT_TAIL(&node->cluster->messages, m, link);
 	node->cluster->count++;
 	node->cluster->sent++;
+	if (node->cluster->fails)
+		pmix_fences_fail(node->fences, EIO);
 }
 
 static void on_done(void *userdata, uint32_t id, int error, struct slice data)
@@ -85,9 +88,18 @@ static void on_done(void *userdata, uint32_t id, int error, struct slice data)
 	node->failed += error != 0;
 }
 
+static void on_any_done(
+	_unused_ void *userdata, _unused_ uint32_t id, int error, _unused_ struct slice data)
+{
+	assert_int_equal(error, 0);
+}
+
 static void on_broken(void *userdata, const char *why)
 {
-	((struct node *)userdata)->cluster->broken = why;
+	struct node *node = userdata;
+
+	node->cluster->broken = why;
+	pmix_fences_fail(node->fences, EIO);
 }
 
 static void cluster_begin(struct cluster *c, uint32_t n, uint32_t width, bool direct)
@@ -362,6 +374,47 @@ static void test_subsets(void **state)
 	cluster_end(&c);
 }
 
+/* Any number of ranks, of which a hostile server can make sets without end. */
+static void test_large_sets(void **state)
+{
+	enum {
+		RANKS = 40000, /* 23 bytes each */
+		SETS = 64
+	};
+	_cleanup_free_ uint32_t *rank_nodes = calloc(RANKS, sizeof(*rank_nodes));
+	struct pmix_fences_options options = {.nspace = NSPACE,
+		.nnodes = 1,
+		.ntasks = RANKS,
+		.tree_width = 50,
+		.timeout_s = 60,
+		.done = on_any_done};
+	struct pmix_fences *fences;
+	unsigned begun = 0;
+	uint32_t i;
+	int r;
+
+	(void)state;
+	assert_non_null(rank_nodes);
+	options.rank_nodes = rank_nodes;
+	options.loop = ev_loop_new(EVFLAG_NOENV);
+	assert_non_null(options.loop);
+	assert_int_equal(pmix_fences_new(&options, &fences), 0);
+	do {
+		_cleanup_pack_ struct pack set = {0};
+
+		slurm_pmix_begin_set(&set, RANKS);
+		for (i = 0; i < RANKS; i++)
+			slurm_pmix_add_rank(
+				&set, slice_of_text(NSPACE), i == begun ? SLURM_PMIX_WILDCARD : i);
+		r = pmix_fences_begin(
+			fences, SLURM_PMIX_BY_TREE, slice_of_pack(&set), 0, slice_of_text(""));
+	} while (r == 0 && ++begun < 2 * SETS);
+	assert_int_equal(r, -ENOBUFS);
+	assert_in_range(begun, SETS, 2 * SETS - 1);
+	(void)pmix_fences_free(fences);
+	ev_loop_destroy(options.loop);
+}
+
 /* ---- what goes wrong ----------------------------------------------------------------------- */
 
 static const char *take_one(
@@ -434,6 +487,59 @@ static void test_failure(void **state)
 	}
 	assert_null(c.broken);
 	cluster_end(&c);
+}
+
+/* What this node brings itself is too much: the fence has one end, and is the last one. */
+static void test_too_much(void **state)
+{
+	_cleanup_pack_ struct pack set = {0};
+	struct cluster c;
+
+	(void)state;
+	cluster_begin(&c, 2, 50, true);
+	set_of_all(&set);
+	assert_int_equal(
+		pmix_fences_begin(c.nodes[0].fences, SLURM_PMIX_BY_RING, slice_of_pack(&set), 100,
+			(struct slice){"", PMIX_FENCES_BYTES + 1}),
+		-ENOMEM);
+	assert_non_null(c.broken);
+	assert_int_equal(c.nodes[0].failed, 0);
+	assert_int_equal(begin(&c, 0, SLURM_PMIX_BY_RING, &set, ""), -EIO);
+	assert_int_equal(c.nodes[0].failed, 0);
+	assert_int_equal(c.sent, 0);
+	cluster_end(&c);
+}
+
+/* A message that can't be sent ends all fences of its node, the one that sends it among them. */
+static void run_unsent(bool direct)
+{
+	static const char zeros[4096];
+	_cleanup_pack_ struct pack set = {0};
+	struct cluster c;
+	uint32_t i;
+
+	cluster_begin(&c, 4, 4, direct);
+	set_of_all(&set);
+	for (i = 1; i < 4; i++)
+		assert_int_equal(
+			pmix_fences_begin(c.nodes[i].fences, SLURM_PMIX_BY_TREE,
+				slice_of_pack(&set), i + 100, (struct slice){zeros, sizeof(zeros)}),
+			0);
+	deliver_all(&c);
+	c.sent = 0;
+	c.fails = true;
+	assert_int_equal(begin(&c, 0, SLURM_PMIX_BY_TREE, &set, "x"), 0);
+	assert_int_equal(c.sent, 1);
+	assert_int_equal(c.nodes[0].failed, 1);
+	assert_int_equal(c.nodes[0].ended, 0);
+	cluster_end(&c);
+}
+
+static void test_unsent(void **state)
+{
+	(void)state;
+	run_unsent(true);
+	run_unsent(false);
 }
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -614,8 +720,11 @@ int main(void)
 		cmocka_unit_test(test_ahead),
 		cmocka_unit_test(test_branches),
 		cmocka_unit_test(test_subsets),
+		cmocka_unit_test(test_large_sets),
 		cmocka_unit_test(test_apart),
 		cmocka_unit_test(test_failure),
+		cmocka_unit_test(test_unsent),
+		cmocka_unit_test(test_too_much),
 		cmocka_unit_test(test_heads),
 		cmocka_unit_test(test_modex),
 		cmocka_unit_test(test_settings),

@@ -278,6 +278,48 @@ static void test_order_of_reports(void **state)
 	ev_loop_destroy(s.loop);
 }
 
+/* slurmd waits, and it is a process of root's that reads them. */
+static void test_large_lists(void **state)
+{
+	enum {
+		SIZE = 17 << 20 /* by four tasks it is too much */
+	};
+	_cleanup_free_ char *text = malloc(SIZE + 1);
+	const char *const marks[] = {"list", "* a %t\n", text, NULL},
+			  *const plain[] = {"list", "* a\n", text, NULL};
+	_cleanup_programs_ struct programs programs = {0}, few = {0};
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, 'x', SIZE);
+	text[SIZE] = '\0';
+	assert_int_equal(read_programs(marks, SLURM_FLAG_MULTI_PROG, &programs, &err), -E2BIG);
+	assert_int_equal(read_programs(plain, SLURM_FLAG_MULTI_PROG, &few, &err), 0);
+}
+
+static void test_many_programs(void **state)
+{
+	enum {
+		MANY = 1025
+	};
+	_cleanup_buffer_ struct buffer list = {0};
+	_cleanup_programs_ struct programs programs = {0};
+	_cleanup_pack_ struct pack p = {0};
+	struct slurm_launch launch = {.ntasks = MANY, .flags = SLURM_FLAG_MULTI_PROG};
+	struct err err = ERR_INIT;
+	char line[32];
+	int i, n;
+
+	(void)state;
+	for (i = 0; i < MANY; i++) {
+		n = snprintf(line, sizeof(line), "%d p%d\n", i, i);
+		assert_int_equal(buffer_add(&list, line, (size_t)n + (i == MANY - 1)), 0);
+	}
+	launch.argv = pack_strs(&p, (const char *const[]){"list", buffer_bytes(&list), NULL});
+	assert_int_equal(programs_read(&launch, &programs, &err), -E2BIG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +330,8 @@ int main(void)
 		cmocka_unit_test(test_list),
 		cmocka_unit_test(test_list_of_component),
 		cmocka_unit_test(test_bad_lists),
+		cmocka_unit_test(test_large_lists),
+		cmocka_unit_test(test_many_programs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
