@@ -149,10 +149,10 @@ static bool runs_prolog(const struct slurm_init *i)
 		(i->conf.prolog_flags & SLURM_PROLOG_RUN_IN_JOB);
 }
 
-/* Of a step, or the script, of several components, only what 22.05 does has been seen. */
+/* Of a step, or the script, of several components, only what 22.05 and 24.11 do has been seen. */
 static bool is_het(const struct slurm_init *i)
 {
-	return is_number(i->launch.het.job) && i->frame.release != SLURM_22_05 &&
+	return is_number(i->launch.het.job) && i->frame.release > SLURM_24_11 &&
 		(i->launch.kind == SLURM_KIND_HET || i->launch.kind == SLURM_KIND_BATCH);
 }
 
@@ -240,9 +240,9 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 	/* srun has a port for each component of a step that is none of such a job. */
 	if (l->kind == SLURM_KIND_HET && !is_number(l->het.job))
 		return true;
-	/* What step daemons of later releases say to each other for PMIx has not been seen. */
+	/* What step daemons of later releases send each other for PMIx has not been seen. */
 	if (strcmp(mpi, "pmix") == 0)
-		return i->frame.release != SLURM_22_05 || !step_spec_is_managed(l, i->site);
+		return i->frame.release > SLURM_24_11 || !step_spec_is_managed(l, i->site);
 	/* Two components on a node have one socket for messages between step daemons. */
 	return !step_spec_is_managed(l, i->site) ||
 		(has_levels(i) && i->frame.self.sin_family != AF_INET) ||
@@ -338,7 +338,7 @@ static const struct reason_row {
 	[SLURM_REASON_PROLOG] = {"prolog", runs_prolog,
 		"it runs the job's prolog and epilog (PrologFlags=RunInJob)"},
 	[SLURM_REASON_HET] = {"het", is_het,
-		"it is a part of a heterogeneous job, or of such a step, of a release after 22.05"},
+		"it is a part of a heterogeneous job, or of such a step, of a release after 24.11"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "its generic resources (GRES) are not served"},
 	[SLURM_REASON_LIMITS] = {"limits", has_other_limits,
 		"its limits (task/cgroup) can't be had here"},

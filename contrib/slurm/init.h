@@ -95,6 +95,8 @@ struct slurm_node_conf {
 	/* From slurm.conf, which slurmd sends from 23.02 on; NULL before. */
 	const char *cred_type, *namespace_plugin, *profile_type, *switch_type, *tls_type;
 	uint16_t prolog_flags; /* enum slurm_prolog_flags; 0 before 24.05 */
+	uint16_t tree_width;   /* TreeWidth, or its default, which changes; 0 before 23.02 */
+	uint16_t srun_port_min, srun_port_max; /* SrunPortRange; 0: any, or before 24.05 */
 };
 
 #define SLURM_CGROUP_MOUNT "/sys/fs/cgroup" /* if cgroup.conf names no other */

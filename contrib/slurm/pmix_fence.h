@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Fences of PMIx over the nodes of a step, as Slurm's mpi/pmix of 22.05 has them, so that the other
+ * Fences of PMIx over the nodes of a step, as Slurm's mpi/pmix has them, so that the other
  * nodes may be slurmstepds: the state of each node between two messages, and which it sends next.
  *
  * A set of ranks has its own fences, which are numbered, and its nodes, in the order of the step's.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages between the step daemons of a step with Slurm's mpi/pmix, 22.05. Bytes only.
+ * Messages between the step daemons of a step with Slurm's mpi/pmix, the same from 22.05 to 24.11.
+ * Bytes only.
  *
  *	u32 magic, type, sequence number, sender's node in the job, size of the rest; u8 has a port
  *	the port, if it has one: a length (2), u16 in the sender's byte order

@@ -86,13 +86,17 @@ static void take_abort(struct pmix_nodes *n, struct slice body)
 	const struct slurm_launch *launch = &n->options.init->launch;
 	const char *text = step_spec_getenv(launch, "SLURM_PMIXP_ABORT_AGENT_PORT");
 	struct sockaddr_in address = launch->srun;
-	uint32_t status, port;
+	uint32_t status = 1, port;
 
 	if (n->has_aborted)
 		return; /* a user may call for it again and again */
 	n->has_aborted = true;
-	if (text && parse_u32(text, 1, UINT16_MAX, &port) == 0 && slice_take_u32(&body, &status) &&
-		status) {
+	(void)!slice_take_u32(&body, &status); /* without one it is a failure */
+	if (status == 0) {
+		n->options.stop(n->options.userdata);
+		return;
+	}
+	if (text && parse_u32(text, 1, UINT16_MAX, &port) == 0) {
 		address.sin_port = htons((uint16_t)port);
 		if (srun_abort_begin(
 			    n->options.loop, &address, status, nodes_on_aborted, n, &n->abort) == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * PMIx over the nodes of a step, as Slurm's mpi/pmix of 22.05 has it: between the PMIx server of
+ * PMIx over the nodes of a step, as Slurm's mpi/pmix has it: between the PMIx server of
  * the agent, mpi/pmi/manager.h, to which the agents of other nodes, or slurmstepds there, are one
  * and the same, and those.
  *
@@ -33,6 +33,8 @@ struct pmix_nodes_options {
 	uint32_t node_id;
 	/* The step is to end on all nodes. text: why, NULL if a task has called for it. */
 	void (*abort)(const char *text, void *userdata);
+	/* Likewise, since a task has called for it with a status of 0. */
+	void (*stop)(void *userdata);
 	/* pmix_nodes_are_pending() may no longer hold. */
 	void (*drained)(void *userdata);
 	void *userdata;

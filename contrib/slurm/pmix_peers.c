@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "contrib/slurm/delivery.h"
 #include "contrib/slurm/site_conf.h"
@@ -703,15 +704,38 @@ static int listen_at_socket(struct pmix_peers *p, struct err *err)
 	return 0;
 }
 
-/* At any port of any address: which the other nodes use is not known. */
-static int listen_at_port(struct pmix_peers *p, struct err *err)
+/* Of any address: which the other nodes use is not known. The port is any, or, as slurmstepd from
+ * 24.05 on has it, one of SrunPortRange: a firewall may let these pass alone. Steps of a node begin
+ * to look at different ones. */
+static int bind_port(int fd, const struct slurm_node_conf *conf)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+	uint32_t first = conf->srun_port_min, last = conf->srun_port_max, i;
+	uint32_t count = first && last >= first ? last - first + 1 : 0;
+
+	for (i = 0; i == 0 || i < count; i++) {
+		if (count)
+			address.sin_port =
+				htons((uint16_t)(first + ((uint32_t)getpid() + i) % count));
+		if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+			return 0;
+		if (errno != EADDRINUSE)
+			return -errno;
+	}
+	return -EADDRINUSE;
+}
+
+static int listen_at_port(struct pmix_peers *p, struct err *err)
+{
+	struct sockaddr_in address;
 	socklen_t size = sizeof(address);
+	int r;
 
 	p->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (p->port_fd < 0 || bind(p->port_fd, (struct sockaddr *)&address, size) < 0 ||
-		listen(p->port_fd, BACKLOG) < 0 ||
+	r = p->port_fd < 0 ? -errno : bind_port(p->port_fd, &p->options.init->conf);
+	if (r < 0)
+		return err_set(err, r, "listen for the other nodes' PMIx");
+	if (listen(p->port_fd, BACKLOG) < 0 ||
 		getsockname(p->port_fd, (struct sockaddr *)&address, &size) < 0)
 		return err_set(err, -errno, "listen for the other nodes' PMIx");
 	p->port = ntohs(address.sin_port);

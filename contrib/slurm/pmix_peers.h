@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The way to the other nodes of a step for PMIx, as Slurm's mpi/pmix of 22.05 has it: messages of
+ * The way to the other nodes of a step for PMIx, as Slurm's mpi/pmix has it: messages of
  * pmix_messages.h. The other ends may be slurmstepds.
  *
  * A message goes by the slurmd of its node (REQUEST_FORWARD_DATA), which brings it to the socket

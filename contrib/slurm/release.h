@@ -2,12 +2,13 @@
  *
  * Slurm's releases, as the versions of its protocol. A release is a row of release.c; what changes
  * with one is compared by >= where it matters, so that it holds for those after it:
- *	23.02  the job's times and licenses are in the credential, and its tasks' variables
+ *	23.02  the job's times and licenses are in the credential, and its tasks' variables; an
+ *	       abort of PMIx with status 0 is no failure
  *	23.11  the node above in a step's tree is known by its name; the identity of the
- *	       credential alone counts
- *	24.05  reports of a step's end say for whom they are
+ *	       credential alone counts; TreeWidth is 16 if slurm.conf has none
+ *	24.05  reports of a step's end say for whom they are; SrunPortRange holds for PMIx, too
  *	24.11  a step's number in the cluster, its SLUID, precedes the job's; slurmstepd makes the
- *	       directories of output files; --oom-kill-step
+ *	       directories of output files; --oom-kill-step; a key for Open MPI's networks
  *	25.05  slurmstepd's lines to users begin with the time, and that on a cancelled step names
  *	       the signal; requests have room for certificates of TLS
  *	25.11  a script's end is reported by its step, not by its job; %N is the node's name

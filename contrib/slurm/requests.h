@@ -11,6 +11,9 @@
 
 #include "contrib/slurm/wire.h"
 
+/* Of a signal: that it ends tasks is no failure, from 23.02 on. */
+#define SLURM_KILL_NO_FAILURE (1u << 10)
+
 struct json_t;
 struct lookup_user;
 struct requests_plan;

@@ -122,6 +122,7 @@ struct served_requests {
 	bool cancelled;    /* the user has the line */
 	bool aborted;      /* slurmctld does not want to know of the end */
 	bool reconfigured; /* slurm.conf may name another slurmctld */
+	bool is_stopped;   /* that a signal ends tasks is no failure */
 	bool has_memory;   /* the job's limit has changed: */
 	uint64_t memory_mb;
 };
@@ -247,6 +248,8 @@ void served_report_script(struct served *s);
 
 /* slurmctld ends the step on all nodes, as pmi_tree.h wants it. */
 void served_cancel_step(const char *why, void *userdata);
+/* The same by a task that has not failed. */
+void served_stop_step(void *userdata);
 
 /* A line of the program that users know, on the standard error of the first task. */
 void served_put_note(struct served *s, const char *text);

@@ -284,6 +284,7 @@ static int prepare_pmix(struct served *s, struct step_spec_input *input, struct 
 		.fifos = &s->streams.fifos,
 		.node_id = s->setup.node_id,
 		.abort = served_cancel_step,
+		.stop = served_stop_step,
 		.drained = served_on_drained,
 		.userdata = s};
 	const char *path = NULL;

@@ -117,11 +117,19 @@ static int get_reported(const struct served *s, int status)
 	return s->reports.out_of_memory ? STATUS_OUT_OF_MEMORY : status;
 }
 
+/* A task's. */
+static int get_reported_end(const struct served *s, int status)
+{
+	if (s->requests.is_stopped && !s->reports.out_of_memory && WIFSIGNALED(status))
+		return 0;
+	return get_reported(s, status);
+}
+
 /* The version is that of who reads it. */
 static void put_exits(struct pack *body, const struct served *s, uint16_t version, int status,
 	const uint32_t *ranks, uint32_t n)
 {
-	pack_u32(body, (uint32_t)get_reported(s, status));
+	pack_u32(body, (uint32_t)get_reported_end(s, status));
 	pack_u32(body, n);
 	pack_u32_array(body, ranks, n);
 	slurm_rpc_put_step(body, version, &s->launch->id);
@@ -358,10 +366,10 @@ static struct sockaddr_in find_controller(const struct served *s)
 	return s->init->site->controller;
 }
 
-void served_cancel_step(const char *why, void *userdata)
+/* why: NULL if a task has called for it. */
+static void request_end(struct served *s, const char *why, uint16_t flags)
 {
 	static const struct delivery_retry retry = {.tries = 5, .first_s = 1, .longest_s = 8};
-	struct served *s = userdata;
 	/* All parts of a het step; its number in the cluster is not looked at. */
 	const struct slurm_step_id id = {.job = slurm_whole_job(s->launch),
 		.step = s->launch->id.step,
@@ -386,8 +394,23 @@ void served_cancel_step(const char *why, void *userdata)
 	pack_text(&body, NULL);
 	pack_text(&body, NULL);
 	pack_u16(&body, SIGKILL);
-	pack_u16(&body, 0);
+	pack_u16(&body, flags);
 	send_message(s, &to, &body);
+}
+
+void served_cancel_step(const char *why, void *userdata)
+{
+	assert(userdata);
+	request_end(userdata, why, 0);
+}
+
+/* slurmctld tells all nodes of the flag, with the signal. */
+void served_stop_step(void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	request_end(s, NULL, s->init->frame.release >= SLURM_23_02 ? SLURM_KILL_NO_FAILURE : 0);
 }
 
 void served_report_step(struct served *s)

@@ -175,6 +175,8 @@ static bool take_signal(struct served *s, const struct wire_request *request, in
 		wire_put_result(answer, 0);
 		return true;
 	}
+	if (request->kind == WIRE_SIGNAL && s->init->frame.release >= SLURM_23_02)
+		s->requests.is_stopped |= (request->flags & SLURM_KILL_NO_FAILURE) != 0;
 	kills = number == SIGKILL || number == SIGTERM || number == SLURM_SIGNAL_TERMINATE;
 	if (kills || number == SLURM_SIGNAL_ABORT)
 		epilogs_kill(s->epilogs);

@@ -195,6 +195,9 @@ static void read_site(struct stepd *s)
 	if (!s->init.chosen || s->init.rule ||
 		site_conf_read(NULL, &s->site, &s->init.site_err) < 0)
 		return;
+	/* slurmd sends its own from 23.02 on; the default is another one since 23.11. */
+	if (s->init.conf.tree_width)
+		s->site.tree_width = s->init.conf.tree_width;
 	s->init.site = &s->site;
 	find_parent(s);
 	r = check_gres(&s->init, &s->init.gres_err);

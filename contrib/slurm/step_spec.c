@@ -201,6 +201,27 @@ static int set_own_variables(json_t *env, const struct step_spec_input *in)
 	return r;
 }
 
+static int set_number(json_t *env, const char *name, uint64_t n)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, n);
+	return set_text(env, name, text);
+}
+
+/* By which the ranks of Open MPI know each other on networks of PSM2. The user's own counts. */
+static int set_transport_key(json_t *env, const struct slurm_launch *l)
+{
+	static const char name[] = "OMPI_MCA_orte_precondition_transports";
+	char text[40];
+
+	if (l->cred_release < SLURM_24_11 || json_object_get(env, name))
+		return 0;
+	(void)snprintf(text, sizeof(text), "%08x%08x-%08x%08x", l->id.job, l->id.step, l->id.job,
+		l->id.step);
+	return set_text(env, name, text);
+}
+
 /* Those of mpi.conf replace the user's. */
 static int set_pmix_variables(json_t *env, const struct step_spec_input *in)
 {
@@ -215,15 +236,9 @@ static int set_pmix_variables(json_t *env, const struct step_spec_input *in)
 	}
 	if (r == 0)
 		r = set_text(env, MANAGER_NSPACE_VARIABLE, in->pmix_nspace);
-	return r == 0 && in->pmix ? set_text(env, MANAGER_TMPDIR_VARIABLE, in->pmix->tmpdir) : r;
-}
-
-static int set_number(json_t *env, const char *name, uint64_t n)
-{
-	char text[24];
-
-	(void)snprintf(text, sizeof(text), "%" PRIu64, n);
-	return set_text(env, name, text);
+	if (r == 0 && in->pmix)
+		r = set_text(env, MANAGER_TMPDIR_VARIABLE, in->pmix->tmpdir);
+	return r == 0 && in->pmix ? set_transport_key(env, in->launch) : r;
 }
 
 /* What slurmstepd adds in releases after 22.05. */

@@ -5,21 +5,40 @@
 #	build_mpi SOURCE PROGRAM    compiles with MPICH; skips the test without it
 #	build_ompi SOURCE PROGRAM   the same with Open MPI
 #	bring_libraries PROGRAM     makes it run in $slurm_root of slurm_root.sh, too
+#	bring_ompi PROGRAM          the same for one of Open MPI, which loads parts of its own
 
 build_with() { # COMPILER NAME SOURCE PROGRAM
 	command -v "$1" >/dev/null || skip_all "needs $2"
 	"$1" -O1 -o "$4" "$3" >"$tmpdir/mpicc.log" 2>&1 || bail "$1: $(cat "$tmpdir/mpicc.log")"
 }
 
-# Those that the tree has not, beside the program, which is a script then.
+missing_libraries() { # FILE: those that the tree has not
+	ldd "$1" | sed -n 's,.* => \(/[^ ]*\) .*,\1,p' | while read -r library; do
+		[ -e "$slurm_root/usr/${library#/usr/}" ] || [ -e "$slurm_root/usr$library" ] || echo "$library"
+	done
+}
+
+# They are beside the program, which is a script then.
 bring_libraries() {
 	mkdir -p "$1.libraries"
-	ldd "$1" | sed -n 's,.* => \(/[^ ]*\) .*,\1,p' | while read -r library; do
-		[ -e "$slurm_root/usr/${library#/usr/}" ] || [ -e "$slurm_root/usr$library" ] || cp -L "$library" "$1.libraries"
+	missing_libraries "$1" | while read -r library; do
+		cp -L "$library" "$1.libraries"
 	done
 	mv "$1" "$1.program"
 	printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$1.libraries" "$1.program" >"$1"
 	chmod 755 "$1"
+}
+
+# Not those that need more libraries, which are for networks.
+bring_ompi() {
+	bring_libraries "$1"
+	mkdir -p "$1.parts"
+	for part in "$(ompi_info --parsable --path pkglibdir | cut -d: -f3)"/mca_*.so; do
+		missing_libraries "$part" | while read -r library; do
+			[ -e "$1.libraries/${library##*/}" ] || exit 1
+		done && cp "$part" "$1.parts"
+	done
+	sed -i "2i OMPI_MCA_mca_base_component_path=$1.parts\nexport OMPI_MCA_mca_base_component_path" "$1"
 }
 
 build_mpi() {

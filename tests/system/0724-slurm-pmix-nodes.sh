@@ -12,9 +12,10 @@
 
 needs_slurm python3 setpriv srun
 [ -x "${top_builddir:?}/tests/lib/pmixclient" ] || skip_all "built without mpi/pmix: configure found no libpmix"
-[ -e "$(dirname "$(find /usr/lib /usr/lib64 -name mpi_pmi2.so 2>/dev/null | head -n 1)")/mpi_pmix.so" ] ||
+[ -e "$(dirname "$(find "$slurm_root/usr/lib" "$slurm_root/usr/lib64" -name mpi_pmi2.so 2>/dev/null | head -n 1)")/mpi_pmix.so" ] ||
 	skip_all "this Slurm has no mpi/pmix"
 build_ompi "$top_srcdir/tests/lib/mpi_sum.c" "$tmpdir/mpi_sum"
+[ -z "$slurm_root" ] || bring_ompi "$tmpdir/mpi_sum"
 cp "$top_builddir/tests/lib/pmixclient" "$tmpdir/pmixclient"
 serve srun
 chmod 755 "$tmpdir" # another user's program is below it
@@ -111,6 +112,7 @@ after "$1tree" env SLURM_PMIX_FENCE=tree $srun $four -n4 -K "$DIR/pmixclient" mo
 after "$1slurmd" env SLURM_PMIX_DIRECT_CONN=false $srun $four -n4 -K "$DIR/pmixclient" modex collect
 after "$1same-arch" env SLURM_PMIX_SAMEARCH=true $srun $four -n4 "$DIR/mpi_sum"
 after "$1abort" $srun $four -n8 "$DIR/pmixclient" abort 9
+after "$1abort-0" $srun $four -n8 "$DIR/pmixclient" abort 0
 S
 
 # While a served step runs whose ranks have not come to their first fence.
@@ -143,6 +145,7 @@ P
 )
 	[ -z "$port" ] || break
 done
+echo "$port" >attacked.port
 python3 "$DIR/strangers" "$(dirname "$SLURM_CONF")"/spool/*-1/stepd.slurm.pmix."$SLURM_JOB_ID.$step" \
 	"$fifos/pmix" "$port" >attacked.heard 2>&1
 : >attacked.go
@@ -159,7 +162,9 @@ for node in $(scontrol show hostnames "$(sinfo -h -o %N)"); do
 done
 salloc -Q -N 4 -n 32 sh -c '. "$1/functions"; dir=$1 which=$2
 	set -- ""; . "$dir/mpi_lines"
-	after no-mpi $srun $four -n4 sh -c "echo \$SLURM_PROCID \$PMIX_RANK"
+	after no-mpi $srun $four -n4 sh -c "echo \$SLURM_PROCID \$PMIX_RANK \$OMPI_MCA_orte_precondition_transports"
+	after own-key env OMPI_MCA_orte_precondition_transports=mine $srun $four -n4 printenv OMPI_MCA_orte_precondition_transports
+	after one-node $srun -N1 -n2 sh -c "echo \$OMPI_MCA_orte_precondition_transports"
 	if [ "$which" = served ]; then
 		after killed env SLURM_PMIX_TIMEOUT=20 $srun $four -n4 "$DIR/pmixclient" deathfence
 		after mpi-abort $srun $four -n8 "$DIR/mpi_sum" 9
@@ -188,8 +193,12 @@ S
 BENCH_SLURM_NODES=4
 BENCH_SLURM_CPUS=8
 BENCH_SLURM_STEPD=$tmpdir/stepd
+# Step daemons from 24.05 on listen in it.
+range=
+[ -z "$slurm_root" ] || range=SrunPortRange=31000-32700
 # Trees have levels. Slurm's nodes on one machine need a directory each.
 BENCH_SLURM_LINES="$slurmd_log
+$range
 SlurmctldLogFile=$tmpdir/@NAME@.ctld
 TreeWidth=2
 TmpFS=$tmpdir/@NAME@.tmp.%n
@@ -215,7 +224,7 @@ for rc in "$tmpdir"/real/*.rc; do
 	name=$(basename "$rc" .rc)
 	is "$(seen served "$name")" "$(seen real "$name")" "$name: users see the same of a served step"
 done
-for name in four cyclic collect direct none fences tree slurmd same-arch abort; do
+for name in four cyclic collect direct none fences tree slurmd same-arch abort abort-0; do
 	for handed in odd even; do
 		is "$(seen served "mixed-$handed-$name")" "$(seen real "$name")" \
 			"$name: users see the same where slurmstepd serves the $handed nodes"
@@ -248,6 +257,9 @@ second server ConnectionRefusedError
 garbage at the port closed
 without a credential closed
 with a bad credential closed" "nobody gets an answer at a step's sockets of PMIx"
+if [ -n "$range" ]; then
+	like "$(cat "$tmpdir/served/attacked.port")" "^3(1[0-9]{3}|2[0-6][0-9]{2}|2700)$" "a step listens at a port of SrunPortRange"
+fi
 is "$(cat "$tmpdir/served/attacked.status") $(grep -c ': right' "$tmpdir/served/attacked.out")" "0 2" \
 	"a step goes on whatever came to its sockets of PMIx"
 

@@ -17,7 +17,8 @@ export DIR PYTHONPATH PYTHONDONTWRITEBYTECODE
 cat >"$tmpdir/variables" <<'S'
 #!/bin/sh
 env | grep -E '^(SLURM|HOME=|USER=|PATH=)' |
-	grep -Ev '^(SLURM_TASK_PID|SLURM_CONF|SLURM_WORKING_CLUSTER|[A-Z_]*PORT)=' | sed "s/^/${SLURM_PROCID-} /"
+	grep -Ev '^(SLURM_TASK_PID|SLURM_CONF|SLURM_WORKING_CLUSTER|[A-Z_]*PORT)=' |
+	sed -E "s/^(SLURM_JOB_(START|END)_TIME[A-Z_0-9]*)=[0-9]+$/\\1=NUMBER/; s/^/${SLURM_PROCID-} /"
 S
 printf '#!/bin/sh\necho export PROLOGED=$SLURM_PROCID.$SLURM_NODEID.$SLURM_JOB_ID\n' >"$tmpdir/prolog"
 # Its output is nobody's.

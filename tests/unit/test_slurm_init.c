@@ -163,6 +163,9 @@ static void test_tasks_24_11(void **state)
 	assert_string_equal(r.init.conf.log_file, "/tmp/slurm-log.n24");
 	assert_null(r.init.conf.switch_type);
 	assert_string_equal(r.init.conf.tls_type, "tls/none");
+	assert_int_equal(r.init.conf.tree_width, 16); /* the default, which was 50 */
+	assert_int_equal(r.init.conf.srun_port_min, 0);
+	assert_int_equal(r.init.conf.srun_port_max, 0);
 	assert_string_equal(l->user, "root");
 	assert_string_equal(l->nodes, "n24");
 	assert_int_equal(l->ntasks, 2);

@@ -18,9 +18,11 @@
 #include <cmocka.h>
 
 #include "contrib/slurm/batch_spec.h"
+#include "contrib/slurm/pmix_settings.h"
 #include "contrib/slurm/rpc.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/site_nodes.h"
+#include "contrib/slurm/step_spec.h"
 #include "contrib/slurm/wire.h"
 #include "stepd/base/fs.h"
 #include "tests/lib/scratch.h"
@@ -74,6 +76,8 @@ static void test_releases(void **state)
 		/* The node above is known by its name, which is looked for elsewhere. */
 		{"tree-24.11", SLURM_REASON_ADDRESS},
 		{"extern-24.11", SLURM_REASON_NONE},
+		{"het-24.11", SLURM_REASON_NONE},
+		{"het-26.05", SLURM_REASON_HET},
 		{"srun-26.05", SLURM_REASON_NONE},
 		{"batch-26.05", SLURM_REASON_NONE},
 		{"gres-26.05", SLURM_REASON_GRES},
@@ -267,6 +271,47 @@ static void test_later_script(void **state)
 	env_is(doc, "SLURM_TASKS_PER_NODE", "5(x2)");
 	env_is(doc, "SLURM_TRES_PER_TASK", "cpu:2");
 	env_is_number(doc, "SLURM_JOB_END_TIME", r.init.launch.end_time);
+}
+
+/* What mpi/pmix of Slurm gives Open MPI's ranks. */
+static void test_transport_key(void **state)
+{
+	static const char name[] = "OMPI_MCA_orte_precondition_transports";
+	static const uint8_t own[] = "\0\0\0\053OMPI_MCA_orte_precondition_transports=mine";
+	static const struct {
+		const char *file, *key;
+		bool has_pmix;
+	} rows[] = {
+		{"srun", NULL, true},
+		{"srun-24.11", "0000000100000000-0000000100000000", true},
+		{"srun-24.11", NULL, false},
+	};
+	const struct pmix_settings settings = {0};
+	const uint32_t ranks[] = {0, 1};
+	struct err err = ERR_INIT;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i <= ARRAY_SIZE(rows); i++) {
+		_cleanup_recorded_ struct recorded r = {0};
+		json_auto_t *doc = NULL;
+		bool is_own = i == ARRAY_SIZE(rows);
+		struct step_spec_input input = {.node = &r.init.conf,
+			.launch = &r.init.launch,
+			.site = &r.site,
+			.ranks = ranks,
+			.ntasks = ARRAY_SIZE(ranks),
+			.cwd = "/"};
+
+		load(&r, is_own ? "srun-24.11" : rows[i].file);
+		if (is_own)
+			r.init.launch.env = (struct slurm_strs){1, own, sizeof(own)};
+		r.init.launch.files[0] = r.init.launch.files[1] = r.init.launch.files[2] =
+			"/dev/null";
+		input.pmix = is_own || rows[i].has_pmix ? &settings : NULL;
+		assert_int_equal(step_spec_make(&input, &doc, &err), 0);
+		env_is(doc, name, is_own ? "mine" : rows[i].key);
+	}
 }
 
 static void test_sluid(void **state)
@@ -505,6 +550,7 @@ int main(void)
 		cmocka_unit_test(test_prolog),
 		cmocka_unit_test(test_script),
 		cmocka_unit_test(test_later_script),
+		cmocka_unit_test(test_transport_key),
 		cmocka_unit_test(test_sluid),
 		cmocka_unit_test(test_tasks_per_node),
 		cmocka_unit_test(test_step),
