@@ -805,6 +805,7 @@ EXTRA_DIST += $(SLURM_RELEASES) tests/lib/slurm_release.sh tests/lib/slurm_root.
 	tests/testbed/slurm-root
 # The tests above of 22.05 with the Slurm of 24.11.
 SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-extern.sh tests/system/0729-slurm-24.11-mpi-nodes.sh \
+	tests/system/0729-slurm-24.11-spank.sh \
 	tests/system/0729-slurm-24.11-tasks.sh tests/system/0729-slurm-24.11-terminal.sh
 TESTS_LONG += $(SLURM_24_11_TESTS)
 EXTRA_DIST += $(SLURM_24_11_TESTS)

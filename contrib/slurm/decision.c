@@ -250,12 +250,13 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 			slurm_whole_find_node(l, i->conf.node_name, &node) < 0);
 }
 
+/* From 24.11 on a plugin that fails an extern step fails the job. */
 static bool has_spank(const struct slurm_init *i)
 {
-	bool loads = i->site->spank_loads;
+	bool other = i->launch.kind == SLURM_KIND_HET ||
+		(i->launch.kind == SLURM_KIND_EXTERN && i->frame.release >= SLURM_24_11);
 
-	return i->site->spank_obstacle || (loads && i->launch.kind == SLURM_KIND_HET) ||
-		(loads && i->frame.release != SLURM_22_05);
+	return i->site->spank_obstacle || (other && i->site->spank_loads);
 }
 
 /* Labels are put into all of a step's streams or into none. */

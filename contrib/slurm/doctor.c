@@ -266,16 +266,29 @@ static void report_obstacles(struct slurm_doctor *d)
 
 /* ---- SPANK plugins ------------------------------------------------------------------------- */
 
-static void report_plugin(struct slurm_doctor *d, const struct plugstack_plugin *plugin)
+/* 26.05 has them, too, but they have not been seen beside its slurmstepd. */
+static bool serves_plugins(uint32_t version)
+{
+	return version <= slurm_release_version(SLURM_24_11);
+}
+
+static void report_plugin(
+	struct slurm_doctor *d, const struct plugstack_plugin *plugin, uint32_t version)
 {
 	char text[ERR_TEXT_SIZE];
 
-	switch (spank_check(plugin, text)) {
+	switch (spank_check(plugin, version, text)) {
 	case SPANK_USE_OBSTACLE:
 		report(d, "note", "slurm.spank", plugin->path, "",
 			"for this plugin every step is handed over: %s", text);
 		break;
 	case SPANK_USE_LOADED:
+		if (!serves_plugins(version)) {
+			report(d, "note", "slurm.spank", plugin->path, "",
+				"for this plugin every step is handed over: plugins are served in "
+				"22.05 and 24.11 alone");
+			break;
+		}
 		report(d, "ok", "slurm.spank", plugin->path, "", "served steps load it: %s", text);
 		break;
 	case SPANK_USE_IGNORED:
@@ -290,7 +303,7 @@ static void report_plugin(struct slurm_doctor *d, const struct plugstack_plugin 
 }
 
 static void report_spank(struct slurm_doctor *d, const char *path, const struct plugstack *stack,
-	const struct err *err)
+	uint32_t version, const struct err *err)
 {
 	size_t i;
 
@@ -304,7 +317,7 @@ static void report_spank(struct slurm_doctor *d, const char *path, const struct 
 			"a line is 'required|optional PLUGIN ARGUMENT...' or 'include PATTERN'",
 			"%s is ignored", stack->ignored);
 	for (i = 0; i < stack->n; i++)
-		report_plugin(d, &stack->v[i]);
+		report_plugin(d, &stack->v[i], version);
 }
 
 /* ---- the release --------------------------------------------------------------------------- */
@@ -322,27 +335,34 @@ static unsigned find_release(const char *text)
 	return 0;
 }
 
-/* Every plugin of Slurm's has it. */
-static void report_release(struct slurm_doctor *d, const struct plugstack *stack)
+/* As every plugin of Slurm's has it; 0: it is not known. */
+static uint32_t find_version(struct slurm_doctor *d, const struct plugstack *stack)
 {
 	_cleanup_spank_file_ struct spank_file file = {0};
 	_cleanup_free_ char *path = NULL;
-	char text[16];
-	bool served;
 
 	if (plugstack_find(stack, SPANK_KNOWN_PLUGIN, &path) < 0) {
 		d->error = -ENOMEM;
-		return;
+		return 0;
 	}
-	if (!path || spank_file_read(path, &file, NULL) < 0) {
+	if (!path || spank_file_read(path, &file, NULL) < 0)
+		return 0;
+	return file.version & SPANK_VERSION_MASK;
+}
+
+static void report_release(struct slurm_doctor *d, uint32_t version)
+{
+	char text[16];
+	bool served;
+
+	if (!version) {
 		report(d, "note", "slurm.release", "", "",
 			"the release of this node's Slurm is not known: no directory of plugins "
 			"has %s",
 			SPANK_KNOWN_PLUGIN);
 		return;
 	}
-	(void)snprintf(
-		text, sizeof(text), "%u.%02u", file.version >> 16 & 0xff, file.version >> 8 & 0xff);
+	(void)snprintf(text, sizeof(text), "%u.%02u", version >> 16 & 0xff, version >> 8 & 0xff);
 	served = slurm_release_is_served(find_release(text));
 	report(d, served ? "ok" : "note", "slurm.release", text, "",
 		served ? "steps of this node's Slurm, %s, are served as stepd-slurm(8) has it"
@@ -503,6 +523,7 @@ static void report_plugins(struct slurm_doctor *d)
 	_cleanup_free_ char *path = site_plugstack_path(d->values[KEY_PLUGSTACK], d->conf);
 	_cleanup_plugstack_ struct plugstack stack = {0};
 	struct err err = ERR_INIT;
+	uint32_t version = 0;
 
 	if (!path) {
 		d->error = -ENOMEM;
@@ -510,11 +531,12 @@ static void report_plugins(struct slurm_doctor *d)
 	}
 	/* Else the directories of plugins are not known. */
 	if (plugstack_read(path, d->values[KEY_PLUGIN_DIR], &stack, &err) == 0) {
-		report_release(d, &stack);
+		version = find_version(d, &stack);
+		report_release(d, version);
 		report_gres(d, &stack);
 	}
 	report_limits(d);
-	report_spank(d, path, &stack, &err);
+	report_spank(d, path, &stack, version ? version : slurm_release_version(SLURM_22_05), &err);
 }
 
 /* ---- whether steps can be handed over ------------------------------------------------------ */

@@ -183,6 +183,15 @@ static void find_parent(struct stepd *s)
 		log_info(&s->log.log, "the node above is not found: %s", err.text);
 }
 
+static int read_site_conf(struct stepd *s, struct err *err)
+{
+	int r = site_conf_read(NULL, &s->site, err);
+
+	return r == 0
+		? site_check_spank(&s->site, slurm_release_version(s->init.frame.release), err)
+		: r;
+}
+
 /* Names of users and slurm.conf are only looked at where they decide. */
 static void read_site(struct stepd *s)
 {
@@ -192,8 +201,7 @@ static void read_site(struct stepd *s)
 	if (s->init.chosen)
 		s->init.rule =
 			rules_find(&s->settings.handover, &s->init.launch, &s->init.rule_err);
-	if (!s->init.chosen || s->init.rule ||
-		site_conf_read(NULL, &s->site, &s->init.site_err) < 0)
+	if (!s->init.chosen || s->init.rule || read_site_conf(s, &s->init.site_err) < 0)
 		return;
 	s->init.site = &s->site;
 	find_parent(s);

@@ -112,6 +112,31 @@ static void test_served(void **state)
 	assert_int_equal(i, ARRAY_SIZE(served));
 }
 
+static void test_plugin_versions(void **state)
+{
+	(void)state;
+	assert_int_equal(slurm_release_version(SLURM_22_05), 0x160500);
+	assert_int_equal(slurm_release_version(SLURM_24_11), 0x180b00);
+	assert_int_equal(slurm_release_version(SLURM_26_05), 0x1a0500);
+	assert_int_equal(slurm_release_version(1), 0);
+}
+
+static void test_plugins(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "srun-24.11");
+	r.site.spank_loads = true;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.launch.kind = SLURM_KIND_EXTERN;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SPANK);
+	r.init.launch.kind = SLURM_KIND_SRUN;
+	r.site.spank_obstacle = (char *)"why";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SPANK);
+	r.site.spank_obstacle = NULL;
+}
+
 /* During an upgrade. */
 static void test_mixed(void **state)
 {
@@ -497,6 +522,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_releases),
 		cmocka_unit_test(test_served),
+		cmocka_unit_test(test_plugin_versions),
+		cmocka_unit_test(test_plugins),
 		cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_children),
 		cmocka_unit_test(test_untried),
