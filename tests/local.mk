@@ -804,8 +804,8 @@ TESTS_LONG += $(SLURM_RELEASES)
 EXTRA_DIST += $(SLURM_RELEASES) tests/lib/slurm_release.sh tests/lib/slurm_root.sh tests/testbed/in-root \
 	tests/testbed/slurm-root
 # The tests above of 22.05 with the Slurm of 24.11.
-SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-extern.sh tests/system/0729-slurm-24.11-mpi-nodes.sh \
-	tests/system/0729-slurm-24.11-spank.sh \
+SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-extern.sh tests/system/0729-slurm-24.11-limits.sh \
+	tests/system/0729-slurm-24.11-mpi-nodes.sh tests/system/0729-slurm-24.11-spank.sh \
 	tests/system/0729-slurm-24.11-tasks.sh tests/system/0729-slurm-24.11-terminal.sh
 TESTS_LONG += $(SLURM_24_11_TESTS)
 EXTRA_DIST += $(SLURM_24_11_TESTS)

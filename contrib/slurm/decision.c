@@ -24,17 +24,12 @@ void slurm_init_decode(
 	init->has_launch = init->error == 0 || init->launch.id.job;
 	if (init->error)
 		return;
-	if (frame->release != SLURM_22_05) {
-		/* Nor are the node's own resources, and cgroup.conf, read in its layout. */
-		if (init->launch.job_gres.n > 0 || init->launch.step_gres.n > 0)
-			(void)err_set_text(&init->gres_err, -EOPNOTSUPP,
-				"they are served of release 22.05 alone");
-		return;
-	}
+	if (frame->gres.size == 0)
+		return; /* of a release that is not served, or with a plugin that is not */
 	init->error = slurm_init_decode_cgroup(data, frame, &init->cgroup, &init->err);
 	/* A plugin of the site's own may have written into it what it likes. */
-	if (gres_read_kinds((const uint8_t *)data + frame->gres.at, frame->gres.size, &init->kinds,
-		    &init->gres_err) < 0)
+	if (gres_read_kinds((const uint8_t *)data + frame->gres.at, frame->gres.size,
+		    frame->release, &init->kinds, &init->gres_err) < 0)
 		init->kinds = (struct gres_kinds){0};
 	if (frame->has_gres_conf &&
 		gres_read_conf((const uint8_t *)data + frame->gres_conf.at, frame->gres_conf.size,

@@ -70,6 +70,7 @@ static const struct {
 struct slurm_doctor {
 	const char *conf;      /* the file */
 	char *values[KEY_MAX]; /* NULL: not given */
+	uint32_t version;      /* of Slurm's plugins, as plugin_version has it; 0: not known */
 	int error;             /* of writing */
 };
 
@@ -303,8 +304,9 @@ static void report_plugin(
 }
 
 static void report_spank(struct slurm_doctor *d, const char *path, const struct plugstack *stack,
-	uint32_t version, const struct err *err)
+	const struct err *err)
 {
+	uint32_t version = d->version ? d->version : slurm_release_version(SLURM_22_05);
 	size_t i;
 
 	if (err->code) {
@@ -350,19 +352,20 @@ static uint32_t find_version(struct slurm_doctor *d, const struct plugstack *sta
 	return file.version & SPANK_VERSION_MASK;
 }
 
-static void report_release(struct slurm_doctor *d, uint32_t version)
+static void report_release(struct slurm_doctor *d)
 {
 	char text[16];
 	bool served;
 
-	if (!version) {
+	if (!d->version) {
 		report(d, "note", "slurm.release", "", "",
 			"the release of this node's Slurm is not known: no directory of plugins "
 			"has %s",
 			SPANK_KNOWN_PLUGIN);
 		return;
 	}
-	(void)snprintf(text, sizeof(text), "%u.%02u", version >> 16 & 0xff, version >> 8 & 0xff);
+	(void)snprintf(
+		text, sizeof(text), "%u.%02u", d->version >> 16 & 0xff, d->version >> 8 & 0xff);
 	served = slurm_release_is_served(find_release(text));
 	report(d, served ? "ok" : "note", "slurm.release", text, "",
 		served ? "steps of this node's Slurm, %s, are served as stepd-slurm(8) has it"
@@ -423,6 +426,26 @@ static const char *list_limits(const struct slurm_cgroup_conf *c, char text[stat
 	return *text ? text + 1 : "none";
 }
 
+/* Of releases after 22.05. */
+static void report_later_constraints(
+	struct slurm_doctor *d, const struct slurm_cgroup_conf *conf, const char *list)
+{
+	bool others = conf->constrains_cores || conf->constrains_memory || conf->constrains_swap;
+
+	if (d->version > slurm_release_version(SLURM_24_11))
+		report(d, "note", "slurm.limits", list, "",
+			"for these limits of cgroup.conf steps are handed over: they are served in "
+			"22.05 and 24.11 alone");
+	else if (others)
+		report(d, "note", "slurm.limits", list, "",
+			"for these limits of cgroup.conf steps are handed over: those of cores and "
+			"memory are served in 22.05 alone");
+	else
+		report(d, "ok", "slurm.limits", list, "",
+			"served steps have these limits of cgroup.conf; extern steps are handed "
+			"over");
+}
+
 static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup_conf *conf)
 {
 	_cleanup_free_ char *root = NULL;
@@ -438,6 +461,8 @@ static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup
 	else if (step_limits_check(conf, host, &root, &err) < 0)
 		report(d, "note", "slurm.limits", list, "",
 			"for these limits of cgroup.conf steps are handed over: %s", err.text);
+	else if (d->version > slurm_release_version(SLURM_22_05))
+		report_later_constraints(d, conf, list);
 	else
 		report(d, "ok", "slurm.limits", list, "",
 			"served steps of 22.05 have these limits of cgroup.conf%s%s%s; extern steps "
@@ -491,8 +516,25 @@ static void report_other_gres(
 static void report_gres_type(
 	struct slurm_doctor *d, const struct plugstack *stack, const char *name)
 {
-	switch (gres_find_use(name)) {
+	enum gres_use use = gres_find_use(name);
+
+	if (d->version > slurm_release_version(SLURM_24_11)) {
+		report(d, "note", "slurm.gres", name, "",
+			"steps of jobs with '%s' are handed over: GRES are served in 22.05 and "
+			"24.11 alone",
+			name);
+		return;
+	}
+	if (use == GRES_USE_SHARED && d->version > slurm_release_version(SLURM_22_05)) {
+		report(d, "note", "slurm.gres", name, "",
+			"steps of jobs with GRES are handed over: parts of devices, '%s', are "
+			"served in 22.05 alone",
+			name);
+		return;
+	}
+	switch (use) {
 	case GRES_USE_SERVED:
+	case GRES_USE_SHARED:
 		report(d, "ok", "slurm.gres", name, "",
 			"served steps have the variables of '%s', and with ConstrainDevices in "
 			"cgroup.conf no others of its devices",
@@ -523,7 +565,6 @@ static void report_plugins(struct slurm_doctor *d)
 	_cleanup_free_ char *path = site_plugstack_path(d->values[KEY_PLUGSTACK], d->conf);
 	_cleanup_plugstack_ struct plugstack stack = {0};
 	struct err err = ERR_INIT;
-	uint32_t version = 0;
 
 	if (!path) {
 		d->error = -ENOMEM;
@@ -531,12 +572,12 @@ static void report_plugins(struct slurm_doctor *d)
 	}
 	/* Else the directories of plugins are not known. */
 	if (plugstack_read(path, d->values[KEY_PLUGIN_DIR], &stack, &err) == 0) {
-		version = find_version(d, &stack);
-		report_release(d, version);
+		d->version = find_version(d, &stack);
+		report_release(d);
 		report_gres(d, &stack);
 	}
 	report_limits(d);
-	report_spank(d, path, &stack, version ? version : slurm_release_version(SLURM_22_05), &err);
+	report_spank(d, path, &stack, &err);
 }
 
 /* ---- whether steps can be handed over ------------------------------------------------------ */

@@ -155,7 +155,7 @@ static int hand_over(const struct stepd *s, const char *why)
 
 static bool has_known_limits(const struct slurm_init *init)
 {
-	return init->frame.release == SLURM_22_05 && init->launch.kind != SLURM_KIND_EXTERN;
+	return init->frame.cgroup.size > 0 && init->launch.kind != SLURM_KIND_EXTERN;
 }
 
 /* And those of its tasks. */
@@ -208,7 +208,7 @@ static void read_site(struct stepd *s)
 	r = check_gres(&s->init, &s->init.gres_err);
 	if (r == 0 && s->site.limits && !has_known_limits(&s->init))
 		r = err_set_text(&s->init.limits_err, -EOPNOTSUPP,
-			"those of task/cgroup are served of release 22.05 alone, and not for extern steps");
+			"those of task/cgroup are not served for extern steps");
 	else if (r == 0 && s->site.limits)
 		r = step_limits_find(&s->init, &s->init.limits, &s->init.limits_err);
 	(void)r; /* the errors are reasons */
