@@ -806,7 +806,8 @@ TESTS_LONG += $(SLURM_RELEASES)
 EXTRA_DIST += $(SLURM_RELEASES) tests/lib/slurm_release.sh tests/lib/slurm_root.sh tests/testbed/in-root \
 	tests/testbed/slurm-root
 # The tests above of 22.05 with the Slurm of 24.11.
-SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-extern.sh tests/system/0729-slurm-24.11-mpi-nodes.sh \
+SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-extern.sh tests/system/0729-slurm-24.11-limits.sh \
+	tests/system/0729-slurm-24.11-mpi-nodes.sh tests/system/0729-slurm-24.11-spank.sh \
 	tests/system/0729-slurm-24.11-tasks.sh tests/system/0729-slurm-24.11-terminal.sh \
 	tests/system/0734-slurm-24.11-het.sh tests/system/0735-slurm-24.11-pmix-nodes.sh
 TESTS_LONG += $(SLURM_24_11_TESTS)

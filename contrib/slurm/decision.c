@@ -24,17 +24,12 @@ void slurm_init_decode(
 	init->has_launch = init->error == 0 || init->launch.id.job;
 	if (init->error)
 		return;
-	if (frame->release != SLURM_22_05) {
-		/* Nor are the node's own resources, and cgroup.conf, read in its layout. */
-		if (init->launch.job_gres.n > 0 || init->launch.step_gres.n > 0)
-			(void)err_set_text(&init->gres_err, -EOPNOTSUPP,
-				"they are served of release 22.05 alone");
-		return;
-	}
+	if (frame->gres.size == 0)
+		return; /* of a release that is not served, or with a plugin that is not */
 	init->error = slurm_init_decode_cgroup(data, frame, &init->cgroup, &init->err);
 	/* A plugin of the site's own may have written into it what it likes. */
-	if (gres_read_kinds((const uint8_t *)data + frame->gres.at, frame->gres.size, &init->kinds,
-		    &init->gres_err) < 0)
+	if (gres_read_kinds((const uint8_t *)data + frame->gres.at, frame->gres.size,
+		    frame->release, &init->kinds, &init->gres_err) < 0)
 		init->kinds = (struct gres_kinds){0};
 	if (frame->has_gres_conf &&
 		gres_read_conf((const uint8_t *)data + frame->gres_conf.at, frame->gres_conf.size,
@@ -250,12 +245,13 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 			slurm_whole_find_node(l, i->conf.node_name, &node) < 0);
 }
 
+/* From 24.11 on a plugin that fails an extern step fails the job. */
 static bool has_spank(const struct slurm_init *i)
 {
-	bool loads = i->site->spank_loads;
+	bool other = i->launch.kind == SLURM_KIND_HET ||
+		(i->launch.kind == SLURM_KIND_EXTERN && i->frame.release >= SLURM_24_11);
 
-	return i->site->spank_obstacle || (loads && i->launch.kind == SLURM_KIND_HET) ||
-		(loads && i->frame.release != SLURM_22_05);
+	return i->site->spank_obstacle || (other && i->site->spank_loads);
 }
 
 /* Labels are put into all of a step's streams or into none. */

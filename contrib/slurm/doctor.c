@@ -70,6 +70,7 @@ static const struct {
 struct slurm_doctor {
 	const char *conf;      /* the file */
 	char *values[KEY_MAX]; /* NULL: not given */
+	uint32_t version;      /* of Slurm's plugins, as plugin_version has it; 0: not known */
 	int error;             /* of writing */
 };
 
@@ -266,16 +267,29 @@ static void report_obstacles(struct slurm_doctor *d)
 
 /* ---- SPANK plugins ------------------------------------------------------------------------- */
 
-static void report_plugin(struct slurm_doctor *d, const struct plugstack_plugin *plugin)
+/* 26.05 has them, too, but they have not been seen beside its slurmstepd. */
+static bool serves_plugins(uint32_t version)
+{
+	return version <= slurm_release_version(SLURM_24_11);
+}
+
+static void report_plugin(
+	struct slurm_doctor *d, const struct plugstack_plugin *plugin, uint32_t version)
 {
 	char text[ERR_TEXT_SIZE];
 
-	switch (spank_check(plugin, text)) {
+	switch (spank_check(plugin, version, text)) {
 	case SPANK_USE_OBSTACLE:
 		report(d, "note", "slurm.spank", plugin->path, "",
 			"for this plugin every step is handed over: %s", text);
 		break;
 	case SPANK_USE_LOADED:
+		if (!serves_plugins(version)) {
+			report(d, "note", "slurm.spank", plugin->path, "",
+				"for this plugin every step is handed over: plugins are served in "
+				"22.05 and 24.11 alone");
+			break;
+		}
 		report(d, "ok", "slurm.spank", plugin->path, "", "served steps load it: %s", text);
 		break;
 	case SPANK_USE_IGNORED:
@@ -292,6 +306,7 @@ static void report_plugin(struct slurm_doctor *d, const struct plugstack_plugin 
 static void report_spank(struct slurm_doctor *d, const char *path, const struct plugstack *stack,
 	const struct err *err)
 {
+	uint32_t version = d->version ? d->version : slurm_release_version(SLURM_22_05);
 	size_t i;
 
 	if (err->code) {
@@ -304,7 +319,7 @@ static void report_spank(struct slurm_doctor *d, const char *path, const struct 
 			"a line is 'required|optional PLUGIN ARGUMENT...' or 'include PATTERN'",
 			"%s is ignored", stack->ignored);
 	for (i = 0; i < stack->n; i++)
-		report_plugin(d, &stack->v[i]);
+		report_plugin(d, &stack->v[i], version);
 }
 
 /* ---- the release --------------------------------------------------------------------------- */
@@ -322,19 +337,27 @@ static unsigned find_release(const char *text)
 	return 0;
 }
 
-/* Every plugin of Slurm's has it. */
-static void report_release(struct slurm_doctor *d, const struct plugstack *stack)
+/* As every plugin of Slurm's has it; 0: it is not known. */
+static uint32_t find_version(struct slurm_doctor *d, const struct plugstack *stack)
 {
 	_cleanup_spank_file_ struct spank_file file = {0};
 	_cleanup_free_ char *path = NULL;
-	char text[16];
-	bool served;
 
 	if (plugstack_find(stack, SPANK_KNOWN_PLUGIN, &path) < 0) {
 		d->error = -ENOMEM;
-		return;
+		return 0;
 	}
-	if (!path || spank_file_read(path, &file, NULL) < 0) {
+	if (!path || spank_file_read(path, &file, NULL) < 0)
+		return 0;
+	return file.version & SPANK_VERSION_MASK;
+}
+
+static void report_release(struct slurm_doctor *d)
+{
+	char text[16];
+	bool served;
+
+	if (!d->version) {
 		report(d, "note", "slurm.release", "", "",
 			"the release of this node's Slurm is not known: no directory of plugins "
 			"has %s",
@@ -342,7 +365,7 @@ static void report_release(struct slurm_doctor *d, const struct plugstack *stack
 		return;
 	}
 	(void)snprintf(
-		text, sizeof(text), "%u.%02u", file.version >> 16 & 0xff, file.version >> 8 & 0xff);
+		text, sizeof(text), "%u.%02u", d->version >> 16 & 0xff, d->version >> 8 & 0xff);
 	served = slurm_release_is_served(find_release(text));
 	report(d, served ? "ok" : "note", "slurm.release", text, "",
 		served ? "steps of this node's Slurm, %s, are served as stepd-slurm(8) has it"
@@ -403,6 +426,26 @@ static const char *list_limits(const struct slurm_cgroup_conf *c, char text[stat
 	return *text ? text + 1 : "none";
 }
 
+/* Of releases after 22.05. */
+static void report_later_constraints(
+	struct slurm_doctor *d, const struct slurm_cgroup_conf *conf, const char *list)
+{
+	bool others = conf->constrains_cores || conf->constrains_memory || conf->constrains_swap;
+
+	if (d->version > slurm_release_version(SLURM_24_11))
+		report(d, "note", "slurm.limits", list, "",
+			"for these limits of cgroup.conf steps are handed over: they are served in "
+			"22.05 and 24.11 alone");
+	else if (others)
+		report(d, "note", "slurm.limits", list, "",
+			"for these limits of cgroup.conf steps are handed over: those of cores and "
+			"memory are served in 22.05 alone");
+	else
+		report(d, "ok", "slurm.limits", list, "",
+			"served steps have these limits of cgroup.conf; extern steps are handed "
+			"over");
+}
+
 static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup_conf *conf)
 {
 	_cleanup_free_ char *root = NULL;
@@ -418,6 +461,8 @@ static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup
 	else if (step_limits_check(conf, host, &root, &err) < 0)
 		report(d, "note", "slurm.limits", list, "",
 			"for these limits of cgroup.conf steps are handed over: %s", err.text);
+	else if (d->version > slurm_release_version(SLURM_22_05))
+		report_later_constraints(d, conf, list);
 	else
 		report(d, "ok", "slurm.limits", list, "",
 			"served steps of 22.05 have these limits of cgroup.conf%s%s%s; extern steps "
@@ -471,8 +516,25 @@ static void report_other_gres(
 static void report_gres_type(
 	struct slurm_doctor *d, const struct plugstack *stack, const char *name)
 {
-	switch (gres_find_use(name)) {
+	enum gres_use use = gres_find_use(name);
+
+	if (d->version > slurm_release_version(SLURM_24_11)) {
+		report(d, "note", "slurm.gres", name, "",
+			"steps of jobs with '%s' are handed over: GRES are served in 22.05 and "
+			"24.11 alone",
+			name);
+		return;
+	}
+	if (use == GRES_USE_SHARED && d->version > slurm_release_version(SLURM_22_05)) {
+		report(d, "note", "slurm.gres", name, "",
+			"steps of jobs with GRES are handed over: parts of devices, '%s', are "
+			"served in 22.05 alone",
+			name);
+		return;
+	}
+	switch (use) {
 	case GRES_USE_SERVED:
+	case GRES_USE_SHARED:
 		report(d, "ok", "slurm.gres", name, "",
 			"served steps have the variables of '%s', and with ConstrainDevices in "
 			"cgroup.conf no others of its devices",
@@ -510,7 +572,8 @@ static void report_plugins(struct slurm_doctor *d)
 	}
 	/* Else the directories of plugins are not known. */
 	if (plugstack_read(path, d->values[KEY_PLUGIN_DIR], &stack, &err) == 0) {
-		report_release(d, &stack);
+		d->version = find_version(d, &stack);
+		report_release(d);
 		report_gres(d, &stack);
 	}
 	report_limits(d);

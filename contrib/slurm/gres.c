@@ -161,16 +161,6 @@ static const struct plugin_row {
 #define DEVICE(member_) UNPACK_KEEP(struct gres_device, member_)
 
 /* clang-format off */
-static const struct unpack_row kind_rows[] = {
-	FIELD("gres config_flags", U32, .keep = KIND(flags)),
-	FIELD("gres name", TEXT, .keep = KIND(name)),
-	FIELD("gres name_colon", TEXT),
-	FIELD("gres name_colon_len", U32),
-	FIELD("gres type", TEXT),
-	FIELD("gres plugin_id", U32, .keep = KIND(id)),
-	FIELD("gres total_cnt", U64),
-};
-
 static const struct unpack_row device_rows[] = {
 	FIELD("gres index", U32, .keep = DEVICE(index)),
 	FIELD("gres dev_num", U32, .keep = DEVICE(number)),
@@ -179,6 +169,43 @@ static const struct unpack_row device_rows[] = {
 	FIELD("gres minor", U32, .keep = DEVICE(minor)),
 	FIELD("gres path", TEXT),
 	FIELD("gres unique_id", TEXT, .keep = DEVICE(unique_id)),
+	FIELD("gres flags", U32, .since = SLURM_25_11),
+};
+/* clang-format on */
+
+/* From 25.05 on a list that is not there has a count of its own. */
+static void take_devices(struct unpack *u, struct gres_kind *kind)
+{
+	struct gres_device device;
+	size_t begin;
+	uint32_t i;
+
+	kind->devices = unpack_u32(u);
+	if (kind->devices == SLURM_NO_VAL)
+		kind->devices = 0;
+	begin = u->at;
+	for (i = 0; i < kind->devices && !u->bad; i++)
+		unpack_rows(u, device_rows, ARRAY_SIZE(device_rows), &device);
+	kind->bytes = u->data + begin;
+	kind->size = u->at - begin;
+}
+
+/* Those of a kind that has no plugin, from 24.11 on. */
+static void take_own_devices(struct unpack *u, void *result)
+{
+	take_devices(u, result);
+}
+
+/* clang-format off */
+static const struct unpack_row kind_rows[] = {
+	FIELD("gres config_flags", U32, .keep = KIND(flags)),
+	FIELD("gres name", TEXT, .keep = KIND(name)),
+	FIELD("gres name_colon", TEXT),
+	FIELD("gres name_colon_len", U32),
+	FIELD("gres type", TEXT),
+	FIELD("gres np_gres_devices", CALL, .since = SLURM_24_11, .call = take_own_devices),
+	FIELD("gres plugin_id", U32, .keep = KIND(id)),
+	FIELD("gres total_cnt", U64),
 };
 /* clang-format on */
 
@@ -211,37 +238,29 @@ enum gres_use gres_find_use(const char *name)
 
 	for (i = 0; i < ARRAY_SIZE(plugins); i++) {
 		if (plugins[i].name && strcmp(name, plugins[i].name) == 0)
-			return GRES_USE_SERVED;
+			return plugins[i].shares ? GRES_USE_SHARED : GRES_USE_SERVED;
 	}
 	return GRES_USE_COUNTED;
 }
 
 static void unpack_kind(struct unpack *u, struct gres_kind *kind)
 {
-	struct gres_device device;
-	size_t begin;
-	uint32_t i;
-
-	*kind = (struct gres_kind){0};
+	*kind = (struct gres_kind){.release = u->release};
 	unpack_rows(u, kind_rows, ARRAY_SIZE(kind_rows), kind);
 	kind->plugin = find_plugin(kind);
 	if (!kind->plugin || u->bad)
 		return;
-	kind->devices = unpack_u32(u);
-	begin = u->at;
-	for (i = 0; i < kind->devices && !u->bad; i++)
-		unpack_rows(u, device_rows, ARRAY_SIZE(device_rows), &device);
-	kind->bytes = u->data + begin;
-	kind->size = u->at - begin;
+	take_devices(u, kind);
 	kind->env_flags = plugins[kind->plugin].env_flags ? unpack_u32(u) : KIND_ENV_NVML;
 	if (plugins[kind->plugin].shares)
 		unpack_shares(u, kind);
 }
 
-int gres_read_kinds(const void *data, size_t size, struct gres_kinds *ret_kinds, struct err *err)
+int gres_read_kinds(const void *data, size_t size, uint16_t release, struct gres_kinds *ret_kinds,
+	struct err *err)
 {
-	struct unpack u = {.data = data, .size = size, .release = SLURM_22_05};
-	struct gres_kinds kinds = {.n = unpack_u32(&u)};
+	struct unpack u = {.data = data, .size = size, .release = release};
+	struct gres_kinds kinds = {.n = unpack_u32(&u), .release = release};
 	struct gres_kind kind;
 	uint32_t i;
 
@@ -253,15 +272,16 @@ int gres_read_kinds(const void *data, size_t size, struct gres_kinds *ret_kinds,
 		unpack_kind(&u, &kind);
 	if (u.bad || u.at != u.size)
 		return err_set_text(err, -EBADMSG,
-			"the node's GRES are not those of release 22.05: %s at %s",
-			u.bad ? u.bad : "more data than fields", u.field ? u.field : "their end");
+			"the node's GRES are not those of release %s: %s at %s",
+			slurm_release_name(release), u.bad ? u.bad : "more data than fields",
+			u.field ? u.field : "their end");
 	*ret_kinds = kinds;
 	return 0;
 }
 
 bool gres_next_kind(struct gres_kinds *rest, struct gres_kind *ret_kind)
 {
-	struct unpack u = {.data = rest->bytes, .size = rest->size, .release = SLURM_22_05};
+	struct unpack u = {.data = rest->bytes, .size = rest->size, .release = rest->release};
 
 	if (rest->n == 0)
 		return false;
@@ -273,9 +293,14 @@ bool gres_next_kind(struct gres_kinds *rest, struct gres_kind *ret_kind)
 	return true;
 }
 
+bool gres_has_devices(const struct gres_kind *kind)
+{
+	return kind->plugin || kind->devices > 0;
+}
+
 bool gres_next_device(struct gres_kind *rest, struct gres_device *ret_device)
 {
-	struct unpack u = {.data = rest->bytes, .size = rest->size, .release = SLURM_22_05};
+	struct unpack u = {.data = rest->bytes, .size = rest->size, .release = rest->release};
 
 	if (rest->devices == 0)
 		return false;
@@ -364,7 +389,14 @@ int gres_check(const struct slurm_init *init, struct err *err)
 	while (gres_next_kind(&rest, &kind)) {
 		_cleanup_gres_share_ struct gres_share share = {0};
 
-		r = kind.plugin ? gres_find_share(init, &kind, &share) : 0;
+		if (!gres_has_devices(&kind))
+			continue;
+		if (plugins[kind.plugin].shares && kind.release != SLURM_22_05 &&
+			get_records(&init->launch)->n > 0)
+			return err_set_text(err, -EOPNOTSUPP,
+				"devices are shared by '%s', which is served of release 22.05 alone",
+				kind.name);
+		r = gres_find_share(init, &kind, &share);
 		if (r < 0)
 			return err_set(err, r, "read the step's '%s'", kind.name);
 	}
@@ -625,7 +657,7 @@ int gres_make_devices(const struct slurm_init *init, json_t **ret_devices)
 	while (r == 0 && gres_next_kind(&rest, &kind)) {
 		_cleanup_gres_share_ struct gres_share share = {0};
 
-		if (!kind.plugin)
+		if (!gres_has_devices(&kind))
 			continue;
 		r = gres_find_share(init, &kind, &share);
 		if (r == 0)

@@ -25,16 +25,17 @@ struct gres_records {
 /* Those that come next, checked. */
 struct gres_records gres_unpack_records(struct unpack *u, bool of_step);
 
-/* What slurmd knows of the node's, of release 22.05: so many kinds. */
+/* What slurmd knows of the node's: so many kinds. */
 struct gres_kinds {
 	uint32_t n;
+	uint16_t release;
 	const uint8_t *bytes;
 	size_t size;
 };
 
 /* 0 or -EBADMSG. */
-int gres_read_kinds(
-	const void *data, size_t size, struct gres_kinds *ret_kinds, struct err *err) _must_check_;
+int gres_read_kinds(const void *data, size_t size, uint16_t release, struct gres_kinds *ret_kinds,
+	struct err *err) _must_check_;
 
 /* The node's gres.conf, of release 22.05: so many records. */
 struct gres_conf {
@@ -53,6 +54,7 @@ int gres_check(const struct slurm_init *init, struct err *err) _must_check_;
 enum gres_use {
 	GRES_USE_COUNTED, /* Slurm itself has no plugin for it: there is nothing but a count */
 	GRES_USE_SERVED,  /* steps have variables, and devices */
+	GRES_USE_SHARED,  /* and parts of them, in 22.05 */
 	GRES_USE_MAX,
 };
 

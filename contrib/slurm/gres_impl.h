@@ -26,6 +26,7 @@ struct gres_kind {
 	uint32_t flags, id;
 	const char *name;
 	enum gres_plugin plugin;
+	uint16_t release;
 	uint32_t devices; /* so many follow */
 	const uint8_t *bytes;
 	size_t size;
@@ -55,6 +56,8 @@ void gres_share_clear(struct gres_share *share);
 
 /* Takes the next one from the rest; false: there is none. */
 bool gres_next_kind(struct gres_kinds *rest, struct gres_kind *ret_kind);
+/* False: there is nothing but a count. */
+bool gres_has_devices(const struct gres_kind *kind);
 bool gres_next_device(struct gres_kind *rest, struct gres_device *ret_device);
 
 /* 0 or -errno; the share is to be cleared. */

@@ -130,6 +130,31 @@ static bool stream_take_self(struct stream *s, struct slurm_frame *f)
 	return true;
 }
 
+/* A configuration that can't be read is the decoder's to report. */
+static bool has_namespaces(const struct stream *s, const struct slurm_frame *f)
+{
+	struct slurm_node_conf conf;
+	struct err err = ERR_INIT;
+
+	return slurm_init_decode_conf(s->data, f, &conf, &err) < 0 ||
+		(conf.namespace_plugin && *conf.namespace_plugin &&
+			strcmp(conf.namespace_plugin, "job_container/none") != 0 &&
+			strcmp(conf.namespace_plugin, "namespace/none") != 0);
+}
+
+static bool stream_take_rest(struct stream *s, struct slurm_frame *f)
+{
+	int32_t most = SLURM_INIT_MAX;
+
+	if (f->release == SLURM_22_05)
+		return stream_pass_item(s, most, &f->gres);
+	if (f->release < SLURM_24_11 || has_namespaces(s, f))
+		return true;
+	/* slurmd's scope of cgroup v2, cgroup.conf, acct_gather.conf. */
+	return stream_pass_item(s, most, NULL) && stream_pass_item(s, most, &f->cgroup) &&
+		stream_pass_item(s, most, NULL) && stream_pass_item(s, most, &f->gres);
+}
+
 static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 {
 	uint16_t frequencies;
@@ -152,8 +177,7 @@ static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 	return stream_take(s, &frequencies, sizeof(frequencies)) &&
 		stream_pass(s, (uint64_t)frequencies * CPU_FREQUENCY_SIZE, NULL) &&
 		stream_take(s, &f->client_release, sizeof(f->client_release)) &&
-		stream_pass_item(s, most, &f->launch) &&
-		(f->release != SLURM_22_05 || stream_pass_item(s, most, &f->gres));
+		stream_pass_item(s, most, &f->launch) && stream_take_rest(s, f);
 }
 
 ssize_t slurm_init_missing(const void *data, size_t size, struct slurm_frame *ret_frame)
@@ -450,18 +474,19 @@ struct packed_cgroup {
 
 /* clang-format off */
 static const struct unpack_row cgroup_rows[] = {
-	FIELD("cgroup automount", U8),
+	FIELD("cgroup automount", U8, .until = SLURM_22_05),
 	FIELD("cgroup mountpoint", TEXT, .keep = CGROUP(mount)),
 	FIELD("cgroup prepend", TEXT),
+	FIELD("cgroup slice", TEXT, .since = SLURM_25_11),
 	FIELD("cgroup constrain_cores", U8, .keep = CGROUP(cores)),
 	FIELD("cgroup constrain_ram_space", U8, .keep = CGROUP(memory)),
 	FIELD("cgroup allowed_ram_space", U32, .keep = CGROUP(allowed_memory)),
 	FIELD("cgroup max_ram_percent", U32, .keep = CGROUP(max_memory)),
 	FIELD("cgroup min_ram_space", U64, .keep = CGROUP(min_memory_mb)),
-	FIELD("cgroup constrain_kmem_space", U8),
-	FIELD("cgroup allowed_kmem_space", U32),
-	FIELD("cgroup max_kmem_percent", U32),
-	FIELD("cgroup min_kmem_space", U64),
+	FIELD("cgroup constrain_kmem_space", U8, .until = SLURM_22_05),
+	FIELD("cgroup allowed_kmem_space", U32, .until = SLURM_22_05),
+	FIELD("cgroup max_kmem_percent", U32, .until = SLURM_22_05),
+	FIELD("cgroup min_kmem_space", U64, .until = SLURM_22_05),
 	FIELD("cgroup constrain_swap_space", U8, .keep = CGROUP(swap)),
 	FIELD("cgroup allowed_swap_space", U32, .keep = CGROUP(allowed_swap)),
 	FIELD("cgroup max_swap_percent", U32, .keep = CGROUP(max_swap)),
@@ -470,6 +495,11 @@ static const struct unpack_row cgroup_rows[] = {
 	FIELD("cgroup plugin", TEXT),
 	FIELD("cgroup ignore_systemd", U8),
 	FIELD("cgroup ignore_systemd_on_failure", U8),
+	FIELD("cgroup enable_controllers", U8, .since = SLURM_24_11),
+	FIELD("cgroup enable_extra_controllers", TEXT, .since = SLURM_25_05),
+	FIELD("cgroup signal_children_processes", U8, .since = SLURM_24_11),
+	FIELD("cgroup systemd_timeout", U64, .since = SLURM_24_11),
+	FIELD("cgroup job_id_paths", U8, .since = SLURM_26_05),
 };
 /* clang-format on */
 

@@ -4,7 +4,9 @@
  * 26.11. The stream is a sequence of items in the machine's byte order, most of them a length and
  * so many bytes, which are packed data (unpack.h): the node's configuration, whose first number is
  * slurmd's release, the node's place in the tree of the step's nodes, addresses, and the message.
- * In 22.05 the node's GRES follow it; the MPI plugin's configuration and the like are not read.
+ * cgroup.conf and the node's GRES stand before and behind it in 22.05, and behind it from 24.11 on,
+ * where they are not read if there is a plugin for namespaces, whose data have no length. The MPI
+ * plugin's configuration and the like are not read.
  *
  * Lengths are not trusted. Nothing is copied: texts are those of the stream's bytes.
  */
@@ -38,7 +40,7 @@ struct slurm_frame {
 	struct slurm_span parent_name; /* from 23.11 on, in place of that; without a NUL */
 	uint16_t client_release;       /* of srun, which may be another one */
 	struct slurm_span conf, launch;
-	/* cgroup.conf, and the node's GRES: of 22.05 alone. */
+	/* cgroup.conf, and the node's GRES: size 0 where they are not read. */
 	struct slurm_span cgroup, gres;
 	struct slurm_span gres_conf; /* of slurm_init_missing_gres_conf() */
 	bool has_gres_conf;
@@ -109,7 +111,7 @@ struct slurm_cgroup_conf {
 	const char *mount;
 };
 
-/* Of release 22.05. 0 or -EBADMSG. */
+/* 0 or -EBADMSG. */
 int slurm_init_decode_cgroup(const void *data, const struct slurm_frame *frame,
 	struct slurm_cgroup_conf *conf, struct err *err) _must_check_;
 

@@ -2,6 +2,7 @@
 #include "contrib/slurm/release.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "stepd/base/cleanup.h"
 
@@ -39,6 +40,16 @@ const char *slurm_release_name(unsigned release)
 	const struct release_row *row = find_row(release);
 
 	return row ? row->name : NULL;
+}
+
+uint32_t slurm_release_version(unsigned release)
+{
+	const char *name = slurm_release_name(release);
+	unsigned major, minor;
+
+	if (!name || sscanf(name, "%u.%u", &major, &minor) != 2)
+		return 0;
+	return major << 16 | minor << 8;
 }
 
 bool slurm_release_is_served(unsigned release)

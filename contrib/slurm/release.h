@@ -19,6 +19,7 @@
 #define SLURM_RELEASE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Protocol versions; each is a release. */
 enum slurm_release {
@@ -35,6 +36,10 @@ enum slurm_release {
 
 /* "23.11"; NULL: a release that is not known here. */
 const char *slurm_release_name(unsigned release);
+
+/* As a plugin's plugin_version has it, without its last number: 0x180b00; 0: it is not known here.
+ */
+uint32_t slurm_release_version(unsigned release);
 
 /* Its steps have been seen beside those of its own slurmstepd. */
 bool slurm_release_is_served(unsigned release);

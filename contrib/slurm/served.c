@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "contrib/slurm/accounting.h"
 #include "contrib/slurm/batch.h"
@@ -163,6 +164,17 @@ static void leave_failed(struct served *s)
 	(void)answer_slurmd(s); /* has reported it */
 }
 
+/* From 24.11 on a hook that fails before the tasks run is the first one's end. srun goes on until
+ * it knows of the launch, and may end then. */
+static void end_by_hook(struct served *s, int spank_error)
+{
+	if (spank_error != SLURM_EXECVE_FAILED || s->init->frame.release < SLURM_24_11)
+		return;
+	s->tasks.v[0].has_epilog = true; /* none runs for a task that has not */
+	served_end_task(s, &s->tasks.v[0], W_EXITCODE(1, 0));
+	served_report_ends(s);
+}
+
 static void agent_on_ended(_unused_ int exit_code, const char *result, void *userdata)
 {
 	struct served *s = userdata;
@@ -180,6 +192,7 @@ static void agent_on_ended(_unused_ int exit_code, const char *result, void *use
 	}
 	if (!s->agent.runs) { /* the agent's own messages are in slurmd's log */
 		s->agent.launch_error = spank_error ? spank_error : SLURM_IO_ERROR;
+		end_by_hook(s, spank_error);
 		served_report_launch(s);
 	}
 	take_result(s, result);

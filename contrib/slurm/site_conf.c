@@ -443,23 +443,23 @@ char *site_plugstack_path(const char *given, const char *conf_path)
 	return path;
 }
 
-/* Whether steps can be served with the plugins that the site has. */
-static int check_plugstack(struct reading *r, const char *conf_path, struct err *err)
+static int read_plugstack(struct reading *r, const char *conf_path, struct err *err)
 {
 	_cleanup_free_ char *path = site_plugstack_path(r->plugstack, conf_path);
-	char text[ERR_TEXT_SIZE];
-	enum spank_use use;
-	int e;
 
 	if (!path)
 		return err_set(err, -ENOMEM, "read plugstack.conf");
-	e = plugstack_read(path, r->plugin_dirs, &r->conf->plugstack, err);
-	if (e < 0)
-		return e;
-	use = spank_check_all(&r->conf->plugstack, text);
-	r->conf->spank_loads = use >= SPANK_USE_LOADED;
-	if (use == SPANK_USE_OBSTACLE && set_text(&r->conf->spank_obstacle, text, strlen(text)) < 0)
-		return err_set(err, -ENOMEM, "read '%s'", path);
+	return plugstack_read(path, r->plugin_dirs, &r->conf->plugstack, err);
+}
+
+int site_check_spank(struct site_conf *conf, uint32_t version, struct err *err)
+{
+	char text[ERR_TEXT_SIZE];
+	enum spank_use use = spank_check_all(&conf->plugstack, version, text);
+
+	conf->spank_loads = use >= SPANK_USE_LOADED;
+	if (use == SPANK_USE_OBSTACLE && set_text(&conf->spank_obstacle, text, strlen(text)) < 0)
+		return err_set(err, -ENOMEM, "check the plugins of plugstack.conf");
 	return 0;
 }
 
@@ -512,6 +512,6 @@ int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 		.tree_width = TREE_WIDTH};
 	r = conf_lines_read_trusted(path, on_line, &reading, err);
 	if (r == 0)
-		r = check_plugstack(&reading, path, err);
+		r = read_plugstack(&reading, path, err);
 	return r == 0 ? find_controller(&reading, err) : r;
 }

@@ -72,6 +72,7 @@ struct site_conf {
 	unsigned select_plugin; /* SelectType's number; 0: another one */
 	bool packs_nodes;       /* SelectTypeParameters has CR_Pack_Nodes */
 	struct plugstack plugstack;
+	/* Of site_check_spank(). */
 	bool spank_loads;     /* plugins of it are loaded in each step */
 	char *spank_obstacle; /* why steps with them are not served; NULL: they are */
 	/* What is set and not served, "UsePAM=1"; NULL: nothing. */
@@ -94,5 +95,9 @@ int site_conf_find(const char **path, struct err *err) _must_check_;
 
 /* path NULL: as site_conf_find() has it. */
 int site_conf_read(const char *path, struct site_conf *conf, struct err *err) _must_check_;
+
+/* Whether steps of slurmd's release can be served with the plugins of its plugstack; version as
+ * spank_check() has it. */
+int site_check_spank(struct site_conf *conf, uint32_t version, struct err *err) _must_check_;
 
 #endif

@@ -155,7 +155,7 @@ static int hand_over(const struct stepd *s, const char *why)
 
 static bool has_known_limits(const struct slurm_init *init)
 {
-	return init->frame.release == SLURM_22_05 && init->launch.kind != SLURM_KIND_EXTERN;
+	return init->frame.cgroup.size > 0 && init->launch.kind != SLURM_KIND_EXTERN;
 }
 
 /* And those of its tasks. */
@@ -183,6 +183,15 @@ static void find_parent(struct stepd *s)
 		log_info(&s->log.log, "the node above is not found: %s", err.text);
 }
 
+static int read_site_conf(struct stepd *s, struct err *err)
+{
+	int r = site_conf_read(NULL, &s->site, err);
+
+	return r == 0
+		? site_check_spank(&s->site, slurm_release_version(s->init.frame.release), err)
+		: r;
+}
+
 /* Names of users and slurm.conf are only looked at where they decide. */
 static void read_site(struct stepd *s)
 {
@@ -192,8 +201,7 @@ static void read_site(struct stepd *s)
 	if (s->init.chosen)
 		s->init.rule =
 			rules_find(&s->settings.handover, &s->init.launch, &s->init.rule_err);
-	if (!s->init.chosen || s->init.rule ||
-		site_conf_read(NULL, &s->site, &s->init.site_err) < 0)
+	if (!s->init.chosen || s->init.rule || read_site_conf(s, &s->init.site_err) < 0)
 		return;
 	/* slurmd sends its own from 23.02 on; the default is another one since 23.11. */
 	if (s->init.conf.tree_width)
@@ -203,7 +211,7 @@ static void read_site(struct stepd *s)
 	r = check_gres(&s->init, &s->init.gres_err);
 	if (r == 0 && s->site.limits && !has_known_limits(&s->init))
 		r = err_set_text(&s->init.limits_err, -EOPNOTSUPP,
-			"those of task/cgroup are served of release 22.05 alone, and not for extern steps");
+			"those of task/cgroup are not served for extern steps");
 	else if (r == 0 && s->site.limits)
 		r = step_limits_find(&s->init, &s->init.limits, &s->init.limits_err);
 	(void)r; /* the errors are reasons */

@@ -131,7 +131,8 @@ static enum spank_use check_hooks(const struct plugstack_plugin *p, const struct
 	return report(p, SPANK_USE_LOADED, why, text);
 }
 
-enum spank_use spank_check(const struct plugstack_plugin *p, char text[static ERR_TEXT_SIZE])
+enum spank_use spank_check(
+	const struct plugstack_plugin *p, uint32_t version, char text[static ERR_TEXT_SIZE])
 {
 	_cleanup_spank_file_ struct spank_file file = {0};
 	struct err err = ERR_INIT;
@@ -145,7 +146,7 @@ enum spank_use spank_check(const struct plugstack_plugin *p, char text[static ER
 		return report_unloadable(p, err.text, text);
 	if (r < 0) /* whatever it is that can't be found out */
 		return report(p, SPANK_USE_OBSTACLE, err.text, text);
-	if ((file.version & SPANK_VERSION_MASK) != SPANK_VERSION) {
+	if ((file.version & SPANK_VERSION_MASK) != version) {
 		(void)snprintf(why, sizeof(why), "it was made for Slurm %u.%02u",
 			file.version >> 16 & 0xff, file.version >> 8 & 0xff);
 		return report_unloadable(p, why, text);
@@ -155,7 +156,8 @@ enum spank_use spank_check(const struct plugstack_plugin *p, char text[static ER
 	return check_hooks(p, &file, text);
 }
 
-enum spank_use spank_check_all(struct plugstack *stack, char text[static ERR_TEXT_SIZE])
+enum spank_use spank_check_all(
+	struct plugstack *stack, uint32_t version, char text[static ERR_TEXT_SIZE])
 {
 	enum spank_use most = SPANK_USE_NONE, use;
 	char one[ERR_TEXT_SIZE];
@@ -163,7 +165,7 @@ enum spank_use spank_check_all(struct plugstack *stack, char text[static ERR_TEX
 
 	text[0] = '\0';
 	for (i = 0; i < stack->n; i++) {
-		use = spank_check(&stack->v[i], one);
+		use = spank_check(&stack->v[i], version, one);
 		if (use == SPANK_USE_IGNORED) {
 			stack->v[i].ignored = strdup(one);
 			if (!stack->v[i].ignored) /* it would be loaded */

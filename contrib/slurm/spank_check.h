@@ -6,6 +6,7 @@
 #define SLURM_SPANK_CHECK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "stepd/base/err.h"
 
@@ -21,11 +22,14 @@ enum spank_use {
 	SPANK_USE_MAX,
 };
 
-/* text has the reason, with the plugin's name and line. */
-enum spank_use spank_check(const struct plugstack_plugin *plugin, char text[static ERR_TEXT_SIZE]);
+/* version: slurmd's release, as slurm_release_version() has it; plugins of another one are not
+ * loaded, by Slurm neither. text has the reason, with the plugin's name and line. */
+enum spank_use spank_check(
+	const struct plugstack_plugin *plugin, uint32_t version, char text[static ERR_TEXT_SIZE]);
 
 /* The largest use among all, whose text it is; SPANK_USE_NONE without plugins. Of obstacles the
  * first one counts. Those that are ignored are marked so. */
-enum spank_use spank_check_all(struct plugstack *stack, char text[static ERR_TEXT_SIZE]);
+enum spank_use spank_check_all(
+	struct plugstack *stack, uint32_t version, char text[static ERR_TEXT_SIZE]);
 
 #endif

@@ -33,8 +33,8 @@ enum spank_hook {
 /* "slurm_spank_init"; another name than these is no hook. */
 const char *spank_hook_symbol(enum spank_hook hook);
 
-/* The release that is served: plugins of another one are not loaded, by Slurm neither. */
-#define SPANK_VERSION      0x160500u /* 22.05 */
+/* The release in a plugin's version: plugins of another one than slurmd's are not loaded, by Slurm
+ * neither. */
 #define SPANK_VERSION_MASK 0xffff00u
 
 /* A plugin of Slurm's own, which is there where AuthType=auth/munge is, and has its version. */

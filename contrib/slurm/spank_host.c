@@ -33,10 +33,22 @@ static char **make_vector(const json_t *array, int *ret_count)
 	return v;
 }
 
+/* That of slurmd, of the numbers that a plugin's version has. */
+static uint32_t find_release(void)
+{
+	const char *major = spank_fact_text("version_major"),
+		   *minor = spank_fact_text("version_minor");
+
+	if (!major || !minor)
+		return 0;
+	return (uint32_t)(strtoul(major, NULL, 10) << 16 | strtoul(minor, NULL, 10) << 8);
+}
+
 /* Functions that are only called elsewhere need not be there, as with slurmstepd. */
 static bool open_plugin(struct spank_plugin *p)
 {
 	const uint32_t *version;
+	uint32_t release = find_release();
 
 	p->library = dlopen(p->path, RTLD_LAZY);
 	if (!p->library) {
@@ -44,9 +56,10 @@ static bool open_plugin(struct spank_plugin *p)
 		return false;
 	}
 	version = dlsym(p->library, "plugin_version");
-	if (version && (*version & SPANK_VERSION_MASK) == SPANK_VERSION)
+	if (version && (*version & SPANK_VERSION_MASK) == release)
 		return true;
-	spank_error("spank: %s was not made for Slurm 22.05", p->path);
+	spank_error("spank: %s was not made for Slurm %u.%02u", p->path, release >> 16,
+		release >> 8 & 0xff);
 	(void)dlclose(p->library); /* what can't be unloaded stays */
 	return false;
 }

@@ -121,6 +121,22 @@ static void make_variable(const char *plugin, const char *name, char text[static
 	make_canonical(text);
 }
 
+/* Whether srun has sent it. */
+static bool is_given(const struct spank_registered *o)
+{
+	const json_t *given = json_object_get(spank_host.facts, "options"), *entry;
+	size_t n = strlen(o->name), i;
+
+	json_array_foreach (given, i, entry) {
+		const char *option = json_string_value(json_array_get(entry, 0));
+
+		if (option && strncmp(option, o->name, n) == 0 && option[n] == ':' &&
+			strcmp(option + n + 1, o->plugin->name) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void apply_variable(struct spank_registered *o, char ***env)
 {
 	char variable[VARIABLE_SIZE];
@@ -151,6 +167,7 @@ static void remove_variables(char **env)
 void spank_apply_options(char ***env)
 {
 	const json_t *given = json_object_get(spank_host.facts, "options"), *entry;
+	bool once = json_is_true(json_object_get(spank_host.facts, "options_once"));
 	size_t i;
 
 	json_array_foreach (given, i, entry) {
@@ -159,8 +176,10 @@ void spank_apply_options(char ***env)
 		if (option)
 			apply_given(option, json_string_value(json_array_get(entry, 1)));
 	}
-	for (i = 0; i < spank_host.options_count; i++)
-		apply_variable(&spank_host.options[i], env);
+	for (i = 0; i < spank_host.options_count; i++) {
+		if (!once || !is_given(&spank_host.options[i]))
+			apply_variable(&spank_host.options[i], env);
+	}
 	remove_variables(*env);
 }
 

@@ -145,10 +145,11 @@ static int put_cores(json_t *facts, const char *name, const struct slurm_launch 
 }
 
 /* The release is known by slurmd's protocol, the last number by a file alone. */
-static int put_version(json_t *facts, const struct plugstack *stack)
+static int put_version(json_t *facts, const struct plugstack *stack, uint16_t release)
 {
 	_cleanup_spank_file_ struct spank_file file = {0};
 	_cleanup_free_ char *path = NULL;
+	const char *name = slurm_release_name(release), *dot = strchr(name, '.');
 	char whole[32], micro[16] = "0";
 	int r = plugstack_find(stack, SPANK_KNOWN_PLUGIN, &path);
 
@@ -156,12 +157,12 @@ static int put_version(json_t *facts, const struct plugstack *stack)
 		return r;
 	if (path && spank_file_read(path, &file, NULL) == 0)
 		(void)snprintf(micro, sizeof(micro), "%u", file.version & 0xff);
-	(void)snprintf(whole, sizeof(whole), "22.05.%s", micro);
+	(void)snprintf(whole, sizeof(whole), "%s.%s", name, micro);
 	r = put(facts, "version", json_string(whole));
 	if (r == 0)
-		r = put(facts, "version_major", json_string("22"));
+		r = put(facts, "version_major", json_stringn(name, (size_t)(dot - name)));
 	if (r == 0)
-		r = put(facts, "version_minor", json_string("05"));
+		r = put(facts, "version_minor", json_string(dot + 1));
 	return r == 0 ? put(facts, "version_micro", json_string(micro)) : r;
 }
 
@@ -172,8 +173,22 @@ static uint32_t number_of(const struct slurm_launch *l, const char *variable, ui
 	return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
 }
 
-static int put_numbers(json_t *facts, const struct slurm_launch *l, uint32_t node_id)
+/* How many levels above that of errors users read: what --slurmd-debug has, which from 24.11 on is
+ * the level itself, and root's and SlurmUser's alone. */
+static uint32_t get_debug(const struct slurm_init *init)
 {
+	const struct slurm_launch *l = &init->launch;
+
+	if (init->frame.release < SLURM_24_11)
+		return l->debug;
+	return l->debug > LEVEL_ERROR && (l->uid == 0 || l->uid == init->site->slurm_user)
+		? l->debug - LEVEL_ERROR
+		: 0;
+}
+
+static int put_numbers(json_t *facts, const struct slurm_init *init, uint32_t node_id)
+{
+	const struct slurm_launch *l = &init->launch;
 	bool script = l->kind == SLURM_KIND_BATCH;
 	uint32_t cpus = l->node_cpus;
 	uint64_t memory_mb = l->cred_memory_mb;
@@ -190,7 +205,7 @@ static int put_numbers(json_t *facts, const struct slurm_launch *l, uint32_t nod
 		(json_int_t)node_id, "nnodes", (json_int_t)(script ? 0 : l->nnodes), "ntasks",
 		(json_int_t)(script ? 0 : l->ntasks), "cpus", (json_int_t)cpus, "cpus_per_task",
 		(json_int_t)(script ? cpus : l->cpus_per_task), "restarts",
-		(json_int_t)l->restart_count, "debug", (json_int_t)l->debug, "array_job",
+		(json_int_t)l->restart_count, "debug", (json_int_t)get_debug(init), "array_job",
 		(json_int_t)(script ? l->batch.array_job
 				    : number_of(l, "SLURM_ARRAY_JOB_ID", l->id.job)),
 		"array_task",
@@ -223,8 +238,11 @@ static int make_facts(const struct spank_serve_options *o, json_t *facts)
 	if (r == 0)
 		r = put_cores(facts, "step_cores", l, &l->cores.step, node);
 	if (r == 0)
-		r = put_version(facts, stack);
-	return r == 0 ? put_numbers(facts, l, o->node_id) : r;
+		r = put_version(facts, stack, o->init->frame.release);
+	/* An option that srun has sent is not looked for in the environment any more. */
+	if (r == 0)
+		r = put(facts, "options_once", json_boolean(o->init->frame.release >= SLURM_24_11));
+	return r == 0 ? put_numbers(facts, o->init, o->node_id) : r;
 }
 
 /* ---- to the agent -------------------------------------------------------------------------- */

@@ -310,6 +310,10 @@ int step_limits_find(const struct slurm_init *init, struct step_limits *limits, 
 		r = find_memories(init, limits, err);
 	if (r == 0 && (memory || c->constrains_cores))
 		r = find_root(init, limits, err);
+	/* Their limits, and kills for lack of memory, have been seen in 22.05 alone. */
+	if (r == 0 && (memory || c->constrains_cores) && init->frame.release > SLURM_22_05)
+		r = err_set_text(err, -EOPNOTSUPP,
+			"those of cores and memory are served of release 22.05 alone");
 	limits->any = limits->devices || memory || c->constrains_cores;
 	return r;
 }

@@ -87,8 +87,16 @@ if command -v "${CC:-cc}" >/dev/null; then
 	is "$(values_of slurm.gres)" "gpu shard own licence " "doctor --slurm has each of GresTypes"
 	like "$report" "served steps have the variables of 'shard'" "GRES that share devices are reported"
 	like "$report" "what '$node/gres_own.so' does is not done" "a GRES plugin of the site's own is reported"
+	plugin auth_munge.so 0x180b05
+	served GresTypes=gpu,shard
+	like "$report" "served steps have the variables of 'gpu'" "devices of 24.11 are served"
+	like "$report" "parts of devices, 'shard', are served in 22.05 alone" "parts of devices of 24.11 are not served"
+	plugin auth_munge.so 0x1a0505
+	served GresTypes=gpu
+	like "$report" "steps of jobs with 'gpu' are handed over" "devices of 26.05 are not served"
+	rm "$node/auth_munge.so"
 else
-	skip 6 "needs a compiler"
+	skip 9 "needs a compiler"
 fi
 served TaskPlugin=task/affinity,task/cgroup
 is "$(of slurm.limits level) $(values_of slurm.limits)" "note none " "a node without cgroup.conf constrains nothing"
@@ -105,6 +113,14 @@ echo 'cpuset cpu memory' >"$scope/cgroup.controllers"
 doctor --slurm
 is "$(of slurm.limits level) $(values_of slurm.limits)" "ok cores,memory " "limits that served steps have are reported"
 like "$(of slurm.limits text)" "in '$scope'" "where the containers of limited steps are is reported"
+if command -v "${CC:-cc}" >/dev/null; then
+	plugin auth_munge.so 0x180b05
+	doctor --slurm
+	like "$(of slurm.limits text)" "are handed over: those of cores and memory are served in 22.05 alone" \
+		"limits of cores and memory are those of 22.05 alone"
+else
+	skip 1 "needs a compiler"
+fi
 SLURM_CONF=$whole_conf
 
 # ---- faults, none of which keeps steps of stepd from starting --------------------------------

@@ -84,6 +84,14 @@ like "$(of slurm.spank text)" "it was made for Slurm 24.11" "the finding has the
 plugstack 'required missing.so' 'required nothing.so' 'required text.so' 'required plain.so' 'required other.so'
 is "$(findings)" "note missing.so|note nothing.so|note text.so|note plain.so|note other.so|" \
 	"a required plugin that Slurm can't load is left to Slurm, which fails the step"
+plugin auth_munge '' -DSPANK_VERSION=0x180b05 # of the node's Slurm
+plugstack 'optional init.so' 'optional other.so'
+is "$(findings)" "warning init.so|ok other.so|" "plugins that were made for the release of the node's Slurm are loaded"
+plugin auth_munge '' -DSPANK_VERSION=0x1a0505
+plugin later 'HOOK(init)' -DSPANK_VERSION=0x1a0500
+plugstack 'optional other.so' 'optional later.so'
+is "$(findings)" "warning other.so|note later.so|" "plugins of a release of which they are not served keep steps from being served"
+rm "$plugins/auth_munge.so"
 
 mkdir "$tmpdir/more"
 echo 'optional exits.so' >"$tmpdir/more/2.conf"

@@ -112,6 +112,7 @@ static void pack_record(
 
 struct rig {
 	struct pack kinds, job, step;
+	uint16_t release; /* of the kinds */
 	struct slurm_init init;
 	json_t *env;
 };
@@ -131,8 +132,9 @@ static const struct device nics[] = {
 /* n2, the second of a job's nodes; its environment is what srun would have left there. */
 static void rig_init(struct rig *r)
 {
-	*r = (struct rig){.init = {.conf = {.node_name = "n2"},
-				  .launch.cores = {.nhosts = 2, .hosts = "n[1-2]"}}};
+	*r = (struct rig){.release = SLURM_22_05,
+		.init = {.conf = {.node_name = "n2"},
+			.launch.cores = {.nhosts = 2, .hosts = "n[1-2]"}}};
 	r->env = json_pack("{s:s, s:s, s:s, s:s, s:s}", "SLURM_STEP_GPUS", "9", "SLURM_JOB_GPUS",
 		"8", "CUDA_VISIBLE_DEVICES", "7", "SLURM_GPUS_ON_NODE", "6", "OTHER", "5");
 }
@@ -162,7 +164,7 @@ static void rig_read(struct rig *r)
 {
 	struct err err = ERR_INIT;
 
-	if (gres_read_kinds(buffer_bytes(&r->kinds.bytes), buffer_size(&r->kinds.bytes),
+	if (gres_read_kinds(buffer_bytes(&r->kinds.bytes), buffer_size(&r->kinds.bytes), r->release,
 		    &r->init.kinds, &err) < 0)
 		fail_msg("%s", err.text);
 	if (buffer_size(&r->job.bytes) > 0)
@@ -671,6 +673,46 @@ static void test_bound_bounds(void **state)
 	assert_int_equal(make_spec(&r, NULL, &doc, &err), -E2BIG);
 }
 
+/* ---- other releases ------------------------------------------------------------------------ */
+
+/* From 24.11 on the devices of a kind without a plugin are in its record. */
+static void test_own_devices(void **state)
+{
+	static const char *const masks[] = {"0x1", "0x2"};
+	static const char *const refused[] = {
+		"c 231:4", "c 195:0", "c 195:1", "c 195:2", "c 195:3"};
+	_cleanup_rig_ struct rig r;
+
+	(void)state;
+	rig_init(&r);
+	r.release = SLURM_24_11;
+	pack_u32(&r.kinds, 2);
+	pack_u32(&r.kinds, 1u << 3);
+	pack_text(&r.kinds, "naf");
+	pack_text(&r.kinds, "naf:");
+	pack_u32(&r.kinds, 4);
+	pack_text(&r.kinds, NULL);
+	pack_devices(&r.kinds, nics, 2);
+	pack_u32(&r.kinds, NAF);
+	pack_u64(&r.kinds, 2);
+	pack_u32(&r.kinds, 0);
+	pack_text(&r.kinds, "gpu");
+	pack_text(&r.kinds, "gpu:");
+	pack_u32(&r.kinds, 4);
+	pack_text(&r.kinds, NULL);
+	pack_u32(&r.kinds, SLURM_NO_VAL); /* as 25.05 has it, whose record is the same */
+	pack_u32(&r.kinds, GPU);
+	pack_u64(&r.kinds, 4);
+	pack_devices(&r.kinds, gpus, 4);
+	pack_u32(&r.kinds, NVML);
+	pack_u16(&r.step, 1);
+	pack_record(&r.step, true, NAF, masks, 2);
+	rig_read(&r);
+	assert_devices(&r, refused, 5);
+	assert_int_equal(gres_set_env(r.env, &r.init, true), 0);
+	assert_env(&r, "SLURM_STEP_GPUS", NULL);
+}
+
 /* ---- what is wrong ------------------------------------------------------------------------- */
 
 static void test_cut(void **state)
@@ -689,11 +731,12 @@ static void test_cut(void **state)
 
 		assert_non_null(bytes);
 		memcpy(bytes, buffer_bytes(&r.kinds.bytes), size);
-		assert_int_equal(gres_read_kinds(bytes, size, &kinds, &err), -EBADMSG);
+		assert_int_equal(gres_read_kinds(bytes, size, SLURM_22_05, &kinds, &err), -EBADMSG);
 	}
 	pack_u8(&r.kinds, 0); /* of a plugin that is not known */
 	assert_int_equal(
-		gres_read_kinds(buffer_bytes(&r.kinds.bytes), n + 1, &kinds, &err), -EBADMSG);
+		gres_read_kinds(buffer_bytes(&r.kinds.bytes), n + 1, SLURM_22_05, &kinds, &err),
+		-EBADMSG);
 }
 
 static void test_wrong_bits(void **state)
@@ -740,6 +783,7 @@ int main(void)
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_bound_programs),
 		cmocka_unit_test(test_bound_bounds),
+		cmocka_unit_test(test_own_devices),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_wrong_bits),
 		cmocka_unit_test(test_reason),

@@ -69,7 +69,7 @@ static void test_releases(void **state)
 		{"batch", SLURM_REASON_NONE},
 		{"srun-24.11", SLURM_REASON_NONE},
 		{"batch-24.11", SLURM_REASON_NONE},
-		{"gres-24.11", SLURM_REASON_GRES},
+		{"gres-24.11", SLURM_REASON_NONE},
 		{"container-24.11", SLURM_REASON_CONTAINER},
 		{"interactive-24.11", SLURM_REASON_NONE},
 		{"multi_prog-24.11", SLURM_REASON_NONE},
@@ -80,7 +80,7 @@ static void test_releases(void **state)
 		{"het-26.05", SLURM_REASON_HET},
 		{"srun-26.05", SLURM_REASON_NONE},
 		{"batch-26.05", SLURM_REASON_NONE},
-		{"gres-26.05", SLURM_REASON_GRES},
+		{"gres-26.05", SLURM_REASON_UNTRIED},
 		{"interactive-26.05", SLURM_REASON_NONE},
 		{"multi_prog-26.05", SLURM_REASON_NONE},
 		{"tree-26.05", SLURM_REASON_ADDRESS},
@@ -114,6 +114,57 @@ static void test_served(void **state)
 		}
 	}
 	assert_int_equal(i, ARRAY_SIZE(served));
+}
+
+static void test_plugin_versions(void **state)
+{
+	(void)state;
+	assert_int_equal(slurm_release_version(SLURM_22_05), 0x160500);
+	assert_int_equal(slurm_release_version(SLURM_24_11), 0x180b00);
+	assert_int_equal(slurm_release_version(SLURM_26_05), 0x1a0500);
+	assert_int_equal(slurm_release_version(1), 0);
+}
+
+static void test_plugins(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "srun-24.11");
+	r.site.spank_loads = true;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.launch.kind = SLURM_KIND_EXTERN;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SPANK);
+	r.init.launch.kind = SLURM_KIND_SRUN;
+	r.site.spank_obstacle = (char *)"why";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SPANK);
+	r.site.spank_obstacle = NULL;
+}
+
+/* cgroup.conf and the node's GRES, behind the launch message. */
+static void test_rest(void **state)
+{
+	static const char *const files[] = {"gres-24.11", "batch-24.11", "gres-26.05"};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_recorded_ struct recorded r = {0};
+		struct slurm_frame frame;
+		const struct slurm_cgroup_conf *c = &r.init.cgroup;
+
+		load(&r, files[i]);
+		assert_string_equal(c->mount, "/sys/fs/cgroup");
+		assert_true(c->allowed_memory == 100 && c->max_memory == 100);
+		assert_true(c->allowed_swap == 0 && c->max_swap == 100);
+		assert_int_equal(c->min_memory_mb, 30);
+		assert_false(c->constrains_cores || c->constrains_memory || c->constrains_swap ||
+			c->constrains_devices);
+		assert_int_equal(r.init.kinds.n, 1);
+		assert_int_equal(r.frame.gres.at + r.frame.gres.size, r.frame.end);
+		assert_int_equal(slurm_init_missing(r.bytes, r.frame.end - 1, &frame), 1);
+		assert_int_equal(slurm_init_missing(r.bytes, r.frame.gres.at - 4, &frame), 4);
+	}
 }
 
 /* During an upgrade. */
@@ -544,6 +595,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_releases),
 		cmocka_unit_test(test_served),
+		cmocka_unit_test(test_plugin_versions),
+		cmocka_unit_test(test_plugins),
+		cmocka_unit_test(test_rest),
 		cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_children),
 		cmocka_unit_test(test_untried),
