@@ -576,14 +576,12 @@ static int conn_find_message(const struct conn *c, struct slurm_pmix_head *ret_h
 }
 
 /* Of a node nothing more can come by it: the others would wait for what is lost. */
-static void conn_refuse(struct conn *c, const char *why)
+static void conn_fail(struct conn *c, const char *why)
 {
 	struct pmix_peers *p = c->peers;
-	bool is_nodes = c->kind != CONN_CALLER;
 
 	conn_close(c);
-	if (is_nodes)
-		peers_fail(p, why);
+	peers_fail(p, why);
 }
 
 static void conn_take_messages(struct conn *c)
@@ -607,8 +605,10 @@ static void conn_take_messages(struct conn *c)
 			return;
 		}
 	}
-	if (r < 0)
-		conn_refuse(c, "a node has sent what is no message of PMIx");
+	if (r < 0 && c->kind == CONN_NODE)
+		conn_fail(c, "a node has sent what is no message of PMIx");
+	else if (r < 0)
+		conn_close(c); /* slurmd relays what any process of the user's sends */
 }
 
 static void conn_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
@@ -629,8 +629,12 @@ static void conn_on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ 
 		bytes_add(&c->in, piece, (size_t)n);
 	else
 		c->in.failed = true;
+	if (c->in.failed && c->kind != CONN_CALLER) {
+		conn_fail(c, "messages of its nodes are too large, or memory is short");
+		return;
+	}
 	if (c->in.failed) {
-		conn_refuse(c, "messages of its nodes are too large, or memory is short");
+		conn_close(c);
 		return;
 	}
 	c->peers->in_bytes += (size_t)n;
