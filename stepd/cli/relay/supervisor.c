@@ -313,8 +313,8 @@ static void on_ready(struct supervisor *k)
 		supervisor_terminate(k, false);
 		return;
 	}
+	report_ready(k); /* signals that it sends wait for the connection */
 	k->started = true;
-	report_ready(k);
 	connect_agent(k);
 }
 
