@@ -219,6 +219,15 @@ static bool has_levels(const struct slurm_init *i)
 	return i->launch.nnodes + UINT64_C(1) >= step_spec_tree_width(&i->launch, i->site);
 }
 
+bool slurm_needs_own_address(const struct slurm_init *i)
+{
+	const struct slurm_launch *l = &i->launch;
+
+	return !i->error && i->frame.release >= SLURM_23_11 && l->kind == SLURM_KIND_SRUN &&
+		has_levels(i) && step_spec_is_managed(l, i->site) &&
+		strcmp(find_mpi(i), "pmi2") == 0;
+}
+
 /* The agents of a step would have to find each other. */
 static bool has_mpi_nodes(const struct slurm_init *i)
 {
