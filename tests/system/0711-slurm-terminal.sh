@@ -268,6 +268,10 @@ for rc in "$tmpdir"/real/*.rc; do
 		is "$(sort -u "$tmpdir/served/$name.out" | wc -l) $(cat "$tmpdir/served/$name.err")" "1 " \
 			"$name: all bytes of a served step arrive"
 		;;
+	interrupt) # a task of slurmstepd 26.05.5 never gets it
+		[ "${STEPD_TEST_SLURM-}" = sid ] ||
+			is "$(seen "$tmpdir/served/$name")" "$(seen "$tmpdir/real/$name")" "$name: users see the same of a served step"
+		;;
 	*) is "$(seen "$tmpdir/served/$name")" "$(seen "$tmpdir/real/$name")" "$name: users see the same of a served step" ;;
 	esac
 done
