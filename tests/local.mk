@@ -812,6 +812,12 @@ SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-extern.sh tests/system/0729-sl
 	tests/system/0734-slurm-24.11-het.sh tests/system/0735-slurm-24.11-pmix-nodes.sh
 TESTS_LONG += $(SLURM_24_11_TESTS)
 EXTRA_DIST += $(SLURM_24_11_TESTS)
+# And with that of 26.05.
+SLURM_26_05_TESTS = tests/system/0730-slurm-26.05-extern.sh tests/system/0730-slurm-26.05-mpi-nodes.sh \
+	tests/system/0730-slurm-26.05-nodes.sh tests/system/0730-slurm-26.05-tasks.sh \
+	tests/system/0730-slurm-26.05-terminal.sh
+TESTS_LONG += $(SLURM_26_05_TESTS)
+EXTRA_DIST += $(SLURM_26_05_TESTS)
 check_PROGRAMS += tests/lib/slurm_decode
 tests_lib_slurm_decode_SOURCES = tests/lib/slurm_decode.c
 tests_lib_slurm_decode_LDADD = libslurminit.la libbase.la $(JANSSON_LIBS)

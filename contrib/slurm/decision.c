@@ -219,6 +219,15 @@ static bool has_levels(const struct slurm_init *i)
 	return i->launch.nnodes + UINT64_C(1) >= step_spec_tree_width(&i->launch, i->site);
 }
 
+bool slurm_needs_own_address(const struct slurm_init *i)
+{
+	const struct slurm_launch *l = &i->launch;
+
+	return !i->error && i->frame.release >= SLURM_23_11 && l->kind == SLURM_KIND_SRUN &&
+		has_levels(i) && step_spec_is_managed(l, i->site) &&
+		strcmp(find_mpi(i), "pmi2") == 0;
+}
+
 /* The agents of a step would have to find each other. */
 static bool has_mpi_nodes(const struct slurm_init *i)
 {
@@ -293,16 +302,23 @@ static bool is_arbitrary(const struct slurm_init *i)
 		step_spec_getenv(&i->launch, "SLURM_ARBITRARY_NODELIST");
 }
 
+static bool has_pmix_nodes(const struct slurm_init *i)
+{
+	const char *mpi = find_mpi(i);
+
+	return i->launch.kind == SLURM_KIND_SRUN && i->launch.nnodes > 1 && mpi &&
+		strcmp(mpi, "pmix") == 0;
+}
+
 /* What has not been seen beside the slurmstepd of 26.05 yet. */
 static bool is_untried(const struct slurm_init *i)
 {
 	const struct slurm_launch *l = &i->launch;
-	const char *mpi = find_mpi(i);
 
 	return i->frame.release > SLURM_24_11 &&
-		(l->kind == SLURM_KIND_EXTERN || l->job_gres.n > 0 || l->step_gres.n > 0 ||
-			i->site->limits || i->site->spank_loads || i->frame.parent_rank >= 0 ||
-			(l->nnodes > 1 && (!mpi || strcmp(mpi, "none") != 0)));
+		(l->job_gres.n > 0 || l->step_gres.n > 0 || i->site->limits ||
+			i->site->spank_loads || l->kind == SLURM_KIND_HET ||
+			is_number(l->het.job) || has_pmix_nodes(i));
 }
 
 static const struct reason_row {

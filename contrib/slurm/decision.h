@@ -73,6 +73,10 @@ void slurm_init_decode(
  * slurm_init_missing_gres_conf(). Then the init is decoded once more. */
 bool slurm_init_has_gres_conf(const struct slurm_init *init);
 
+/* Whether frame.self has to be found, of which slurmd says nothing from 23.11 on: where PMI-2 goes
+ * by levels, the part of a node above is sent on by this node's slurmd. */
+bool slurm_needs_own_address(const struct slurm_init *init);
+
 enum slurm_reason slurm_decide(const struct slurm_init *init);
 
 /* The reason in words, as a sentence for the log. */

@@ -36,7 +36,9 @@ struct slurm_frame {
 	int32_t type; /* enum slurm_launch_type */
 	int32_t rank, parent_rank, children, depth, max_depth;
 	struct sockaddr_in parent; /* of its slurmd; family 0: it has no such address, or a name */
-	struct sockaddr_in self;   /* of its own slurmd, up to 23.02; family 0: likewise */
+	/* Of its own slurmd, up to 23.02; later it is found if slurm_needs_own_address(). Family 0:
+	 * likewise. */
+	struct sockaddr_in self;
 	struct slurm_span parent_name; /* from 23.11 on, in place of that; without a NUL */
 	uint16_t client_release;       /* of srun, which may be another one */
 	struct slurm_span conf, launch;

@@ -8,12 +8,15 @@
  *	       credential alone counts; TreeWidth is 16 if slurm.conf has none
  *	24.05  reports of a step's end say for whom they are; SrunPortRange holds for PMIx, too
  *	24.11  a step's number in the cluster, its SLUID, precedes the job's; slurmstepd makes the
- *	       directories of output files; --oom-kill-step; a key for Open MPI's networks
+ *	       directories of output files; --oom-kill-step; a key for Open MPI's networks; a
+ *	       message that is sent on has the depth of the tree
  *	25.05  slurmstepd's lines to users begin with the time, and that on a cancelled step names
- *	       the signal; requests have room for certificates of TLS
+ *	       the signal; requests have room for certificates of TLS; an extern step has no
+ *	       process of its own
  *	25.11  a script's end is reported by its step, not by its job; %N is the node's name
  *	26.05  a step's own end is reported before that of its last tasks; SLURM_JOB_SLUID;
- *	       slurmctld knows a script's SLURM_TASKS_PER_NODE
+ *	       slurmctld knows a script's SLURM_TASKS_PER_NODE; an abort of PMI-2's is no KILL
+ *	       at once
  */
 #ifndef SLURM_RELEASE_H
 #define SLURM_RELEASE_H

@@ -13,6 +13,8 @@
 
 /* Of the tree by which one node is reached. */
 #define FORWARD_WIDTH 2
+/* From 24.11 on; slurmd of 26.05 divides by it. */
+#define FORWARD_DEPTH 1
 
 /* A flag of the header. */
 #define WITHOUT_SENDER 0x40
@@ -40,6 +42,8 @@ static void put_header(struct pack *p, const struct slurm_rpc *rpc, const struct
 		pack_text(p, rpc->forward);
 		pack_u32(p, rpc->forward_ms);
 		pack_u16(p, FORWARD_WIDTH);
+		if (rpc->version >= SLURM_24_11)
+			pack_u16(p, FORWARD_DEPTH);
 	}
 	pack_u16(p, 0);
 	pack_u16(p, 0);

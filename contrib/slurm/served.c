@@ -89,7 +89,7 @@ static void agent_on_ready(const json_t *line, void *userdata)
 	if (s->streams.io) /* a script has files */
 		srun_io_start(s->streams.io);
 	if (s->streams.window)
-		window_follow(s->streams.window);
+		served_on_resized(s); /* the size may have changed meanwhile */
 	served_send_early(s);
 	job_cgroup_sweep(s->job_cgroup);
 }
@@ -362,6 +362,9 @@ static void start_tasks(struct served *s)
 {
 	struct err err = ERR_INIT;
 
+	/* Before anything is shown: only then srun of 26.05 makes its terminal raw. */
+	if (s->streams.window)
+		window_follow(s->streams.window);
 	if (s->setup.probe.cwd_error)
 		put_cwd_note(s);
 	if (s->setup.probe.file_error) {

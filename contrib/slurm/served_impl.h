@@ -49,6 +49,9 @@ struct window;
 #define SLURM_IO_ERROR         4021
 #define SLURM_STEP_NOT_RUNNING 4027
 
+/* No signal: CONT, TERM, and KILL after a grace. */
+#define SLURM_SIGNAL_TERMINATE 991
+
 /* ---- the parts ----------------------------------------------------------------------------- */
 
 struct served_task {

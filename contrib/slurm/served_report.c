@@ -367,7 +367,7 @@ static struct sockaddr_in find_controller(const struct served *s)
 }
 
 /* why: NULL if a task has called for it. */
-static void request_end(struct served *s, const char *why, uint16_t flags)
+static void request_end(struct served *s, const char *why, uint16_t number, uint16_t flags)
 {
 	static const struct delivery_retry retry = {.tries = 5, .first_s = 1, .longest_s = 8};
 	/* All parts of a het step; its number in the cluster is not looked at. */
@@ -393,15 +393,20 @@ static void request_end(struct served *s, const char *why, uint16_t flags)
 	slurm_rpc_put_step(&body, s->init->frame.release, &id);
 	pack_text(&body, NULL);
 	pack_text(&body, NULL);
-	pack_u16(&body, SIGKILL);
+	pack_u16(&body, number);
 	pack_u16(&body, flags);
 	send_message(s, &to, &body);
 }
 
 void served_cancel_step(const char *why, void *userdata)
 {
-	assert(userdata);
-	request_end(userdata, why, 0);
+	struct served *s = userdata;
+	bool terminates;
+
+	assert(s);
+	/* From 26.05 on an MPI_Abort leaves the tasks a moment. */
+	terminates = !why && s->init->frame.release >= SLURM_26_05;
+	request_end(s, why, terminates ? SLURM_SIGNAL_TERMINATE : SIGKILL, 0);
 }
 
 /* slurmctld tells all nodes of the flag, with the signal. */
@@ -410,7 +415,8 @@ void served_stop_step(void *userdata)
 	struct served *s = userdata;
 
 	assert(s);
-	request_end(s, NULL, s->init->frame.release >= SLURM_23_02 ? SLURM_KILL_NO_FAILURE : 0);
+	request_end(s, NULL, SIGKILL,
+		s->init->frame.release >= SLURM_23_02 ? SLURM_KILL_NO_FAILURE : 0);
 }
 
 void served_report_step(struct served *s)

@@ -192,6 +192,16 @@ static int read_site_conf(struct stepd *s, struct err *err)
 		: r;
 }
 
+static void find_self(struct stepd *s)
+{
+	char *names[] = {(char *)s->init.conf.node_name};
+	struct err err = ERR_INIT;
+
+	if (names[0] && slurm_needs_own_address(&s->init) &&
+		site_nodes_find(NULL, names, 1, &s->init.frame.self, &err) < 0)
+		log_info(&s->log.log, "the node's own address is not found: %s", err.text);
+}
+
 /* Names of users and slurm.conf are only looked at where they decide. */
 static void read_site(struct stepd *s)
 {
@@ -208,6 +218,7 @@ static void read_site(struct stepd *s)
 		s->site.tree_width = s->init.conf.tree_width;
 	s->init.site = &s->site;
 	find_parent(s);
+	find_self(s);
 	r = check_gres(&s->init, &s->init.gres_err);
 	if (r == 0 && s->site.limits && !has_known_limits(&s->init))
 		r = err_set_text(&s->init.limits_err, -EOPNOTSUPP,

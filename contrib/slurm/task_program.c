@@ -6,6 +6,7 @@
  *	stepd-slurm-task NAME=VALUE... -- PROGRAM ARGUMENT...
  *
  *	node=n1         the node, for messages
+ *	timed           messages begin with the time in place of it, as from 25.05 on
  *	cpu_bind=MASK   print the task's processors, with that word: --cpu-bind=verbose
  *	mem_bind=MASK   the same of its memory
  *	unbound         print those of a task that is not bound, too, in place of 0x0
@@ -32,6 +33,7 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "contrib/slurm/task_script.h"
@@ -43,6 +45,7 @@
 #define LINE_SIZE   1024 /* below PIPE_BUF: lines of several tasks don't mix */
 #define PROLOG_MAX  2
 #define OUTPUT_SIZE 512
+#define ORIGIN_SIZE 320
 
 struct prolog {
 	const char *path;
@@ -51,23 +54,40 @@ struct prolog {
 
 struct task_program {
 	const char *node, *cpu_bind, *mem_bind;
-	bool is_epilog, shows_unbound;
+	bool is_epilog, shows_unbound, is_timed;
 	struct prolog prologs[PROLOG_MAX];
 	size_t prologs_count;
 	struct strv env;
 	char **args, **argv; /* its own, and the program's */
 };
 
+static void print_origin(const struct task_program *t, char origin[static ORIGIN_SIZE])
+{
+	struct timespec now;
+	char when[32] = "";
+	struct tm tm;
+
+	if (!t->is_timed) {
+		(void)snprintf(origin, ORIGIN_SIZE, "slurmstepd-%s:", t->node);
+		return;
+	}
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	if (localtime_r(&now.tv_sec, &tm))
+		(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(origin, ORIGIN_SIZE, "[%s.%03ld]", when, now.tv_nsec / 1000000);
+}
+
 /* As slurmstepd's own messages, which users know. */
 static _printf_(2, 3) void report(const struct task_program *t, const char *fmt, ...)
 {
-	char text[LINE_SIZE - 128];
+	char text[LINE_SIZE - 128], origin[ORIGIN_SIZE];
 	va_list args;
 
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	(void)dprintf(STDERR_FILENO, "slurmstepd-%s: error: %s\n", t->node, text);
+	print_origin(t, origin);
+	(void)dprintf(STDERR_FILENO, "%s error: %s\n", origin, text);
 }
 
 static const char *get_variable(const struct task_program *t, const char *name)
@@ -314,6 +334,27 @@ static bool take_value(const char *text, const char *name, const char **ret_valu
 	return true;
 }
 
+static bool take_flag(struct task_program *t, const char *text)
+{
+	const struct {
+		const char *word;
+		bool *flag;
+	} flags[] = {
+		{"epilog", &t->is_epilog},
+		{"timed", &t->is_timed},
+		{"unbound", &t->shows_unbound},
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(flags); i++) {
+		if (strcmp(text, flags[i].word) == 0) {
+			*flags[i].flag = true;
+			return true;
+		}
+	}
+	return false;
+}
+
 static int take_argument(struct task_program *t, const char *text)
 {
 	const char *value;
@@ -326,9 +367,7 @@ static int take_argument(struct task_program *t, const char *text)
 		return strv_env_put(&t->env, value);
 	if (take_value(text, "note", &value) || take_value(text, "error", &value))
 		return 0; /* print_lines() */
-	t->shows_unbound |= strcmp(text, "unbound") == 0;
-	t->is_epilog |= strcmp(text, "epilog") == 0;
-	if (t->is_epilog || strcmp(text, "unbound") == 0)
+	if (take_flag(t, text))
 		return 0;
 	of_site = take_value(text, "site_prolog", &value);
 	if ((!of_site && !take_value(text, "user_prolog", &value)) ||

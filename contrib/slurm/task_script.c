@@ -36,6 +36,8 @@ int task_script_add(const struct slurm_launch *l, const struct site_conf *site, 
 		return 0;
 	r |= strv_add(args, task_program);
 	r |= strv_addf(args, "node=%s", node);
+	if (l->cred_release >= SLURM_25_05)
+		r |= strv_add(args, "timed");
 	if (cpu && l->cred_release >= SLURM_24_11)
 		r |= strv_add(args, "unbound");
 	if (cpu)

@@ -13,7 +13,7 @@ import os
 import sys
 
 import slurm_client
-from slurm_client import Client
+from slurm_client import Client, Closed
 
 
 class Conversation(ctypes.Structure):
@@ -40,7 +40,11 @@ def add_as_stranger(path):
         os.setgroups([])
         os.setgid(65533)
         os.setuid(65533)
-        print("added by a stranger", Client(path).add_pid(pid), flush=True)
+        try:
+            result = Client(path).add_pid(pid)
+        except Closed: # as slurmstepd from 25.11 on; that is a failure, too
+            result = -1
+        print("added by a stranger", result, flush=True)
         os._exit(0)
     os.waitpid(child, 0)
 
@@ -52,6 +56,8 @@ def queries(path):
     print("tasks", client.task_info())
     print("display", client.x11_display(), "namespace", client.namespace())
     print("limits", client.mem_limits())
+    if client.version >= slurm_client.V26_05: # slurmctld reduces a job's memory
+        print("update", client.update_memory(77), client.mem_limits())
     print("member", client.has_pid(os.getpid()), client.has_pid(1))
     look_up(client, "stranger", True, True)
     add_as_stranger(path)

@@ -4,14 +4,14 @@ import os
 import socket
 import struct
 
-V22_05, V23_02, V23_11, V25_11, V26_05, V26_11 = (n << 8 for n in (38, 39, 40, 44, 45, 46))
+V22_05, V23_02, V23_11, V24_05, V25_11, V26_05, V26_11 = (n << 8 for n in (38, 39, 40, 41, 44, 45, 46))
 
 USUAL = int(os.environ.get("STEPD_TEST_PROTOCOL", V22_05))
 
 SIGNAL, STATE, PID_IN_CONTAINER, DAEMON_PID, SUSPEND, RESUME, TERMINATE = 4, 5, 8, 9, 10, 11, 12
 TASK_INFO, LIST_PIDS, COMPLETION, MEM_LIMITS, UID, NODEID = 14, 15, 18, 19, 20, 21
 RECONFIGURE, USAGE, NOTIFY = 16, 17, 4022
-ADD_PID, X11_DISPLAY, USER, GROUPS, NAMESPACE = 22, 23, 24, 25, 26
+ADD_PID, X11_DISPLAY, USER, GROUPS, NAMESPACE, NAMESPACES, MEM_UPDATE = 22, 23, 24, 25, 26, 28, 30
 
 
 class Closed(Exception):
@@ -68,8 +68,9 @@ class Client:
         return self.call(TERMINATE, "ii")
 
     def completion(self, first, last, status):
-        """As slurmd of 22.05 sends it, without accounting."""
-        return self.call(COMPLETION, "ii", struct.pack("=iiiiB", first, last, status, 1, 0))
+        """As slurmd sends it, without accounting, and for no step that manages others."""
+        step = struct.pack("=IB", 0, 0) if self.version >= V24_05 else b""
+        return self.call(COMPLETION, "ii", struct.pack("=iii", first, last, status) + step + struct.pack("=iB", 1, 0))
 
     def state(self):
         return self.call(STATE, "i")[0]
@@ -82,6 +83,10 @@ class Client:
 
     def mem_limits(self):
         return self.call(MEM_LIMITS, "QQ" if self.version < V26_05 else "Q")
+
+    def update_memory(self, mb):
+        """From 26.05 on."""
+        return self.call(MEM_UPDATE, "i", struct.pack("=Q", mb))[0]
 
     def task_info(self):
         """[(local id, rank, pid, exited, status)]"""
@@ -129,7 +134,7 @@ class Client:
         return " ".join(":".join([self.text(), self.text(), str(self.take("I")[0]), self.text()]) for _ in range(n))
 
     def namespace(self):
-        return self.call(NAMESPACE, "i")[0]
+        return self.call(NAMESPACE if self.version < V25_11 else NAMESPACES, "i")[0]
 
     def at_end(self):
         """Whether the other end has closed, with nothing before it."""

@@ -62,7 +62,7 @@ shell input-one "echo line | $srun $three -n3 -l -i 2 cat"
 shell input-much "seq 60000 | $srun $three -n3 md5sum"
 shell input-closed "seq 60000 | $srun $three -n3 head -n 1"
 shell output-much "$srun $four -n4 seq 20000 | sort | md5sum"
-shell variables "$srun $three -n4 sh -c 'env >variables.\$SLURM_PROCID'"'; cat variables.[0-3] | sed "/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_SLURM/d; /^SLURM_WORKING_CLUSTER=/d; /^SLURM_JOB_*ID=/d; /^TMPDIR=/d; /^SLURM_CONF=/d; /^SLURM_STEP.*ID=/d"'
+shell variables "$srun $three -n4 sh -c 'env >variables.\$SLURM_PROCID'"'; cat variables.[0-3] | sed "/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_SLURM/d; /^SLURM_WORKING_CLUSTER=/d; /^SLURM_JOB_*ID=/d; /^SLURM_JOB_SLUID=/d; /^SLURM_JOB_[A-Z]*_TIME=/d; /^TMPDIR=/d; /^SLURM_CONF=/d; /^SLURM_STEP.*ID=/d"'
 
 # A step that runs, and what is done to it.
 running() { # NAME COMMAND-OF-ITS-STEP
@@ -244,9 +244,17 @@ done
 for file in files.0.0 files.2.1 files.5.2 files.err.0 files.err.5 appended; do
 	is "$(sort "$tmpdir/served/$file")" "$(sort "$tmpdir/real/$file")" "the step's file $file is the same"
 done
-for name in cancel cancel-kill; do
+origin='slurmstepd-bench[0-9]+-1:'
+cancelled=
+names='cancel cancel-kill'
+if [ "${STEPD_TEST_SLURM-}" = sid ]; then
+	origin='\[[-0-9]+T[0-9:]+\.[0-9]{3}\]'
+	cancelled=' DUE to SIGNAL (Terminated|Killed)'
+	names=cancel # of a KILL users are not told there
+fi
+for name in $names; do
 	like "$(cat "$tmpdir/served/$name.err")" \
-		"^slurmstepd-bench[0-9]+-1: error: \*\*\* STEP [0-9]+\.[0-9]+ ON bench[0-9]+-1 CANCELLED AT [-0-9]+T[0-9:]+ \*\*\*$" \
+		"^$origin error: \*\*\* STEP [0-9]+\.[0-9]+ ON bench[0-9]+-1 CANCELLED AT [-0-9]+T[0-9:]+$cancelled \*\*\*$" \
 		"$name: a served step says when it was cancelled"
 	is "$(grep -c CANCELLED "$tmpdir/served/$name.err")" 1 "$name: its first node alone says so"
 done

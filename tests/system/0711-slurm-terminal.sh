@@ -62,9 +62,10 @@ pty hangup $S -n 1 --pty sh -c 'trap "echo hup >hangup.file" HUP; (trap "" HUP; 
 shell no-tty 'printf "echo hi\nexit 3\n" | srun -Q --overlap -n 1 --pty sh 2>&1 | grep -v "^\\$" | sort'
 shell pty-file 'srun -Q --overlap -n 1 --pty -o never echo x; ls never'
 talk cat 'type hello\n' 'see hello' 'see hello' 'type \x04' 'see shell: modes kept' 'see shell: status 0' -- $S -n 1 --pty cat
-talk interrupt 'see up' 'type \x03' 'see int' 'see shell: status 130' -- $S -n 1 --pty sh -c 'trap "echo int; exit 130" INT; echo up; while :; do sleep 0.1; done'
+# srun of 26.05 makes its terminal raw once the step is connected, beside what it shows.
+talk interrupt 'see up' raw 'type \x03' 'see int' 'see shell: status 130' -- $S -n 1 --pty sh -c 'trap "echo int; exit 130" INT; echo up; while :; do sleep 0.1; done'
 talk size 'see up' 'size 41 101' 'see now 101 41' 'size 20 60' 'see now 60 20' 'type end\n' 'see got end' 'see shell: modes kept' 'see shell: status 0' -- $S -n 1 --pty python3 "$dir/sizes"
-talk jobs 'see \x24 ' 'type sh -c "echo u""p; exec sleep 300"\n' 'see up' 'type \x1a' 'see topped' 'type kill %1; fg\n' 'see erminated' 'type exit 4\n' 'see shell: modes kept' 'see shell: status 4' -- env PS1='$ ' $S -n 1 --pty bash --norc --noediting
+talk jobs 'see \x24 ' raw 'type sh -c "echo u""p; exec sleep 300"\n' 'see up' 'type \x1a' 'see topped' 'type kill %1; fg\n' 'see erminated' 'type exit 4\n' 'see shell: modes kept' 'see shell: status 4' -- env PS1='$ ' $S -n 1 --pty bash --norc --noediting
 # -u
 line u $S -n 2 -u -l sh -c 'test -t 1 && echo "out tty"; test -t 2 || echo "err none" >&2; test -t 0 || echo "in none"'
 line u-half $S -n 1 -u printf half
@@ -211,7 +212,7 @@ cd "$dir/$2"
 salloc -Q -n 100 sh "$dir/commands" "$dir" >salloc 2>&1 &
 SHELL=/bin/sh
 export SHELL
-talk interactive 'see # ' 'type env | sort >interactive.env; stty size; tty | sed s/[0-9]*$//\n' 'see 24 80' 'see /dev/pts/' \
+talk interactive 'see # ' raw 'type env | sort >interactive.env; stty size; tty | sed s/[0-9]*$//\n' 'see 24 80' 'see /dev/pts/' \
 	'size 33 77' 'type while [ "$(stty size)" != "33 77" ]; do sleep 0.1; done; echo u""p\n' 'see up' 'type srun -Q --overlap -n 2 -l echo step; exit 6\n' 'see 0: step' \
 	'see shell: modes kept' 'see shell: status 6' -- salloc -Q -n 2
 line user python3 "$dir/at-terminal" setpriv --reuid=65534 --regid=65534 --clear-groups srun -Q -n 1 -D / --pty \
@@ -257,7 +258,7 @@ in_both
 # How many carriage returns there are is srun's concern, who sets its terminal back at some moment.
 seen() { # NAME: what users see of it
 	for part in out err rc; do
-		sed -E 's/\r//g; /^sattach: error: task [0-9]+ exited/d; /: error: Failed to send MESSAGE_TASK_EXIT/d' "$1.$part" | alike | sort
+		sed -E 's/\r//g; /^sattach: error: task [0-9]+ exited/d; / error: Failed to send MESSAGE_TASK_EXIT/d' "$1.$part" | alike | sort
 	done
 }
 for rc in "$tmpdir"/real/*.rc; do
@@ -266,6 +267,10 @@ for rc in "$tmpdir"/real/*.rc; do
 	u-much | u-binary) # slurmstepd loses the end of it at times, and srun then reports an error
 		is "$(sort -u "$tmpdir/served/$name.out" | wc -l) $(cat "$tmpdir/served/$name.err")" "1 " \
 			"$name: all bytes of a served step arrive"
+		;;
+	interrupt) # a task of slurmstepd 26.05.5 never gets it
+		[ "${STEPD_TEST_SLURM-}" = sid ] ||
+			is "$(seen "$tmpdir/served/$name")" "$(seen "$tmpdir/real/$name")" "$name: users see the same of a served step"
 		;;
 	*) is "$(seen "$tmpdir/served/$name")" "$(seen "$tmpdir/real/$name")" "$name: users see the same of a served step" ;;
 	esac
@@ -277,8 +282,9 @@ for file in streams.0 streams.1 streams.2 u.file mp.0 mp.1 mp.5 hangup.file; do
 	is "$(cat "$tmpdir/served/$file" 2>&1 | sed 's,/served/,/DIR/,')" \
 		"$(cat "$tmpdir/real/$file" 2>&1 | sed 's,/real/,/DIR/,')" "the step's file $file is the same"
 done
+# slurmstepd of 26.05 has the numbers of the shell's step as negative ones.
 variables() {
-	sed -E '/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_CONF=/d; /^SLURM_WORKING_CLUSTER=/d; /^OLDPWD=/d; /^TMPDIR=/d; /^SLURM_JOB_*ID=/d; /^SLURM_JOB_[A-Z]*_TIME=/d' \
+	sed -E '/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_CONF=/d; /^SLURM_WORKING_CLUSTER=/d; /^OLDPWD=/d; /^TMPDIR=/d; /^SLURM_JOB_*ID=/d; /^SLURM_JOB_SLUID=/d; /^SLURM_STEP_?ID=/d; /^SLURM_JOB_[A-Z]*_TIME=/d' \
 		"$tmpdir/$1/interactive.env" | alike
 }
 is "$(variables served)" "$(variables real)" "the shell of an salloc has the same environment"

@@ -258,7 +258,7 @@ line epilog-missing $step -n 1 --task-epilog=/nowhere/epilog echo done
 line nice nice -n 5 $step -n 1 nice
 line nice-variable sh -c 'nice -n 3 '"$step"' -n 1 printenv SLURM_PRIO_PROCESS'
 line virtual $step -n 1 --mem=200M sh -c 'ulimit -v; ulimit -Hv; ulimit -m'
-shell variables "$step"' -n 2 sh -c "env >variables.\$SLURM_PROCID"; cat variables.0 variables.1 | sed "/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_WORKING_CLUSTER=/d; /^SLURM_JOB_*ID=/d; /^TMPDIR=/d; /^SLURM_CONF=/d; /^SLURM_STEP.*ID=/d; /^SLURM_JOB_[A-Z]*_TIME=/d" | sort'
+shell variables "$step"' -n 2 sh -c "env >variables.\$SLURM_PROCID"; cat variables.0 variables.1 | sed "/^SLURM_TASK_PID=/d; /PORT=/d; /^BENCH_/d; /^SLURM_WORKING_CLUSTER=/d; /^SLURM_JOB_*ID=/d; /^SLURM_JOB_SLUID=/d; /^TMPDIR=/d; /^SLURM_CONF=/d; /^SLURM_STEP.*ID=/d; /^SLURM_JOB_[A-Z]*_TIME=/d" | sort'
 for library in $(cat "$dir/libraries"); do
 	case $library in
 	mpich) line mpich $step --mpi=pmi2 -n 2 "$programs/mpich" ;;

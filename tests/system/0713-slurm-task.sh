@@ -34,6 +34,8 @@ is "$("$task" node=n1 user_prolog=/nowhere -- echo reached 2>err; echo $?)" 1 "a
 is "$(cat err)" "slurmstepd-n1: error: run_command: user task_prolog can not be executed (/nowhere) No such file or directory
 slurmstepd-n1: error: user task_prolog did not exit normally. reason: Run command failed - configuration error
 slurmstepd-n1: error: --task-prolog failed status=1" "the messages are slurmstepd's"
+"$task" node=n1 timed user_prolog=/nowhere -- echo reached 2>err
+like "$(cat err)" "^\[[-0-9]+T[0-9:]+\.[0-9]{3}\] error: --task-prolog failed status=1$" "messages begin with the time where they are to"
 prolog killed 'kill -TERM $$'
 is "$("$task" node=n1 site_prolog=./killed -- echo reached 2>err; echo $?)" 1 "a prolog that is killed ends the task"
 like "$(cat err)" "^slurmstepd-n1: error: TaskProlog failed status=1$" "the message has whose prolog it was"

@@ -401,10 +401,7 @@ is "$(records served | wc -l)" $trees "each of these trees has one record"
 
 # ---- the logs --------------------------------------------------------------------------------
 log_lines >"$tmpdir/lines"
-# From 23.11 on the nodes of a tree with levels don't know their addresses.
-reason=none
-[ -z "$slurm_root" ] || reason="its MPI can't be served"
-is "$(grep 'handed over' "$tmpdir/lines" | grep -v "$reason")" "" "no step is handed over but those of a tree with levels"
+is "$(grep 'handed over' "$tmpdir/lines")" "" "no step is handed over"
 diag "$(grep -v 'step served$\|handed over' "$tmpdir/lines")"
 
 # ---- what is left ----------------------------------------------------------------------------

@@ -210,6 +210,7 @@ static void test_prolog(void **state)
 /* What of 26.05 has not been seen. */
 static void test_untried(void **state)
 {
+	static const uint8_t env[] = "\0\0\0\024SLURM_MPI_TYPE=pmi2";
 	_cleanup_recorded_ struct recorded r = {0};
 
 	(void)state;
@@ -217,12 +218,34 @@ static void test_untried(void **state)
 	r.site.limits = true;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_UNTRIED);
 	r.site.limits = false;
-	r.init.frame.parent_rank = 0;
-	r.init.frame.parent.sin_family = AF_INET;
-	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_UNTRIED);
-	r.init.frame.parent_rank = -1;
-	r.init.launch.nnodes = 2;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.launch.nnodes = 2;
+	r.site.tree_width = 50;
+	r.init.launch.env = (struct slurm_strs){1, env, sizeof(env)};
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	assert_false(slurm_needs_own_address(&r.init));
+	r.site.tree_width = 3;
+	assert_true(slurm_needs_own_address(&r.init));
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
+	r.init.frame.self.sin_family = AF_INET;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+}
+
+/* A node of a large step, once the address of the one above is known. */
+static void test_tree(void **state)
+{
+	static const char *const files[] = {"tree-24.11", "tree-26.05"};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_recorded_ struct recorded r = {0};
+
+		load(&r, files[i]);
+		assert_true(r.init.frame.parent_rank >= 0);
+		r.init.frame.parent.sin_family = AF_INET;
+		assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	}
 }
 
 static void test_children(void **state)
@@ -601,6 +624,7 @@ int main(void)
 		cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_children),
 		cmocka_unit_test(test_untried),
+		cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_prolog),
 		cmocka_unit_test(test_script),
 		cmocka_unit_test(test_later_script),
