@@ -219,9 +219,15 @@ static int start_agent(struct served *s, struct err *err)
 	r = supervisor_new(s->loop, &start, &events, s, &s->agent.supervisor, err);
 	if (s->streams.window)
 		window_close_slave(s->streams.window);
-	if (r == 0 && s->spank)
+	if (r < 0)
+		return r;
+	if (s->spank)
 		spank_serve_start(s->spank);
-	return r;
+	if (!s->epilogs) {
+		json_decref(s->agent.doc); /* the user's whole environment */
+		s->agent.doc = NULL;
+	}
+	return 0;
 }
 
 /* ---- a step whose program can't be executed ------------------------------------------------ */

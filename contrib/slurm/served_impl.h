@@ -82,7 +82,7 @@ struct served_setup {
 
 /* "stepd serve", and how it is started. */
 struct served_agent {
-	struct json_t *doc;
+	struct json_t *doc; /* NULL once it has been started, unless there are epilogs */
 	char *program, *runtime_dir;
 	char *directory; /* of the step */
 	struct strv args;
@@ -113,7 +113,7 @@ struct served_requests {
 	struct server server;
 	struct listener *listener;
 	struct attach attach;
-	struct served_early early[SERVED_EARLY_MAX];
+	struct served_early *early[SERVED_EARLY_MAX];
 	unsigned early_count;
 	int early_kill; /* one that ends the tasks, and came before they ran */
 	struct suspension *suspension;

@@ -139,7 +139,7 @@ void served_send_early(struct served *s)
 	unsigned i;
 
 	for (i = 0; i < s->requests.early_count; i++)
-		send_early(&s->requests.early[i]);
+		send_early(s->requests.early[i]);
 	if (s->requests.early_kill && s->launch->kind == SLURM_KIND_EXTERN)
 		supervisor_terminate(s->agent.supervisor, s->requests.early_kill == SIGKILL);
 	else if (s->requests.early_kill)
@@ -150,10 +150,15 @@ void served_send_early(struct served *s)
 /* slurmstepd waits until its tasks run; here they get it then. */
 static int hold_early(struct served *s, const struct wire_request *request)
 {
+	struct served_early *e;
+
 	if (s->requests.early_count == SERVED_EARLY_MAX)
 		return SLURM_STEP_NOT_RUNNING;
-	s->requests.early[s->requests.early_count++] =
-		(struct served_early){.served = s, .request = *request};
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return ENOMEM;
+	*e = (struct served_early){.served = s, .request = *request};
+	s->requests.early[s->requests.early_count++] = e;
 	return 0;
 }
 
@@ -535,8 +540,10 @@ void served_requests_close(struct served_requests *requests)
 {
 	unsigned i;
 
-	for (i = 0; i < requests->early_count; i++)
-		requests->early[i].call = call_cancel(requests->early[i].call);
+	for (i = 0; i < requests->early_count; i++) {
+		requests->early[i]->call = call_cancel(requests->early[i]->call);
+		free(requests->early[i]);
+	}
 	requests->suspension = suspension_free(requests->suspension);
 	if (requests->server.loop)
 		server_close(&requests->server);
