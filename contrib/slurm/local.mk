@@ -104,6 +104,7 @@ contrib_slurm_stepd_slurmstepd_SOURCES = \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/site_config.c stepd/cli/site_config.h \
+	stepd/loop/settle.c stepd/loop/settle.h \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h
 contrib_slurm_stepd_slurmstepd_LDADD = libslurmserve.la libslurminit.la libslurmwire.la libclient.la libnode.la \

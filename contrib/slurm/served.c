@@ -90,6 +90,7 @@ static void agent_on_ready(const json_t *line, void *userdata)
 	if (s->streams.window)
 		window_follow(s->streams.window);
 	served_send_early(s);
+	settle_start(&s->settle, s->loop);
 }
 
 static void agent_on_task_ended(uint32_t rank, int wait_status, void *userdata)
@@ -451,6 +452,7 @@ struct served *served_free(struct served *s)
 	streams_clear(&s->streams);
 	if (s->loop) {
 		ev_io_stop(s->loop, &s->init_end);
+		settle_stop(&s->settle, s->loop);
 		ev_loop_destroy(s->loop);
 	}
 	s->munge = munge_client_close(s->munge);
