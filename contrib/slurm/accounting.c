@@ -4,14 +4,11 @@
 #include <assert.h>
 #include <ev.h>
 #include <jansson.h>
-#include <malloc.h>
 
 #include "contrib/slurm/call.h"
 #include "stepd/base/json.h"
 
 #define CALL_TIMEOUT_MS 10000
-/* The reply about as many takes some hundred kilobytes. */
-#define TASKS_MANY 32
 
 struct accounting {
 	struct accounting_options options;
@@ -46,10 +43,6 @@ static void on_pids_done(_unused_ int code, _unused_ const char *text, void *use
 	a->call = NULL;
 	step_usage_end_processes(&a->usage);
 	poll_over(a);
-#ifdef __GLIBC__
-	if (a->options.ntasks >= TASKS_MANY)
-		(void)malloc_trim(0); /* best effort; else malloc retains it */
-#endif
 }
 
 static int on_usage(const json_t *reply, void *userdata)

@@ -92,6 +92,7 @@ static void agent_on_ready(const json_t *line, void *userdata)
 		served_on_resized(s); /* the size may have changed meanwhile */
 	served_send_early(s);
 	job_cgroup_sweep(s->job_cgroup);
+	settle_start(&s->settle, s->loop);
 }
 
 static void agent_on_task_ended(uint32_t rank, int wait_status, void *userdata)
@@ -233,9 +234,15 @@ static int start_agent(struct served *s, struct err *err)
 	r = supervisor_new(s->loop, &start, &events, s, &s->agent.supervisor, err);
 	if (s->streams.window)
 		window_close_slave(s->streams.window);
-	if (r == 0 && s->spank)
+	if (r < 0)
+		return r;
+	if (s->spank)
 		spank_serve_start(s->spank);
-	return r;
+	if (!s->epilogs) {
+		json_decref(s->agent.doc); /* the user's whole environment */
+		s->agent.doc = NULL;
+	}
+	return 0;
 }
 
 /* ---- a step whose program can't be executed ------------------------------------------------ */
@@ -462,6 +469,7 @@ struct served *served_free(struct served *s)
 	streams_clear(&s->streams);
 	if (s->loop) {
 		ev_io_stop(s->loop, &s->init_end);
+		settle_stop(&s->settle, s->loop);
 		ev_loop_destroy(s->loop);
 	}
 	s->munge = munge_client_close(s->munge);

@@ -26,6 +26,7 @@
 #include "contrib/slurm/server.h"
 #include "contrib/slurm/user_probe.h"
 #include "stepd/base/strv.h"
+#include "stepd/loop/settle.h"
 
 struct accounting;
 struct batch;
@@ -84,7 +85,7 @@ struct served_setup {
 
 /* "stepd serve", and how it is started. */
 struct served_agent {
-	struct json_t *doc;
+	struct json_t *doc; /* NULL once it has been started, unless there are epilogs */
 	char *program, *runtime_dir;
 	char *directory; /* of the step */
 	struct strv args;
@@ -115,7 +116,7 @@ struct served_requests {
 	struct server server;
 	struct listener *listener;
 	struct attach attach;
-	struct served_early early[SERVED_EARLY_MAX];
+	struct served_early *early[SERVED_EARLY_MAX];
 	unsigned early_count;
 	int early_end; /* one that ends the tasks, and came before they ran; 0: none has */
 	struct suspension *suspension;
@@ -166,6 +167,8 @@ struct served {
 	struct job_cgroup *job_cgroup; /* NULL: the step has no container in one */
 
 	ev_io init_end;
+	struct settle
+		settle; /* once the tasks run, and after requests and readings of their usage */
 	bool unstarted; /* an extern step whose agent does not run */
 	bool completes; /* the end is being reported, as the last thing */
 };

@@ -148,17 +148,22 @@ void served_send_early(struct served *s)
 	unsigned i;
 
 	for (i = 0; i < s->requests.early_count; i++)
-		send_early(&s->requests.early[i]);
+		send_early(s->requests.early[i]);
 	send_early_end(s);
 }
 
 /* slurmstepd waits until its tasks run; here they get it then. */
 static int hold_early(struct served *s, const struct wire_request *request)
 {
+	struct served_early *e;
+
 	if (s->requests.early_count == SERVED_EARLY_MAX)
 		return SLURM_STEP_NOT_RUNNING;
-	s->requests.early[s->requests.early_count++] =
-		(struct served_early){.served = s, .request = *request};
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return ENOMEM;
+	*e = (struct served_early){.served = s, .request = *request};
+	s->requests.early[s->requests.early_count++] = e;
 	return 0;
 }
 
@@ -455,6 +460,7 @@ static enum server_local served_on_request(const struct wire_request *request, u
 	bool answered = true;
 
 	assert(s);
+	settle_again(&s->settle, s->loop);
 	switch (request->kind) {
 	case WIRE_USAGE:
 		if (!s->requests.polled && accounting_poll(s->accounting))
@@ -499,6 +505,7 @@ void served_on_polled(void *userdata)
 	s->requests.polled = true;
 	server_resume(&s->requests.server, WIRE_USAGE);
 	s->requests.polled = false;
+	settle_again(&s->settle, s->loop); /* of many tasks it takes some hundred kilobytes */
 }
 
 /* ---- the part ------------------------------------------------------------------------------ */
@@ -542,8 +549,10 @@ void served_requests_close(struct served_requests *requests)
 {
 	unsigned i;
 
-	for (i = 0; i < requests->early_count; i++)
-		requests->early[i].call = call_cancel(requests->early[i].call);
+	for (i = 0; i < requests->early_count; i++) {
+		requests->early[i]->call = call_cancel(requests->early[i]->call);
+		free(requests->early[i]);
+	}
 	requests->suspension = suspension_free(requests->suspension);
 	if (requests->server.loop)
 		server_close(&requests->server);

@@ -188,14 +188,13 @@ static void output_end(struct output *o)
 
 static void output_read(struct output *o)
 {
-	char piece[HELD_MAX];
-	ssize_t n = read(o->fd, piece, sizeof(piece));
+	ssize_t n = buffer_read(&o->held, o->fd, HELD_MAX);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN || n == -EINTR)
 		return;
 	o->silent =
 		n == 0 && o->io->options.notes_later && o->type == IO_STDERR && o->local_id == 0;
-	if (!o->silent && (n <= 0 || buffer_add(&o->held, piece, (size_t)n) < 0)) {
+	if (!o->silent && n <= 0) {
 		output_end(o);
 		return;
 	}
@@ -721,12 +720,10 @@ int srun_io_open(const struct srun_io_options *options, struct srun_io **ret_io,
 /* Somebody outside of the step may still have it open: what is there is taken, and no more. */
 static void output_drain(struct output *o)
 {
-	char piece[HELD_MAX];
 	size_t left = FIFO_MAX;
 	ssize_t n;
 
-	while (left > 0 && (n = read(o->fd, piece, sizeof(piece))) > 0 &&
-		buffer_add(&o->held, piece, (size_t)n) == 0)
+	while (left > 0 && (n = buffer_read(&o->held, o->fd, HELD_MAX)) > 0)
 		left -= (size_t)n < left ? (size_t)n : left;
 	output_end(o);
 }

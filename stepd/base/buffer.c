@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define CAPACITY_LEAST 256u /* bytes */
 #define ELEMENTS_LEAST 16u
@@ -40,6 +41,27 @@ int buffer_add(struct buffer *b, const void *data, size_t size)
 	memcpy(b->data + b->end, data, size);
 	b->end += size;
 	return 0;
+}
+
+static ssize_t add_piece(struct buffer *b, const char *piece, ssize_t n)
+{
+	if (n < 0)
+		return -errno;
+	return buffer_add(b, piece, (size_t)n) < 0 ? -ENOMEM : n;
+}
+
+ssize_t buffer_read(struct buffer *b, int fd, size_t size)
+{
+	_cleanup_free_ char *piece = malloc(size);
+
+	return piece ? add_piece(b, piece, read(fd, piece, size)) : -ENOMEM;
+}
+
+ssize_t buffer_receive(struct buffer *b, int fd, size_t size)
+{
+	_cleanup_free_ char *piece = malloc(size);
+
+	return piece ? add_piece(b, piece, recv(fd, piece, size, MSG_DONTWAIT)) : -ENOMEM;
 }
 
 void buffer_drop(struct buffer *b, size_t size)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "stepd/base/cleanup.h"
 
@@ -33,6 +34,13 @@ size_t buffer_capacity_for(const struct buffer *b, size_t size);
 
 /* 0 or -ENOMEM. */
 int buffer_add(struct buffer *b, const void *data, size_t size) _must_check_;
+
+/* Adds what read(2) gives of at most size bytes: how many; 0 at the end, or -errno. A large array
+ * on the stack would have each of its pages in memory from then on, whatever is read. */
+ssize_t buffer_read(struct buffer *b, int fd, size_t size) _must_check_;
+
+/* The same for a socket, which is not waited for. */
+ssize_t buffer_receive(struct buffer *b, int fd, size_t size) _must_check_;
 
 void buffer_drop(struct buffer *b, size_t size);
 void buffer_clear(struct buffer *b);

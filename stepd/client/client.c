@@ -177,19 +177,16 @@ static const char *find_end(struct stream *s)
 /* Reads what has come: how much, 0 for nothing. */
 static ssize_t fill(struct stream *s)
 {
-	char piece[PIECE_SIZE];
 	ssize_t n;
 
 	if (buffer_size(&s->in) > STREAM_FRAME_MAX)
 		return -EMSGSIZE;
 	do
-		n = recv(s->fd, piece, sizeof(piece), MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
+		n = buffer_receive(&s->in, s->fd, PIECE_SIZE);
+	while (n == -EINTR);
 	if (n == 0)
 		return -ECONNRESET;
-	return buffer_add(&s->in, piece, (size_t)n) < 0 ? -ENOMEM : n;
+	return n == -EAGAIN ? 0 : n;
 }
 
 int stream_next(struct stream *s, int64_t deadline, const char **ret_frame, size_t *ret_size)

@@ -96,12 +96,13 @@ static void fail_ended(struct pending *pending, const char *message)
 static void follower_push(struct follower *f)
 {
 	struct events *events = f->pending.o->a->events;
-	char buf[READ_SIZE];
+	_cleanup_free_ char *buf = NULL; /* the pages of a large array would stay in memory */
 	ssize_t n;
 
 	if (f->draining)
 		return;
-	n = events_read(events, &f->cursor, buf, sizeof(buf));
+	buf = malloc(READ_SIZE);
+	n = buf ? events_read(events, &f->cursor, buf, READ_SIZE) : -ENOMEM;
 	if (n > 0)
 		follower_send_lines(f, buf, (size_t)n);
 	else if (n < 0)

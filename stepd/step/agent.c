@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -135,6 +134,7 @@ void agent_init(struct agent *a, const struct agent_options *options)
 	};
 	for (i = 0; i < AGENT_SPARE_FDS; i++)
 		a->start.spare_fd[i] = -1;
+	settle_init(&a->settle);
 }
 
 struct account_setup agent_account_setup(struct agent *a)
@@ -571,8 +571,6 @@ static int launch(struct agent *a, struct err *err)
 
 /* ---- the step's life ----------------------------------------------------------------------- */
 
-#define TASKS_MANY 32
-
 static void supervise(struct agent *a)
 {
 	a->state = AGENT_RUNNING;
@@ -588,13 +586,10 @@ static void supervise(struct agent *a)
 	failpoint("running");
 	result_send_ready(a);
 	frontend_ready(a);
-#ifdef __GLIBC__
-	if (a->tasks.n >= TASKS_MANY) /* their spec and the ready line, which malloc retains */
-		(void)malloc_trim(0); /* best effort */
-#endif
 	service_notify_state(a);
 	ending_check(a); /* a container that was empty before it was watched reports nothing */
 	reexec_go_on(a);
+	settle_start(&a->settle, a->loop);
 	ev_run(a->loop, 0);
 }
 
@@ -730,6 +725,7 @@ static void agent_clear(struct agent *a)
 		a->origin.exits = exit_watch_close(a->origin.exits);
 		ending_unwatch(a);
 		frontend_close(a);
+		settle_stop(&a->settle, a->loop);
 		ev_loop_destroy(a->loop);
 	}
 	a->events = events_close(a->events);

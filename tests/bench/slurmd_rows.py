@@ -23,7 +23,7 @@ LISTED = 1000
 LINES = 32
 DAEMONS = 10
 PATIENCE_S = 90
-SETTLE_S = 0.2
+SETTLE_S = 0.5
 
 
 class Failed(Exception):

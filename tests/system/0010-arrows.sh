@@ -58,7 +58,7 @@ BEGIN {
 	down[j "sim"] = j "cli " j "engine " j "preempt " j "select " j "conf api base"
 	down[j "server"] = j "sim " j "run " j "store " j "engine " j "preempt " j "select " j "conf control " \
 		"plugin systemd cli api base"
-	down["contrib/slurm"] = j "conf client state systemd cli cli/doctor cli/relay cli/run process spec mpi/pmi mpi/wire api base"
+	down["contrib/slurm"] = j "conf client state systemd cli cli/doctor cli/relay cli/run process spec loop mpi/pmi mpi/wire api base"
 	check_down()
 }
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -39,6 +40,28 @@ static void test_an_empty_one_has_no_memory(void **state)
 	buffer_drop(&b, 4);
 	assert_null(buffer_bytes(&b));
 	assert_int_equal(b.capacity, 0);
+}
+
+static void test_what_is_read_is_added(void **state)
+{
+	_cleanup_buffer_ struct buffer b = {0};
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	assert_int_equal(buffer_add(&b, "in ", 3), 0);
+	assert_int_equal(buffer_receive(&b, fds[0], 4), -EAGAIN);
+	assert_int_equal(write(fds[1], "front of", 8), 8);
+	assert_int_equal(buffer_receive(&b, fds[0], 5), 5);
+	assert_int_equal(buffer_read(&b, fds[0], 100), 3);
+	assert_int_equal(buffer_size(&b), 11);
+	assert_memory_equal(buffer_bytes(&b), "in front of", 11);
+	(void)close(fds[1]);
+	assert_int_equal(buffer_read(&b, fds[0], 100), 0);
+	assert_int_equal(buffer_receive(&b, fds[0], 100), 0);
+	(void)close(fds[0]);
+	assert_int_equal(buffer_read(&b, -1, 100), -EBADF);
+	assert_int_equal(buffer_size(&b), 11);
 }
 
 static void test_space_in_front_is_used_again(void **state)
@@ -105,6 +128,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bytes_come_out_as_they_went_in),
 		cmocka_unit_test(test_an_empty_one_has_no_memory),
+		cmocka_unit_test(test_what_is_read_is_added),
 		cmocka_unit_test(test_space_in_front_is_used_again),
 		cmocka_unit_test(test_an_array_grows),
 		cmocka_unit_test(test_an_array_that_can_not_grow_stays),

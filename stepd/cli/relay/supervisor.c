@@ -500,6 +500,7 @@ int supervisor_new(struct ev_loop *loop, const struct supervisor_start *start,
 		(void)supervisor_free(k); /* always NULL */
 		return r;
 	}
+	k->start.doc = NULL; /* the caller may free it: an adopter reads the step's own */
 	*ret_supervisor = k;
 	return 0;
 }
