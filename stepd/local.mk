@@ -122,7 +122,7 @@ libagent_la_SOURCES = \
 	stepd/launch/launch.c stepd/launch/launch.h \
 	stepd/launch/plan.c stepd/launch/plan.h \
 	stepd/loop/loop.c stepd/loop/loop.h \
-	stepd/loop/settle.c stepd/loop/settle.h \
+	stepd/loop/trim.c stepd/loop/trim.h \
 	stepd/operations/attach.c \
 	stepd/operations/follow.c \
 	stepd/operations/query.c \

@@ -103,7 +103,7 @@ libslurmstep_la_SOURCES = \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/site_config.c stepd/cli/site_config.h \
-	stepd/loop/settle.c stepd/loop/settle.h \
+	stepd/loop/trim.c stepd/loop/trim.h \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h
 libslurmstep_la_LIBADD = libslurmserve.la libslurminit.la libslurmwire.la libclient.la libnode.la \

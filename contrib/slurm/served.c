@@ -92,7 +92,7 @@ static void agent_on_ready(const json_t *line, void *userdata)
 		served_on_resized(s); /* the size may have changed meanwhile */
 	served_send_early(s);
 	job_cgroup_sweep(s->job_cgroup);
-	settle_start(&s->settle, s->loop);
+	trim_start(&s->trim, s->loop);
 }
 
 static void agent_on_task_ended(uint32_t rank, int wait_status, void *userdata)
@@ -469,7 +469,7 @@ struct served *served_free(struct served *s)
 	streams_clear(&s->streams);
 	if (s->loop) {
 		ev_io_stop(s->loop, &s->init_end);
-		settle_stop(&s->settle, s->loop);
+		trim_stop(&s->trim, s->loop);
 		ev_loop_destroy(s->loop);
 	}
 	s->munge = munge_client_close(s->munge);

@@ -26,7 +26,7 @@
 #include "contrib/slurm/server.h"
 #include "contrib/slurm/user_probe.h"
 #include "stepd/base/strv.h"
-#include "stepd/loop/settle.h"
+#include "stepd/loop/trim.h"
 
 struct accounting;
 struct batch;
@@ -167,10 +167,9 @@ struct served {
 	struct job_cgroup *job_cgroup; /* NULL: the step has no container in one */
 
 	ev_io init_end;
-	struct settle
-		settle; /* once the tasks run, and after requests and readings of their usage */
-	bool unstarted; /* an extern step whose agent does not run */
-	bool completes; /* the end is being reported, as the last thing */
+	struct trim trim; /* once the tasks run, and after requests and readings of their usage */
+	bool unstarted;   /* an extern step whose agent does not run */
+	bool completes;   /* the end is being reported, as the last thing */
 };
 
 /* ---- served.c ------------------------------------------------------------------------------ */

@@ -500,7 +500,7 @@ int served_prepare(const struct slurm_init *init, const struct log *log, struct 
 	s->loop = ev_loop_new(EVFLAG_NOENV);
 	if (!s->loop)
 		return err_set(err, -ENOMEM, "make an event loop");
-	settle_init(&s->settle);
+	trim_init(&s->trim);
 	served_reports_init(s);
 	r = prepare_tasks(s, err);
 	if (r == 0)

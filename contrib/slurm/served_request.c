@@ -460,7 +460,7 @@ static enum server_local served_on_request(const struct wire_request *request, u
 	bool answered = true;
 
 	assert(s);
-	settle_again(&s->settle, s->loop);
+	trim_again(&s->trim, s->loop);
 	switch (request->kind) {
 	case WIRE_USAGE:
 		if (!s->requests.polled && accounting_poll(s->accounting))
@@ -505,7 +505,7 @@ void served_on_polled(void *userdata)
 	s->requests.polled = true;
 	server_resume(&s->requests.server, WIRE_USAGE);
 	s->requests.polled = false;
-	settle_again(&s->settle, s->loop); /* of many tasks it takes some hundred kilobytes */
+	trim_again(&s->trim, s->loop); /* of many tasks it takes some hundred kilobytes */
 }
 
 /* ---- the part ------------------------------------------------------------------------------ */

@@ -138,7 +138,7 @@ static void run_operation(struct control_call *control, const json_t *parameters
 	struct op_call *call = varlink_call_new(control);
 	size_t i = (size_t)(control_call_get_method(control) - f->methods);
 
-	settle_again(&f->a->settle, f->a->loop);
+	trim_again(&f->a->trim, f->a->loop);
 	if (call)
 		f->table[i].run(call, parameters, f->operations);
 }

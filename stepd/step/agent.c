@@ -134,7 +134,7 @@ void agent_init(struct agent *a, const struct agent_options *options)
 	};
 	for (i = 0; i < AGENT_SPARE_FDS; i++)
 		a->start.spare_fd[i] = -1;
-	settle_init(&a->settle);
+	trim_init(&a->trim);
 }
 
 struct account_setup agent_account_setup(struct agent *a)
@@ -589,7 +589,7 @@ static void supervise(struct agent *a)
 	service_notify_state(a);
 	ending_check(a); /* a container that was empty before it was watched reports nothing */
 	reexec_go_on(a);
-	settle_start(&a->settle, a->loop);
+	trim_start(&a->trim, a->loop);
 	ev_run(a->loop, 0);
 }
 
@@ -725,7 +725,7 @@ static void agent_clear(struct agent *a)
 		a->origin.exits = exit_watch_close(a->origin.exits);
 		ending_unwatch(a);
 		frontend_close(a);
-		settle_stop(&a->settle, a->loop);
+		trim_stop(&a->trim, a->loop);
 		ev_loop_destroy(a->loop);
 	}
 	a->events = events_close(a->events);

@@ -13,7 +13,7 @@
 #include "stepd/launch/launch.h"
 #include "stepd/launch/plan.h"
 #include "stepd/loop/loop.h"
-#include "stepd/loop/settle.h"
+#include "stepd/loop/trim.h"
 #include "stepd/process/process.h"
 #include "stepd/record/state_doc.h"
 #include "stepd/step/agent.h"
@@ -158,8 +158,8 @@ struct agent {
 	struct suspend suspend;
 	struct reexec reexec;
 	struct ready ready;
-	struct settle settle; /* once the step runs here, and after requests */
-	bool result_stored;   /* result.json stands in the step's directory, and stays */
+	struct trim trim;   /* once the step runs here, and after requests */
+	bool result_stored; /* result.json stands in the step's directory, and stays */
 };
 
 /* As in result.json and state.json. */

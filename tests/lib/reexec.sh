@@ -69,6 +69,14 @@ upgraded_or_ended() { # BEFORE
 	upgraded_more_than "$1" || agent_ended
 }
 
+# Of a step that ends in a second or some: on a loaded machine that may come first.
+upgrade_in_time() {
+	before=$(upgrades)
+	put "$next"
+	request_upgrade
+	eventually upgraded_or_ended "$before"
+}
+
 upgrade_often() { # MOST
 	n=0
 	while [ $n -lt "$1" ] && ! agent_ended; do

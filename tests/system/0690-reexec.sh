@@ -65,8 +65,8 @@ for b in $(backends); do
 		begin=$(date +%s%N)
 		kill -TERM "$agent"
 		eventually is_state ending 0
-		upgrade
-		upgrade
+		upgrade_in_time
+		upgrade_in_time
 		ended 143 "$b: the kill sequence goes on over an upgrade"
 		took=$((($(date +%s%N) - begin) / 1000000))
 		ok "$b: the kill sequence keeps its times over an upgrade (after $took ms)" test "$took" -ge 1000
@@ -75,8 +75,8 @@ for b in $(backends); do
 
 		begin=$(date +%s%N)
 		start_step $t --time-limit 5s -- sleep 600
-		upgrade
-		upgrade
+		upgrade_in_time
+		upgrade_in_time
 		ended 124 "$b: the time limit ends the step over an upgrade"
 		took=$((($(date +%s%N) - begin) / 1000000))
 		ok "$b: the time limit is not shorter over an upgrade (after $took ms)" test "$took" -ge 5000
@@ -117,7 +117,7 @@ ok "an agent that gets an upgrade request while it starts is upgraded once the t
 ended 0 "a step upgraded while it starts ends with its status"
 
 start_step --proctrack "$tracker" -n 2 --wait 1 -- sh -c '[ $SLURM_PROCID = 0 ] || exit 0; sleep 60'
-upgrade
+upgrade_in_time
 ended 0 "the time of --wait runs on over an upgrade"
 
 start_step --proctrack "$tracker" -n 2 --wait-background -- sh -c "($until_gone) & exit 3"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/loop/settle.h"
+#include "stepd/loop/trim.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,10 +13,8 @@
 #include "stepd/base/cleanup.h"
 #include "stepd/base/parse.h"
 
-#define BLOCKS      1000u
-#define BLOCK_SIZE  1024u
-#define DEEP_BYTES  (256u << 10)
-#define ALIVE_BYTES 1000u
+#define BLOCKS     1000u
+#define BLOCK_SIZE 1024u
 
 /* KiB of this process's memory of that kind. */
 static uint64_t read_kib(const char *key)
@@ -35,32 +33,6 @@ static uint64_t read_kib(const char *key)
 	return 0;
 }
 
-static __attribute__((noinline)) void go_deep(void)
-{
-	char bytes[DEEP_BYTES];
-
-	memset(bytes, 1, sizeof(bytes));
-	__asm__ volatile("" : : "r"(bytes) : "memory");
-}
-
-static void test_the_depth_of_the_stack_goes_back(void **state)
-{
-	volatile char alive[ALIVE_BYTES];
-	uint64_t before;
-	size_t i;
-
-	(void)state;
-	for (i = 0; i < sizeof(alive); i++)
-		alive[i] = (char)i;
-	settle_now();
-	go_deep();
-	before = read_kib("Private_Dirty:");
-	settle_now();
-	assert_in_range(read_kib("Private_Dirty:"), 0, before - DEEP_BYTES / 1024 / 2);
-	for (i = 0; i < sizeof(alive); i++)
-		assert_int_equal(alive[i], (char)i);
-}
-
 /* The last block keeps the heap from shrinking. */
 static void test_freed_memory_goes_back(void **state)
 {
@@ -72,7 +44,7 @@ static void test_freed_memory_goes_back(void **state)
 #ifdef STEPD_SANITIZERS
 	skip(); /* their malloc has freed memory for itself */
 #endif
-	settle_now();
+	trim_now();
 	for (i = 0; i < BLOCKS; i++) {
 		blocks[i] = malloc(BLOCK_SIZE);
 		assert_non_null(blocks[i]);
@@ -81,45 +53,32 @@ static void test_freed_memory_goes_back(void **state)
 	for (i = 0; i + 1 < BLOCKS; i++)
 		free(blocks[i]);
 	before = read_kib("Private_Dirty:");
-	settle_now();
+	trim_now();
 	assert_in_range(read_kib("Private_Dirty:"), 0, before - BLOCKS * BLOCK_SIZE / 1024 / 2);
 	for (i = 0; i < BLOCK_SIZE; i++)
 		assert_int_equal(blocks[BLOCKS - 1][i], (char)(BLOCKS - 1));
 	free(blocks[BLOCKS - 1]);
 }
 
-/* The C library's code alone is some hundred KiB. */
-static void test_the_code_is_unmapped(void **state)
-{
-	uint64_t before;
-
-	(void)state;
-	before = read_kib("Rss:");
-	settle_now();
-	assert_in_range(read_kib("Rss:"), 1, before - 1);
-	settle_now();
-	assert_int_equal(strtoul("17", NULL, 10), 17); /* it comes back */
-}
-
 static void test_the_last_start_counts(void **state)
 {
 	struct ev_loop *loop = ev_loop_new(EVFLAG_NOENV);
-	struct settle s;
+	struct trim s;
 
 	(void)state;
 	assert_non_null(loop);
-	settle_init(&s);
-	settle_stop(&s, loop); /* was never begun */
-	settle_again(&s, loop);
+	trim_init(&s);
+	trim_stop(&s, loop); /* was never begun */
+	trim_again(&s, loop);
 	assert_false(ev_is_active(&s.timer));
-	settle_start(&s, loop);
-	settle_start(&s, loop);
+	trim_start(&s, loop);
+	trim_start(&s, loop);
 	ev_run(loop, 0);
 	assert_false(ev_is_active(&s.timer));
-	settle_again(&s, loop);
+	trim_again(&s, loop);
 	assert_true(ev_is_active(&s.timer));
-	settle_start(&s, loop);
-	settle_stop(&s, loop);
+	trim_start(&s, loop);
+	trim_stop(&s, loop);
 	assert_false(ev_is_active(&s.timer));
 	ev_loop_destroy(loop);
 }
@@ -127,8 +86,6 @@ static void test_the_last_start_counts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_code_is_unmapped),
-		cmocka_unit_test(test_the_depth_of_the_stack_goes_back),
 		cmocka_unit_test(test_freed_memory_goes_back),
 		cmocka_unit_test(test_the_last_start_counts),
 	};
