@@ -8,6 +8,7 @@
 #	                 its pid, its words go to $tmpdir/err, what tasks write to $tmpdir/out
 #	request_upgrade  sends SIGUSR2
 #	upgrade          puts $next there, requests it, and waits until the new program goes on
+#	upgrade_in_time  the same, of a step that may end before
 #	upgrade_often MOST  does so while the agent runs, MOST times at most; $n is how often
 #	upgrades         how often one has
 #	refuses PROGRAM REGEX NAME  puts it there, requests it, and looks for the refusal in the log
