@@ -420,9 +420,11 @@ static int find_nodes(struct pmix_nodes *n, struct err *err)
 {
 	const struct slurm_launch *launch = &n->options.init->launch;
 	_cleanup_strv_ struct strv step = {0}, job = {0};
+	_cleanup_strv_names_ struct strv_names order = {0}; /* both lists may be long */
 	_cleanup_free_ struct sockaddr_in *addresses = NULL;
+	size_t index;
 	uint32_t i;
-	int index, r = read_list(launch, "SLURM_STEP_NODELIST", &step, err);
+	int r = read_list(launch, "SLURM_STEP_NODELIST", &step, err);
 
 	if (r == 0)
 		r = read_job_nodes(launch, &job, err);
@@ -433,14 +435,14 @@ static int find_nodes(struct pmix_nodes *n, struct err *err)
 		return r;
 	n->nodes = calloc(step.n, sizeof(*n->nodes));
 	addresses = calloc(step.n, sizeof(*addresses));
-	if (!n->nodes || !addresses)
+	if (!n->nodes || !addresses || strv_names_make(&order, job.v, job.n) < 0)
 		return err_set(err, -ENOMEM, "find the step's nodes");
 	r = site_nodes_find(NULL, step.v, step.n, addresses, err);
 	if (r < 0)
 		return r;
 	for (i = 0; i < step.n; i++) {
-		index = strv_index((const char *const *)job.v, job.n, step.v[i]);
-		if (index < 0)
+		index = strv_names_find(&order, step.v[i]);
+		if (index == STRV_NAMES_NONE)
 			return err_set_text(
 				err, -EBADMSG, "node '%s' of the step is not the job's", step.v[i]);
 		n->nodes[i] =

@@ -270,7 +270,11 @@ int site_nodes_find(const char *path, char *const *names, size_t n, struct socka
 	r = site_conf_find(&path, err);
 	if (r == 0)
 		r = conf_lines_read_trusted(path, site_nodes_on_line, &s, err);
-	for (i = 0; r == 0 && i < n; i++)
-		r = resolve(&s, &s.nodes[i], &addresses[s.nodes[i].index], err);
+	for (i = 0; r == 0 && i < n; i++) {
+		if (i > 0 && strcmp(s.nodes[i].name, s.nodes[i - 1].name) == 0)
+			addresses[s.nodes[i].index] = addresses[s.nodes[i - 1].index];
+		else
+			r = resolve(&s, &s.nodes[i], &addresses[s.nodes[i].index], err);
+	}
 	return r;
 }

@@ -587,6 +587,32 @@ static void test_node_address(void **state)
 	assert_int_equal(ntohs(address.sin_port), 6818);
 }
 
+/* A step's list is the user's: it may have one twice, and in any order. */
+static void test_node_addresses(void **state)
+{
+	static const char lines[] = "NodeName=n[1-3] NodeAddr=10.0.0.[1-3] Port=[7001-7003]\n";
+	static struct {
+		char name[4];
+		unsigned last;
+	} rows[] = {{"n3", 3}, {"n1", 1}, {"n3", 3}, {"n2", 2}, {"n3", 3}, {"n1", 1}};
+	_cleanup_free_ char *dir = scratch_make(), *path = scratch_path(dir, "slurm.conf");
+	struct sockaddr_in addresses[ARRAY_SIZE(rows)] = {0};
+	char *names[ARRAY_SIZE(rows)];
+	struct err err = ERR_INIT;
+	size_t i;
+
+	(void)state;
+	scratch_write(dir, "slurm.conf", lines, strlen(lines), 0644);
+	for (i = 0; i < ARRAY_SIZE(rows); i++)
+		names[i] = rows[i].name;
+	assert_int_equal(site_nodes_find(path, names, ARRAY_SIZE(rows), addresses, &err), 0);
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(ntohl(addresses[i].sin_addr.s_addr), 0x0a000000 + rows[i].last);
+		assert_int_equal(ntohs(addresses[i].sin_port), 7000 + rows[i].last);
+	}
+	scratch_remove(dir);
+}
+
 /* ---- requests ------------------------------------------------------------------------------ */
 
 static void test_reconfigure(void **state)
@@ -635,6 +661,7 @@ int main(void)
 		cmocka_unit_test(test_reply),
 		cmocka_unit_test(test_forwarded_reply),
 		cmocka_unit_test(test_node_address),
+		cmocka_unit_test(test_node_addresses),
 		cmocka_unit_test(test_reconfigure),
 	};
 
