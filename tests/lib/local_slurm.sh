@@ -105,11 +105,8 @@ in_both() {
 	done
 }
 
-# An srun may have the port that one of the other Slurm's had, to which something is still sent there: its
-# credential is of another key.
 alike() {
-	sed -E '/^srun: error: (Munge decode failed|slurm_unpack_received_msg: .*uthentication error)/d
-		s/bench[0-9]+/NODE/g; s,/([a-z]+-)?(real|served)\>,/DIR,g; s/\[[-0-9]{10}T[0-9:]{8}\.[0-9]{3}\] /[TIME] /; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/
+	sed -E 's/bench[0-9]+/NODE/g; s,/([a-z]+-)?(real|served)\>,/DIR,g; s/\[[-0-9]{10}T[0-9:]{8}\.[0-9]{3}\] /[TIME] /; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/
 		s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/' "$@" | tasks_apart
 }
 

@@ -60,6 +60,15 @@ for b in $(backends); do
 		kill -CONT "$agent"
 		ended 0 "$b: the new program resumes a suspended step"
 
+		start_step $t --kill-sequence CONT,TERM:600s,KILL -n 2 -- sh -c "trap '' TERM; $until_gone"
+		kill -TERM "$agent"
+		eventually is_state ending 0
+		upgrade
+		upgrade
+		ok "$b: a step that is being ended still is after two upgrades" is_state ending 0
+		rm -f "$tmpdir/stay"
+		ended 143 "$b: a step that ends within its grace, after two upgrades, has been ended by a signal"
+
 		start_step $t --kill-sequence CONT,TERM:1s,KILL --result "$tmpdir/r" -n 2 -- \
 			sh -c 'trap "" TERM; while :; do sleep 0.1; done'
 		begin=$(date +%s%N)
@@ -75,8 +84,8 @@ for b in $(backends); do
 
 		begin=$(date +%s%N)
 		start_step $t --time-limit 5s -- sleep 600
-		upgrade_in_time
-		upgrade_in_time
+		upgrade
+		upgrade
 		ended 124 "$b: the time limit ends the step over an upgrade"
 		took=$((($(date +%s%N) - begin) / 1000000))
 		ok "$b: the time limit is not shorter over an upgrade (after $took ms)" test "$took" -ge 5000
@@ -117,7 +126,7 @@ ok "an agent that gets an upgrade request while it starts is upgraded once the t
 ended 0 "a step upgraded while it starts ends with its status"
 
 start_step --proctrack "$tracker" -n 2 --wait 1 -- sh -c '[ $SLURM_PROCID = 0 ] || exit 0; sleep 60'
-upgrade_in_time
+upgrade
 ended 0 "the time of --wait runs on over an upgrade"
 
 start_step --proctrack "$tracker" -n 2 --wait-background -- sh -c "($until_gone) & exit 3"

@@ -137,7 +137,7 @@ $slurmd_log"
 		"$1: the socket of a served step has a record of usage of the same form, and the same limits of memory"
 	isnt "$(cat "$tmpdir/$of-real/socket.out")" "" "$1: the socket of a step answers"
 	# The real one may say twice that the step is cancelled.
-	is "$(seen "$tmpdir/$of-served/used.err" | uniq)" "$(seen "$tmpdir/$of-real/used.err" | uniq)" \
+	is "$(seen "$tmpdir/$of-served/used.err")" "$(seen "$tmpdir/$of-real/used.err" | uniq)" \
 		"$1: users read a notice of the administrator's in the same form"
 	is "$(seen "$tmpdir/$of-served/stranger.fields")" "$(seen "$tmpdir/$of-real/stranger.fields")" \
 		"$1: another user's sstat has the same answer"
