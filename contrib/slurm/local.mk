@@ -82,6 +82,7 @@ libslurmstep_la_SOURCES = \
 	contrib/slurm/handover.c contrib/slurm/handover.h \
 	contrib/slurm/listener.c \
 	contrib/slurm/manager_socket.c contrib/slurm/manager_socket.h \
+	contrib/slurm/origin.c contrib/slurm/origin.h \
 	contrib/slurm/pmi_tree.c contrib/slurm/pmi_tree.h \
 	contrib/slurm/pmix_nodes.c contrib/slurm/pmix_nodes.h \
 	contrib/slurm/pmix_peers.c contrib/slurm/pmix_peers.h \
@@ -127,7 +128,7 @@ contrib_slurm_step_hooks_spank_la_LDFLAGS = $(PLUGIN_LDFLAGS) \
 
 # What a task is executed as that has a prolog.
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurm-task
-contrib_slurm_stepd_slurm_task_SOURCES = contrib/slurm/task_program.c
+contrib_slurm_stepd_slurm_task_SOURCES = contrib/slurm/task_program.c contrib/slurm/origin.c contrib/slurm/origin.h
 contrib_slurm_stepd_slurm_task_LDADD = libbase.la
 
 # The findings of "stepd doctor --slurm". jobd's reader of slurm.conf is the only one.

@@ -5,11 +5,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "contrib/slurm/accounting.h"
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/epilogs.h"
+#include "contrib/slurm/origin.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/srun_io.h"
 #include "contrib/slurm/task_script.h"
@@ -17,9 +17,6 @@
 
 /* Ends of tasks within this time are reported together. */
 #define GATHER_S 0.1
-
-/* Of a node's name, or a time. */
-#define ORIGIN_SIZE 320
 
 /* In place of the status of each task, the step and the script. */
 #define STATUS_OUT_OF_MEMORY 253
@@ -458,29 +455,12 @@ static bool put_line(struct served *s, const char *line)
 	return s->streams.io && srun_io_note(s->streams.io, line);
 }
 
-/* From 25.05 on it begins as a line of slurmd's log, with LogTimeFormat's default. */
-static void print_origin(const struct served *s, char origin[static ORIGIN_SIZE])
-{
-	struct timespec now;
-	char when[32] = "";
-	struct tm tm;
-
-	if (s->init->frame.release < SLURM_25_05) {
-		(void)snprintf(origin, ORIGIN_SIZE, "slurmstepd-%s:", s->init->conf.node_name);
-		return;
-	}
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	if (localtime_r(&now.tv_sec, &tm))
-		(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(origin, ORIGIN_SIZE, "[%s.%03ld]", when, now.tv_nsec / 1000000);
-}
-
 void served_put_note(struct served *s, const char *text)
 {
 	_cleanup_free_ char *line = NULL;
 	char origin[ORIGIN_SIZE];
 
-	print_origin(s, origin);
+	origin_print(origin, s->init->conf.node_name, s->init->frame.release >= SLURM_25_05);
 	if (asprintf(&line, "%s error: %s\n", origin, text) < 0)
 		line = NULL;
 	if (!line || !put_line(s, line))

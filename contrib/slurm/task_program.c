@@ -33,9 +33,9 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "contrib/slurm/origin.h"
 #include "contrib/slurm/task_script.h"
 #include "stepd/base/bitset.h"
 #include "stepd/base/strv.h"
@@ -45,7 +45,6 @@
 #define LINE_SIZE   1024 /* below PIPE_BUF: lines of several tasks don't mix */
 #define PROLOG_MAX  2
 #define OUTPUT_SIZE 512
-#define ORIGIN_SIZE 320
 
 struct prolog {
 	const char *path;
@@ -61,22 +60,6 @@ struct task_program {
 	char **args, **argv; /* its own, and the program's */
 };
 
-static void print_origin(const struct task_program *t, char origin[static ORIGIN_SIZE])
-{
-	struct timespec now;
-	char when[32] = "";
-	struct tm tm;
-
-	if (!t->is_timed) {
-		(void)snprintf(origin, ORIGIN_SIZE, "slurmstepd-%s:", t->node);
-		return;
-	}
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	if (localtime_r(&now.tv_sec, &tm))
-		(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(origin, ORIGIN_SIZE, "[%s.%03ld]", when, now.tv_nsec / 1000000);
-}
-
 /* As slurmstepd's own messages, which users know. */
 static _printf_(2, 3) void report(const struct task_program *t, const char *fmt, ...)
 {
@@ -86,7 +69,7 @@ static _printf_(2, 3) void report(const struct task_program *t, const char *fmt,
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	print_origin(t, origin);
+	origin_print(origin, t->node, t->is_timed);
 	(void)dprintf(STDERR_FILENO, "%s error: %s\n", origin, text);
 }
 
