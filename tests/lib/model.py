@@ -29,6 +29,7 @@ RANKS = [3, 7, 12, 13]
 COUNTED = "RTMIN+1"
 NAMES = ["a b", "x) R 1", "tmux: server", "stepd", "a\tb", ") Z 0 0 0 0 0", "((((", "))))", "1 (x) S 0"]
 PR_SET_CHILD_SUBREAPER = 36
+PF_EXITING = 4
 
 
 class Mismatch(Exception):
@@ -52,11 +53,11 @@ def until(what, text):
 
 
 def read_stat(pid, task=""):
-    """(state, threads, start ticks), or None."""
+    """(state, threads, start ticks, flags), or None."""
     try:
         with open(f"/proc/{pid}{task}/stat", "rb") as f:
             fields = f.read().rpartition(b")")[2].split()
-        return fields[0].decode(), int(fields[17]), int(fields[19])
+        return fields[0].decode(), int(fields[17]), int(fields[19]), int(fields[6])
     except (FileNotFoundError, ProcessLookupError, IndexError):
         return None
 
@@ -106,6 +107,16 @@ class Proc:
     def is_dead(self):
         stat = read_stat(self.pid)
         return not stat or stat[2] != self.start or (stat[0] in "ZX" and stat[1] <= 1)
+
+    def has_left(self):
+        """Whether none of its threads comes back to its program: the kernel takes an exiting thread from its
+        cgroup some time before it is a zombie (do_exit() of 6.18)."""
+        try:
+            threads = os.listdir(f"/proc/{self.pid}/task")
+        except FileNotFoundError:
+            return True
+        stats = [read_stat(self.pid, "/task/" + t) for t in threads]
+        return self.is_dead() or all(not s or s[3] & PF_EXITING for s in stats)
 
     def is_stopped(self):
         try:
@@ -648,7 +659,7 @@ class Step:
         check(answer["state"] == "ended", f"Wait answers {answer}")
         check(len(answer["result"]["tasks"]) == len(RANKS), f"the result is {answer['result']}")
         for p in members:
-            check(p.is_dead(), f"{p} outlives its step")
+            check(p.has_left(), f"{p} outlives its step: {read_stat(p.pid)} after {how}")
         self.agent.wait(PATIENCE_S)
         check(not os.listdir(self.run), f"there is left {os.listdir(self.run)}")
         os.rmdir(self.run)

@@ -76,8 +76,23 @@ wait
 # Of all that runs.
 running reconfigured sh -c 'scontrol reconfigure; scancel -s USR2 $1' sh
 wait
-running suspended sh -c 'scontrol suspend $SLURM_JOB_ID; scontrol resume $SLURM_JOB_ID
-	until scancel -s USR2 $1; do sleep 0.2; done' sh
+# slurmd has a thread for each request: a resumption that does not wait until the nodes stand may be done
+# before the suspension, after which the job stands for good.
+stands() {
+	beats=$(wc -c beat.0 beat.1)
+	sleep 1
+	[ "$(wc -c beat.0 beat.1)" = "$beats" ]
+}
+suspend_and_resume() {
+	scontrol suspend "$SLURM_JOB_ID"
+	until_true stands
+	scontrol resume "$SLURM_JOB_ID"
+	until_true scancel -s USR2 "$1"
+	echo >over.beats
+}
+srun -Q --overlap -N 2 -n 2 sh -c 'until test -e over.beats; do echo >>beat.$SLURM_PROCID; sleep 0.1; done' 2>/dev/null </dev/null &
+until_true test -s beat.0 -a -s beat.1
+running suspended suspend_and_resume
 wait
 S
 
