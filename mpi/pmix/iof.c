@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 
 #include "mpi/pmix/admit.h"
 #include "mpi/pmix/iof.h"
@@ -590,7 +591,8 @@ void px_push(struct px *px, struct call *call)
 /* For tools to take what is left, at the end of the step; then it ends without them. */
 #define GRACE_SEC 1.
 
-#define ROUNDS 64u
+#define ROUNDS   64u
+#define PAUSE_NS 20000
 
 static void iof_leave(struct iof *iof)
 {
@@ -615,11 +617,17 @@ void iof_check(struct iof *iof)
 	iof_leave(iof);
 }
 
-/* libpmix sends its output from its thread, a message each time round. */
+/* libpmix sends its output, and its answers, from its thread, a message each time round. That thread
+ * does all that is asked of it before it looks at its sockets, so that one request right after the
+ * other can keep it from them where both threads are on one processor: hence the pauses. */
 void iof_flush(struct px *px)
 {
-	for (unsigned i = 0; px->iof && px->iof->used && i < ROUNDS; i++)
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+
+	for (unsigned i = 0; px->iof && px->iof->used && i < ROUNDS; i++) {
 		(void)PMIx_server_register_resources(NULL, 0, NULL, NULL); /* changes nothing */
+		(void)nanosleep(&pause, NULL);
+	}
 }
 
 /* An end of the copies is one of the streams only once nothing more comes from the agent. */
