@@ -426,26 +426,6 @@ static const char *list_limits(const struct slurm_cgroup_conf *c, char text[stat
 	return *text ? text + 1 : "none";
 }
 
-/* Of releases after 22.05. */
-static void report_later_constraints(
-	struct slurm_doctor *d, const struct slurm_cgroup_conf *conf, const char *list)
-{
-	bool others = conf->constrains_cores || conf->constrains_memory || conf->constrains_swap;
-
-	if (d->version > slurm_release_version(SLURM_24_11))
-		report(d, "note", "slurm.limits", list, "",
-			"for these limits of cgroup.conf steps are handed over: they are served in "
-			"22.05 and 24.11 alone");
-	else if (others)
-		report(d, "note", "slurm.limits", list, "",
-			"for these limits of cgroup.conf steps are handed over: those of cores and "
-			"memory are served in 22.05 alone");
-	else
-		report(d, "ok", "slurm.limits", list, "",
-			"served steps have these limits of cgroup.conf; extern steps are handed "
-			"over");
-}
-
 static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup_conf *conf)
 {
 	_cleanup_free_ char *root = NULL;
@@ -461,11 +441,13 @@ static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup
 	else if (step_limits_check(conf, host, &root, &err) < 0)
 		report(d, "note", "slurm.limits", list, "",
 			"for these limits of cgroup.conf steps are handed over: %s", err.text);
-	else if (d->version > slurm_release_version(SLURM_22_05))
-		report_later_constraints(d, conf, list);
+	else if (d->version > slurm_release_version(SLURM_24_11))
+		report(d, "note", "slurm.limits", list, "",
+			"for these limits of cgroup.conf steps are handed over: they are served in "
+			"22.05 and 24.11 alone");
 	else
 		report(d, "ok", "slurm.limits", list, "",
-			"served steps of 22.05 have these limits of cgroup.conf%s%s%s; extern steps "
+			"served steps have these limits of cgroup.conf%s%s%s; extern steps "
 			"are handed over",
 			root ? ", in '" : "", root ? root : "", root ? "'" : "");
 }

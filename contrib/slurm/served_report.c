@@ -299,10 +299,16 @@ void served_check_oom(struct served *s)
 	if (s->reports.out_of_memory || !kills)
 		return;
 	s->reports.out_of_memory = true;
-	(void)snprintf(text, sizeof(text),
-		"Detected %llu oom-kill event(s) in StepId=%s. Some of your processes may have "
-		"been killed by the cgroup out-of-memory handler.",
-		(unsigned long long)kills, s->label);
+	if (s->init->frame.release >= SLURM_24_11)
+		(void)snprintf(text, sizeof(text),
+			"Detected %llu oom_kill event%s in StepId=%s. Some of the step tasks have "
+			"been OOM Killed.",
+			(unsigned long long)kills, kills == 1 ? "" : "s", s->label);
+	else
+		(void)snprintf(text, sizeof(text),
+			"Detected %llu oom-kill event(s) in StepId=%s. Some of your processes may "
+			"have been killed by the cgroup out-of-memory handler.",
+			(unsigned long long)kills, s->label);
 	served_put_note(s, text);
 }
 

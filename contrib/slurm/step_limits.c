@@ -302,6 +302,10 @@ int step_limits_find(const struct slurm_init *init, struct step_limits *limits, 
 	bool memory = c->constrains_memory || c->constrains_swap;
 	int r = 0;
 
+	if (memory && init->launch.oom_kill_step)
+		return err_set_text(err, -EOPNOTSUPP,
+			"a kill for lack of memory would end the step on all nodes "
+			"(--oom-kill-step)");
 	if (c->constrains_devices)
 		r = find_devices(init, &limits->devices, err);
 	if (r == 0 && c->constrains_cores)
@@ -310,10 +314,6 @@ int step_limits_find(const struct slurm_init *init, struct step_limits *limits, 
 		r = find_memories(init, limits, err);
 	if (r == 0 && (memory || c->constrains_cores))
 		r = find_root(init, limits, err);
-	/* Their limits, and kills for lack of memory, have been seen in 22.05 alone. */
-	if (r == 0 && (memory || c->constrains_cores) && init->frame.release > SLURM_22_05)
-		r = err_set_text(err, -EOPNOTSUPP,
-			"those of cores and memory are served of release 22.05 alone");
 	limits->any = limits->devices || memory || c->constrains_cores;
 	return r;
 }

@@ -152,19 +152,19 @@ static void test_cpus(void **state)
 	assert_cpus(&r, "n4", "0x2000", "0");
 }
 
-/* Of which it has not been seen. */
-static void test_other_release(void **state)
+/* --oom-kill-step ends the step on all nodes. */
+static void test_oom_kill_step(void **state)
 {
 	_cleanup_rig_ struct rig r;
 
 	(void)state;
 	rig_init(&r);
 	rig_make_scope(&r, "cpuset memory\n");
+	r.init.cgroup.constrains_memory = true;
+	r.init.launch.oom_kill_step = 1;
+	assert_refused(&r, "--oom-kill-step");
+	r.init.cgroup.constrains_memory = false;
 	r.init.cgroup.constrains_cores = true;
-	r.init.launch.cores.step.mask = "0x0140";
-	r.init.frame.release = SLURM_24_11;
-	assert_refused(&r, "of release 22.05 alone");
-	r.init.frame.release = SLURM_22_05;
 	assert_cpus(&r, "n3", "0x0140", "0,2,4,6");
 }
 
@@ -684,7 +684,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cpus),
-		cmocka_unit_test(test_other_release),
+		cmocka_unit_test(test_oom_kill_step),
 		cmocka_unit_test(test_no_cpus),
 		cmocka_unit_test(test_large_counts),
 		cmocka_unit_test(test_memory),
