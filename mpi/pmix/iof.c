@@ -617,9 +617,9 @@ void iof_check(struct iof *iof)
 	iof_leave(iof);
 }
 
-/* libpmix sends its output, and its answers, from its thread, a message each time round. That thread
- * does all that is asked of it before it looks at its sockets, so that one request right after the
- * other can keep it from them where both threads are on one processor: hence the pauses. */
+/* libpmix sends its output, and its answers, from its thread, a message each time round. That
+ * thread does all that is asked of it before it looks at its sockets: one request right after the
+ * other can keep it from them where both threads are on one processor. Hence the pauses. */
 void iof_flush(struct px *px)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
