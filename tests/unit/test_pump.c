@@ -8,6 +8,7 @@
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -615,15 +616,20 @@ static void test_free_with_stopped_reader(void **state)
 static int write_long_and_pause(uint32_t local_id, void *userdata)
 {
 	int gate = STDIN_FILENO;
+	atomic_bool *begun = userdata;
 	char c, block[70000];
 
-	(void)userdata;
 	memset(block, 'L', sizeof(block));
-	if (local_id == 0)
-		return fs_write_all(1, block, sizeof(block)) < 0 || read(gate, &c, 1) != 1 ||
-			fs_write_all(1, "rest\n", 5) < 0;
+	/* A pipe takes less at once: some of it has been read when this returns. */
+	if (local_id == 0) {
+		if (fs_write_all(1, block, sizeof(block)) < 0)
+			return 1;
+		atomic_store(begun, true);
+		return read(gate, &c, 1) != 1 || fs_write_all(1, "rest\n", 5) < 0;
+	}
 	/* the other: after the long line has begun, a line of its own; then the first goes on */
-	(void)poll(NULL, 0, 300);
+	while (!atomic_load(begun))
+		(void)poll(NULL, 0, 1);
 	return fs_write_all(1, "short\n", 6) < 0;
 }
 
@@ -636,26 +642,30 @@ static void let_go(struct ev_loop *loop, ev_timer *timer, int revents)
 	assert_int_equal(write(*gate, "x", 1), 1);
 }
 
-/* delay: when the writer of the long line goes on; the other's line waits from 0.3 s on. */
+/* delay: when the writer of the long line goes on; the other's line waits before. */
 static char *long_line_with_pause(struct rig *rig, double delay, size_t *ret_size)
 {
 	int gate[2];
 	ev_timer timer;
+	atomic_bool *begun = mmap(
+		NULL, sizeof(*begun), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	assert_int_equal(pipe2(gate, O_CLOEXEC), 0);
+	assert_ptr_not_equal(begun, MAP_FAILED);
 	rig->spec.label = true;
 	rig->spec.in = (struct spec_stream){.mode = SPEC_STREAM_RANK, .rank = 0};
 	rig_layout(rig, 2);
 	rig_std(rig, 0, gate[0]);
 	rig_capture(rig, 1, "got");
 	rig_open(rig);
-	rig_fork_all(rig, write_long_and_pause, NULL);
+	rig_fork_all(rig, write_long_and_pause, begun);
 	ev_timer_init(&timer, let_go, delay, 0.);
 	timer.data = &gate[1];
 	ev_timer_start(rig->loop, &timer);
 	rig_run(rig);
 	rig_free(rig);
 	(void)close(gate[1]);
+	(void)munmap(begun, sizeof(*begun));
 	rig_end_captures(rig);
 	return rig_file(rig, "got", ret_size);
 }
