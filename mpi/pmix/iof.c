@@ -626,7 +626,7 @@ void iof_flush(struct px *px)
 
 	for (unsigned i = 0; px->iof && px->iof->used && i < ROUNDS; i++) {
 		(void)PMIx_server_register_resources(NULL, 0, NULL, NULL); /* changes nothing */
-		(void)nanosleep(&pause, NULL);
+		(void)ppoll(NULL, 0, &pause, NULL);
 	}
 }
 

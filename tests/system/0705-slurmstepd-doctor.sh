@@ -114,12 +114,15 @@ doctor --slurm
 is "$(of slurm.limits level) $(values_of slurm.limits)" "ok cores,memory " "limits that served steps have are reported"
 like "$(of slurm.limits text)" "in '$scope'" "where the containers of limited steps are is reported"
 if command -v "${CC:-cc}" >/dev/null; then
+	plugin auth_munge.so 0x180b05
+	doctor --slurm
+	is "$(of slurm.limits level) $(values_of slurm.limits)" "ok cores,memory " "limits of 24.11 are served"
 	plugin auth_munge.so 0x1a0505
 	doctor --slurm
 	like "$(of slurm.limits text)" "are handed over: they are served in 22.05 and 24.11 alone" \
 		"limits of 26.05 are not served"
 else
-	skip 1 "needs a compiler"
+	skip 2 "needs a compiler"
 fi
 SLURM_CONF=$whole_conf
 
