@@ -11,7 +11,7 @@ AM_TESTS_ENVIRONMENT = \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
-	$(if $(PYTHON_DIR),PATH='$(PYTHON_DIR)':"$$PATH"; export PATH;) \
+	PATH='$(abs_top_builddir)/tests/bin':"$$PATH"; export PATH; \
 	LSAN_OPTIONS='suppressions=$(abs_top_srcdir)/tests/lib/lsan.supp:print_suppressions=0'; \
 	export LSAN_OPTIONS;
 

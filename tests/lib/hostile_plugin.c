@@ -7,7 +7,7 @@
  *
  * - full: as much as it may
  *
- * - storm: requests signals to very many ranks, and reads no answer
+ * - storm: requests STEP_HOSTILE_COUNT signals to very many ranks, then more, and reads no answer
  *
  * - thrower: sends descriptors
  *
@@ -136,14 +136,14 @@ static void greedy(struct hostile *h, unsigned bytes)
 	}
 }
 
-static void storm(struct hostile *h)
+static void storm(struct hostile *h, int count)
 {
 	json_t *ranks = json_array();
 	int i;
 
 	for (i = 0; i < 40000; i++)
 		(void)json_array_append_new(ranks, json_integer(i % 7));
-	for (i = 0; i < 2000; i++)
+	for (i = 0; i < count; i++)
 		send_it(h,
 			json_pack("{s:s, s:i, s:s, s:O}", "do", "signal", "id", i, "signal", "URG",
 				"ranks", ranks),
@@ -518,7 +518,7 @@ static int attack(const stepd_mpi_service_t *service)
 	send_it(&h, json_pack("{s:s}", "do", "ready"), false);
 	(void)dprintf(service->task_fd[0], "go\n");
 	if (strcmp(o->mood, "storm") == 0)
-		storm(&h);
+		storm(&h, (int)o->count);
 	else if (strcmp(o->mood, "thrower") == 0)
 		throw(&h);
 	else if (strcmp(o->mood, "crowd") == 0)

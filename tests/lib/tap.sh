@@ -50,8 +50,13 @@ diag() {
 
 tap_result() { # PREFIX NAME [DIRECTIVE]
 	tap_count=$((tap_count + 1))
+	tap_text=$2
 	# A '#' in a name would begin a directive.
-	printf '%s %d - %s%s\n' "$1" "$tap_count" "$(printf '%s' "$2" | tr '#\n' '= ')" "${3-}"
+	case $tap_text in
+	*'#'* | *"
+"*) tap_text=$(printf '%s' "$tap_text" | tr '#\n' '= ') ;;
+	esac
+	printf '%s %d - %s%s\n' "$1" "$tap_count" "$tap_text" "${3-}"
 }
 
 plan() {
@@ -163,19 +168,18 @@ json_like() {
 	fi
 }
 
-# The Python that has jsonschema, if there is one.
-schema_python() {
+# The Python that has jsonschema, or an empty text.
+tap_python=unknown
+find_schema_python() {
 	for tap_python in python3 /usr/bin/python3; do
-		! "$tap_python" -c 'from jsonschema import Draft202012Validator' 2>/dev/null || {
-			echo "$tap_python"
-			return 0
-		}
+		! "$tap_python" -c 'from jsonschema import Draft202012Validator' 2>/dev/null || return 0
 	done
-	return 1
+	tap_python=
 }
 
 fits_schema() {
-	if ! tap_python=$(schema_python); then
+	[ "$tap_python" != unknown ] || find_schema_python
+	if [ -z "$tap_python" ]; then
 		skip 1 "python3-jsonschema is not installed"
 		return 0
 	fi

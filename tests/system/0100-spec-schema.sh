@@ -7,7 +7,9 @@
 
 stepd=${top_builddir:?}/stepd/cli/stepd
 schema=$top_srcdir/doc/stepd-spec.schema.json
-python=$(schema_python) || skip_all "python3-jsonschema is not installed"
+find_schema_python
+python=$tap_python
+[ -n "$python" ] || skip_all "python3-jsonschema is not installed"
 tmpdir
 
 # What the schema makes of each file: "FILE good" or "FILE bad".

@@ -34,7 +34,7 @@ out=$(hostile full -n 1 -- true 2>&1)
 is $? 0 "a service may hand out half a megabyte of environment"
 
 # ---- its requests ------------------------------------------------------------------------------
-out=$(hostile storm -n 1 -- bash -c "$through $measure"'echo "peak $peak"' 2>&1)
+out=$(STEP_HOSTILE_COUNT=$(rounds 500 2000) hostile storm -n 1 -- bash -c "$through $measure"'echo "peak $peak"' 2>&1)
 is $? 0 "a step whose service signals very many without reading replies goes on"
 ok "unread replies to signals do not let the agent's memory grow" test "$(peak_of "$out")" -lt $((quiet + least))
 nothing_left "a service that does not read replies leaves no cgroup, process or file behind"
@@ -57,11 +57,11 @@ like "$out" 'further lines are left out' "the limit of messages of refused spawn
 nothing_left "refused spawns leave no cgroup, process or file behind"
 
 for seed in $(rounds 1 "1 2 3 4 5 6"); do
-	out=$(STEP_HOSTILE_SEED=$seed STEP_HOSTILE_COUNT=3000 \
+	out=$(STEP_HOSTILE_SEED=$seed STEP_HOSTILE_COUNT=$(rounds 1000 3000) \
 		hostile fuzz -q -n 2 -- bash -c 'trap "" URG CONT
 		[ $SLURM_PROCID -eq 0 ] || exit 0
 		'"$through"' echo "answers $n"; exit 7' 2>&1)
-	is $? 7 "a step whose service sends 3000 made-up messages goes on, seed $seed"
+	is $? 7 "a step whose service sends made-up messages goes on, seed $seed"
 	like "$out" '^answers [1-9]' "the agent answers made-up messages, seed $seed"
 done
 nothing_left "made-up messages leave no cgroup, process or file behind"
