@@ -78,7 +78,8 @@ STEPD_CLIENT_EXPORT int stepd_each_step(
 	const char *runtime_dir, stepd_step_fn fn, void *userdata, struct stepd_error *error);
 
 /* The directory of the one step that name means: "7.0", "n1/7.0", or an unambiguous beginning of
- * either. -ENOENT; -ENOTUNIQ, with the steps it could mean in error. free() it. */
+ * either, whose numbers are complete: 7.1 is not the beginning of 7.10. -ENOENT; -ENOTUNIQ, with
+ * the steps it could mean in error. free() it. */
 STEPD_CLIENT_EXPORT int stepd_find_step(
 	const char *runtime_dir, const char *name, char **ret_directory, struct stepd_error *error);
 

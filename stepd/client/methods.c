@@ -296,18 +296,28 @@ struct search {
 	char listed[512]; /* the candidates, for the message */
 };
 
+/* Whether it begins with name, no number of which goes on: with 7.1 for 7.10 a request to a step
+ * that has ended would come to another one. */
+static bool begins_with(const char *full, const char *name)
+{
+	size_t length = strlen(name);
+
+	return strncmp(full, name, length) == 0 &&
+		!(length > 0 && isdigit((unsigned char)name[length - 1]) &&
+			isdigit((unsigned char)full[length]));
+}
+
 static int match_step(const struct stepd_step *step, void *userdata)
 {
 	struct search *search = userdata;
-	size_t length = strlen(search->name), used = strlen(search->listed);
+	size_t used = strlen(search->listed);
 	struct strv *matches;
 	char full[NAME_SIZE_MAX];
 
 	(void)snprintf(full, sizeof(full), "%s/%s", step->node, step->step);
 	if (strcmp(full, search->name) == 0 || strcmp(step->step, search->name) == 0)
 		matches = &search->exact;
-	else if (strncmp(full, search->name, length) == 0 ||
-		strncmp(step->step, search->name, length) == 0)
+	else if (begins_with(full, search->name) || begins_with(step->step, search->name))
 		matches = &search->partial;
 	else
 		return 0;

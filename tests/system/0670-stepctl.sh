@@ -246,4 +246,15 @@ is "$("$stepctl" notify "$job.0" '' 2>&1)" "stepctl notify: the message is empty
 is "$(of 'steps[0]["cpus"] is not None')" true "top -n 1 has the CPU use"
 "$stepctl" terminate --now "$job.0"
 wait "$agent"
+
+# ---- a step that has ended, beside others whose names begin with its -------------------------------
+agent 10 -- sh -c 'echo up; exec sleep 300'
+out=$("$stepctl" terminate --now "$job.1" 2>&1)
+like "$?,$out" "^1,stepctl terminate: step $job\.1: there is no step '$job\.1'" \
+	"terminate of step 1, which has ended, is no terminate of step 10"
+out=$("$stepctl" signal KILL "${job%?}" 2>&1)
+is "$?" 1 "signal to a job is no signal to one whose number goes on"
+like "$("$stepctl" list)" "^$job\.10 .*running" "the step with the longer number runs on"
+"$stepctl" terminate --now "$job."
+wait "$agent"
 done_testing

@@ -220,11 +220,18 @@ static void test_find(void **state)
 		{"n3/8.", "n3_8.0", 0},
 		{"7", NULL, -ENOTUNIQ},
 		{"n1/7.", NULL, -ENOTUNIQ},
-		{"n", NULL, -ENOTUNIQ},
 		{"9.0", NULL, -ENOTUNIQ}, /* on two nodes */
 		{"n1/9.0", "n1_9.0", 0},
 		{"10.0", NULL, -ENOENT},
 		{"7.00", NULL, -ENOENT},
+		{"1", NULL, -ENOENT}, /* not 12 */
+		{"12.3", NULL, -ENOENT},
+		{"n4/12.3", NULL, -ENOENT},
+		{"n4/12", "n4_12.34", 0},
+		{"n4/12.", "n4_12.34", 0},
+		{"n", NULL, -ENOTUNIQ},
+		{"h", "h10_13.0", 0},
+		{"h1", NULL, -ENOENT},
 		{"n3/7.0", NULL, -ENOENT},
 		{"1/7.0", NULL, -ENOENT},
 		{"", NULL, -EINVAL},
@@ -247,6 +254,8 @@ static void test_find(void **state)
 	write_state(rig, "n1", 9, "0");
 	write_state(rig, "n2", 9, "0");
 	write_result(rig, "n3", "8.0");
+	write_result(rig, "n4", "12.34");
+	write_result(rig, "h10", "13.0");
 	for (i = 0; i < ARRAY_SIZE(table); i++) {
 		_cleanup_free_ char *directory = NULL;
 		int r = stepd_find_step(rig->runtime, table[i].name, &directory, &rig->error);
