@@ -1180,7 +1180,8 @@ tests_bench_wiretime_LDADD = libmpiwire.la libbase.la
 
 # steprun
 STEPRUN_UNIT_TESTS = tests/unit/test_base64 tests/unit/test_channel tests/unit/test_address \
-	tests/unit/test_relay_streams tests/unit/test_steprun_output tests/unit/test_steprun_launch
+	tests/unit/test_relay_streams tests/unit/test_steprun_output tests/unit/test_steprun_launch \
+	tests/unit/test_supervisor
 STEPRUN_CHANNEL = stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h
 check_PROGRAMS += $(STEPRUN_UNIT_TESTS)
@@ -1198,6 +1199,10 @@ tests_unit_test_relay_streams_SOURCES = tests/unit/test_relay_streams.c stepd/cl
 	stepd/cli/relay/streams.h $(STEPRUN_CHANNEL)
 tests_unit_test_relay_streams_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_relay_streams_LDADD = $(UNIT_LDADD)
+tests_unit_test_supervisor_SOURCES = tests/unit/test_supervisor.c stepd/cli/relay/supervisor.c \
+	stepd/cli/relay/supervisor.h tests/lib/fake_agent.c tests/lib/fake_agent.h tests/lib/scratch.h
+tests_unit_test_supervisor_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_supervisor_LDADD = libclient.la $(UNIT_LDADD)
 tests_unit_test_steprun_output_SOURCES = tests/unit/test_steprun_output.c \
 	stepd/cli/across/user.c stepd/cli/across/user.h
 tests_unit_test_steprun_output_CPPFLAGS = $(UNIT_CPPFLAGS)
