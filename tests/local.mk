@@ -21,15 +21,25 @@ AM_TESTS_ENVIRONMENT = \
 TESTS_LONG =
 # These begin first, as they take longest: else the last one would have the machine for itself.
 TESTS_FIRST = \
-	tests/system/0742-pmi-raw.sh tests/system/0793-service-hostile.sh tests/system/0011-tidy-tree.sh \
-	tests/system/0854-pmix-spawn.sh tests/system/0612-following.sh tests/system/0693-reexec-clients.sh \
-	tests/system/0615-busy.sh tests/system/0600-control-hostile.sh tests/system/0825-steprun-slurm.sh \
-	tests/system/0813-spawn-many.sh tests/system/0910-in-systemd-container.sh tests/system/0841-pmi-hosts.sh \
-	tests/system/0520-samples.sh tests/system/0744-pmi-hydra.sh tests/system/0890-doctor-mpi.sh \
-	tests/system/0617-flood-strangers.sh tests/system/0645-adopt.sh tests/system/0700-slurm-protocol.sh \
-	tests/system/0875-pmix-monitors.sh tests/system/0748-rank-death.sh tests/unit/test_proctrack_contract \
-	tests/system/0670-stepctl.sh tests/system/0931-jobd-run.sh tests/system/0938-jobd-preempt.sh \
-	tests/system/0801-wire-losses.sh tests/system/0943-jobd-guide.sh tests/unit/test_jobd_workloads
+	tests/system/0011-tidy-tree.sh tests/system/0931-jobd-run.sh \
+	tests/system/0938-jobd-preempt.sh tests/system/0910-in-systemd-container.sh \
+	tests/system/0014-static-analysis.sh tests/system/0793-service-hostile.sh \
+	tests/system/0694-reexec-adopted.sh tests/system/0700-slurm-protocol.sh \
+	tests/system/0801-wire-losses.sh tests/system/0325-limit-signal.sh \
+	tests/system/0943-jobd-guide.sh tests/system/0670-stepctl.sh \
+	tests/system/0600-control-hostile.sh tests/unit/test_jobd_workloads \
+	tests/system/0945-jobd-select.sh tests/system/0890-doctor-mpi.sh \
+	tests/system/0320-ending.sh tests/unit/test_proctrack_contract \
+	tests/system/0690-reexec.sh tests/system/0797-service-left.sh tests/system/0615-busy.sh \
+	tests/system/0646-frozen-by-hand.sh tests/system/0645-adopt.sh \
+	tests/system/0875-pmix-monitors.sh tests/system/0937-jobd-killed.sh \
+	tests/system/0530-suspend.sh tests/system/0833-steprun-frames.sh \
+	tests/system/0675-stepctl-clean.sh tests/system/0520-samples.sh \
+	tests/system/0617-flood-strangers.sh tests/system/0704-slurmstepd-handover.sh \
+	tests/system/0650-kill-9.sh tests/system/0796-service-stopped.sh \
+	tests/system/0740-pmi-mpich.sh tests/system/0745-pmi-nodes.sh \
+	tests/system/0742-pmi-raw.sh tests/unit/test_jobd_store tests/system/0450-early-ends.sh \
+	tests/system/0824-steprun-ssh.sh
 TESTS_ORDERED = $(filter $(TESTS),$(TESTS_FIRST)) $(filter-out $(TESTS_FIRST),$(TESTS))
 check-suite:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(TESTS_ORDERED)'

@@ -87,20 +87,10 @@ esac
 
 if command -v shellcheck >/dev/null; then
 	# SC3045: dash and bash, which are sh here, have the options of ulimit.
-	check_scripts() { # EXCEPT SCRIPT...
-		except=$1
-		shift
-		shellcheck -S warning -e "SC3045$except" -f gcc "$@" 2>&1
-	}
-	# A test together with what it has from tests/lib takes five times as long.
-	# shellcheck disable=SC2046,SC2086
-	if thorough; then
-		found=$(check_scripts '' $scripts)
-	else
-		found=$(check_scripts ,SC2034,SC2154 $(printf '%s\n' $scripts | grep '^tests/system/')
-			check_scripts '' $(printf '%s\n' $scripts | grep -v '^tests/system/'))
-	fi
-	is "$found" "" "every script passes shellcheck"
+	# A test takes long, together with what it has from tests/lib: those are checked with --all.
+	thorough || scripts=$(printf '%s\n' $scripts | grep -v '^tests/system/')
+	# shellcheck disable=SC2086
+	is "$(shellcheck -S warning -e SC3045 -f gcc $scripts 2>&1)" "" "every script passes shellcheck"
 else
 	skip 1 "shellcheck is not installed"
 fi

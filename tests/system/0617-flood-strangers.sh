@@ -11,7 +11,7 @@
 command -v setpriv >/dev/null || skip_all "setpriv is missing"
 
 owner=65533 one=65532 another=65531
-rounds=9
+rounds=$(rounds 5 9)
 hostile="python3 $top_srcdir/tests/lib/hostile_clients.py"
 chmod 755 "$run"
 

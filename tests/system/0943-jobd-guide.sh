@@ -62,7 +62,7 @@ begin() { # CLUSTER FIRST_JOB [OPTION...]: standard input is the configuration
 		--cgroup-root "$groups/stepd-guide-$$-$cluster" "$@" >log 2>&1 &
 	echo $! >pid
 	eventually sinfo || bail "jobd does not start: $(cat log)"
-	# They run for so many seconds, a tenth of them on the CPU, and on until the test has seen it.
+	# They run for so many seconds, a twentieth of them on the CPU, and on until the test has seen it.
 	for program in runit.pl sleepme tmp; do
 		cat >$program <<'S'
 #!/bin/sh
@@ -75,8 +75,8 @@ while spent < wanted or not os.path.exists(os.environ["SLURM_JOB_ID"] + ".end"):
     begun = time.process_time()
     while time.process_time() < begun + 0.01:
         pass
-    time.sleep(0.09)
-    spent += 0.1' "$@"
+    time.sleep(0.19)
+    spent += 0.2' "$@"
 S
 		chmod 755 $program
 	done
