@@ -816,7 +816,7 @@ EXTRA_DIST += $(SLURM_UPHEAVALS)
 SLURM_RELEASES = tests/system/0726-slurm-26.05.sh tests/system/0727-slurm-versions.sh \
 	tests/system/0728-slurm-24.11.sh
 TESTS_LONG += $(SLURM_RELEASES)
-EXTRA_DIST += $(SLURM_RELEASES) tests/lib/slurm_release.sh tests/lib/slurm_root.sh tests/testbed/in-root \
+EXTRA_DIST += $(SLURM_RELEASES) tests/lib/slurm_release.sh tests/lib/slurm_root.sh tests/testbed/in-root tests/testbed/own-network \
 	tests/testbed/slurm-root
 # The tests above of 22.05 with the Slurm of 24.11.
 SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-extern.sh tests/system/0729-slurm-24.11-limits.sh \
@@ -829,7 +829,8 @@ EXTRA_DIST += $(SLURM_24_11_TESTS) tests/testbed/guest-slurm-24.11.sh
 # And with that of 26.05.
 SLURM_26_05_TESTS = tests/system/0730-slurm-26.05-extern.sh tests/system/0730-slurm-26.05-mpi-nodes.sh \
 	tests/system/0730-slurm-26.05-nodes.sh tests/system/0730-slurm-26.05-tasks.sh \
-	tests/system/0730-slurm-26.05-terminal.sh
+	tests/system/0730-slurm-26.05-terminal.sh tests/system/0730-slurm-26.05-spank.sh \
+	tests/system/0730-slurm-26.05-limits.sh tests/system/0730-slurm-26.05-het.sh
 TESTS_LONG += $(SLURM_26_05_TESTS)
 EXTRA_DIST += $(SLURM_26_05_TESTS)
 check_PROGRAMS += tests/lib/slurm_decode

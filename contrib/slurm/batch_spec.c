@@ -382,6 +382,10 @@ static void put_job(struct variables *v, const struct slurm_launch *l)
 	put_both(v, "SLURM_JOB_ID", "SLURM_JOBID", id);
 	put_both(v, "SLURM_JOB_NODELIST", "SLURM_NODELIST", l->nodes);
 	put(v, "SLURM_JOB_PARTITION", b->partition);
+	if (l->cred_release >= SLURM_26_05) { /* a signed number to Slurm */
+		(void)snprintf(id, sizeof(id), "%d", (int)l->id.step);
+		put_both(v, "SLURM_STEP_ID", "SLURM_STEPID", id);
+	}
 	if (l->cred_release < SLURM_24_11)
 		put(v, "SLURM_NODE_ALIASES", b->node_aliases ? b->node_aliases : "(null)");
 	put(v, "SLURM_JOB_ACCOUNT", b->account);

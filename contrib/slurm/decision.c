@@ -145,12 +145,6 @@ static bool runs_prolog(const struct slurm_init *i)
 }
 
 /* Of a step, or the script, of several components, only what 22.05 and 24.11 do has been seen. */
-static bool is_het(const struct slurm_init *i)
-{
-	return is_number(i->launch.het.job) && i->frame.release > SLURM_24_11 &&
-		(i->launch.kind == SLURM_KIND_HET || i->launch.kind == SLURM_KIND_BATCH);
-}
-
 static bool has_gres(const struct slurm_init *i)
 {
 	return i->gres_err.code;
@@ -244,7 +238,8 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 	/* srun has a port for each component of a step that is none of such a job. */
 	if (l->kind == SLURM_KIND_HET && !is_number(l->het.job))
 		return true;
-	/* What step daemons of later releases send each other for PMIx has not been seen. */
+	/* What step daemons of later releases send each other for PMIx has not been seen: Debian's
+	 * 26.05 has none. */
 	if (strcmp(mpi, "pmix") == 0)
 		return i->frame.release > SLURM_24_11 || !step_spec_is_managed(l, i->site);
 	/* Two components on a node have one socket for messages between step daemons. */
@@ -302,25 +297,6 @@ static bool is_arbitrary(const struct slurm_init *i)
 		step_spec_getenv(&i->launch, "SLURM_ARBITRARY_NODELIST");
 }
 
-static bool has_pmix_nodes(const struct slurm_init *i)
-{
-	const char *mpi = find_mpi(i);
-
-	return i->launch.kind == SLURM_KIND_SRUN && i->launch.nnodes > 1 && mpi &&
-		strcmp(mpi, "pmix") == 0;
-}
-
-/* What has not been seen beside the slurmstepd of 26.05 yet. */
-static bool is_untried(const struct slurm_init *i)
-{
-	const struct slurm_launch *l = &i->launch;
-
-	return i->frame.release > SLURM_24_11 &&
-		(l->job_gres.n > 0 || l->step_gres.n > 0 || i->site->limits ||
-			i->site->spank_loads || l->kind == SLURM_KIND_HET ||
-			is_number(l->het.job) || has_pmix_nodes(i));
-}
-
 static const struct reason_row {
 	const char *name;
 	bool (*holds)(const struct slurm_init *init);
@@ -349,8 +325,6 @@ static const struct reason_row {
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
 	[SLURM_REASON_PROLOG] = {"prolog", runs_prolog,
 		"it runs the job's prolog and epilog (PrologFlags=RunInJob)"},
-	[SLURM_REASON_HET] = {"het", is_het,
-		"it is a part of a heterogeneous job, or of such a step, of a release after 24.11"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "its generic resources (GRES) are not served"},
 	[SLURM_REASON_LIMITS] = {"limits", has_other_limits,
 		"its limits (task/cgroup) can't be had here"},
@@ -372,8 +346,6 @@ static const struct reason_row {
 		"srun, or the node above, has no address of IPv4"},
 	[SLURM_REASON_ARBITRARY] = {"arbitrary", is_arbitrary,
 		"its tasks are distributed by a list of nodes (--distribution=arbitrary)"},
-	[SLURM_REASON_UNTRIED] = {"untried", is_untried,
-		"it needs what is not served of this release yet"},
 };
 
 /* A batch script is one process, on the job's first node, without an srun; an extern step has none

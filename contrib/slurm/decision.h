@@ -26,7 +26,6 @@ enum slurm_reason {
 	SLURM_REASON_OTHER_RELEASE,
 	SLURM_REASON_SITE,   /* what slurm.conf has */
 	SLURM_REASON_PROLOG, /* of the job, in its extern step */
-	SLURM_REASON_HET,
 	SLURM_REASON_GRES,
 	SLURM_REASON_LIMITS, /* of task/cgroup */
 	SLURM_REASON_DEBUGGER,
@@ -39,8 +38,7 @@ enum slurm_reason {
 	SLURM_REASON_FILES,
 	SLURM_REASON_ADDRESS,
 	SLURM_REASON_ARBITRARY,
-	SLURM_REASON_UNTRIED, /* of this release */
-	SLURM_REASON_NONE,    /* it is served */
+	SLURM_REASON_NONE, /* it is served */
 	SLURM_REASON_MAX,
 };
 

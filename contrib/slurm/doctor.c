@@ -267,12 +267,6 @@ static void report_obstacles(struct slurm_doctor *d)
 
 /* ---- SPANK plugins ------------------------------------------------------------------------- */
 
-/* 26.05 has them, too, but they have not been seen beside its slurmstepd. */
-static bool serves_plugins(uint32_t version)
-{
-	return version <= slurm_release_version(SLURM_24_11);
-}
-
 static void report_plugin(
 	struct slurm_doctor *d, const struct plugstack_plugin *plugin, uint32_t version)
 {
@@ -284,12 +278,6 @@ static void report_plugin(
 			"for this plugin every step is handed over: %s", text);
 		break;
 	case SPANK_USE_LOADED:
-		if (!serves_plugins(version)) {
-			report(d, "note", "slurm.spank", plugin->path, "",
-				"for this plugin every step is handed over: plugins are served in "
-				"22.05 and 24.11 alone");
-			break;
-		}
 		report(d, "ok", "slurm.spank", plugin->path, "", "served steps load it: %s", text);
 		break;
 	case SPANK_USE_IGNORED:
@@ -441,10 +429,10 @@ static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup
 	else if (step_limits_check(conf, host, &root, &err) < 0)
 		report(d, "note", "slurm.limits", list, "",
 			"for these limits of cgroup.conf steps are handed over: %s", err.text);
-	else if (d->version > slurm_release_version(SLURM_24_11))
+	else if (d->version > slurm_release_version(SLURM_24_11) && step_limits_need_scope(conf))
 		report(d, "note", "slurm.limits", list, "",
-			"for these limits of cgroup.conf steps are handed over: they are served in "
-			"22.05 and 24.11 alone");
+			"for these limits of cgroup.conf steps are handed over: those of cores and "
+			"memory are served in 22.05 and 24.11 alone");
 	else
 		report(d, "ok", "slurm.limits", list, "",
 			"served steps have these limits of cgroup.conf%s%s%s; extern steps "
@@ -500,13 +488,6 @@ static void report_gres_type(
 {
 	enum gres_use use = gres_find_use(name);
 
-	if (d->version > slurm_release_version(SLURM_24_11)) {
-		report(d, "note", "slurm.gres", name, "",
-			"steps of jobs with '%s' are handed over: GRES are served in 22.05 and "
-			"24.11 alone",
-			name);
-		return;
-	}
 	if (use == GRES_USE_SHARED && d->version > slurm_release_version(SLURM_22_05)) {
 		report(d, "note", "slurm.gres", name, "",
 			"steps of jobs with GRES are handed over: parts of devices, '%s', are "

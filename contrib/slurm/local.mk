@@ -118,6 +118,7 @@ contrib_slurm_stepd_slurmstepd_LDADD = libslurmstep.la
 stephooksdir = $(pkglibexecdir)
 stephooks_LTLIBRARIES = contrib/slurm/step_hooks_spank.la
 contrib_slurm_step_hooks_spank_la_SOURCES = \
+	contrib/slurm/origin.c contrib/slurm/origin.h \
 	contrib/slurm/spank_api.c contrib/slurm/spank_facts.c \
 	contrib/slurm/spank_file.c contrib/slurm/spank_file.h \
 	contrib/slurm/spank_host.c contrib/slurm/spank_host.h \
@@ -129,6 +130,8 @@ contrib_slurm_step_hooks_spank_la_LDFLAGS = $(PLUGIN_LDFLAGS) \
 # What a task is executed as that has a prolog.
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurm-task
 contrib_slurm_stepd_slurm_task_SOURCES = contrib/slurm/task_program.c contrib/slurm/origin.c contrib/slurm/origin.h
+# A plugin has origin.c, too, made another way.
+contrib_slurm_stepd_slurm_task_CPPFLAGS = $(AM_CPPFLAGS)
 contrib_slurm_stepd_slurm_task_LDADD = libbase.la
 
 # The findings of "stepd doctor --slurm". jobd's reader of slurm.conf is the only one.

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "contrib/slurm/origin.h"
 #include "contrib/slurm/spank_host.h"
 #include "contrib/slurm/spank_wire.h"
 #include "stepd/base/fs.h"
@@ -68,6 +69,16 @@ uint64_t spank_fact_number(const char *name)
 	return (uint64_t)json_integer_value(json_object_get(spank_host.facts, name));
 }
 
+uint32_t spank_release(void)
+{
+	const char *major = spank_fact_text("version_major"),
+		   *minor = spank_fact_text("version_minor");
+
+	if (!major || !minor)
+		return 0;
+	return (uint32_t)(strtoul(major, NULL, 10) << 16 | strtoul(minor, NULL, 10) << 8);
+}
+
 /* ---- messages ------------------------------------------------------------------------------ */
 
 /* One that can't be taken at once is lost: the agent waits for nobody. */
@@ -99,15 +110,15 @@ static const char *prefix_of(enum spank_level level)
 void spank_vlog(enum spank_level level, bool plain, const char *format, va_list ap)
 {
 	bool show = (int)level <= SPANK_LEVEL_ERROR + (int)spank_fact_number("debug");
-	char text[SPANK_TEXT_MAX], line[SPANK_TEXT_MAX + 128];
+	char text[SPANK_TEXT_MAX], line[SPANK_TEXT_MAX + ORIGIN_SIZE + 16], origin[ORIGIN_SIZE];
 	int saved = errno;
 
 	(void)vsnprintf(text, sizeof(text), format, ap);
+	origin_print(origin, spank_host.node, spank_release() >= SPANK_25_05);
 	if (plain)
 		(void)snprintf(line, sizeof(line), "%s", text);
 	else
-		(void)snprintf(line, sizeof(line), "slurmstepd-%s: %s%s", spank_host.node,
-			prefix_of(level), text);
+		(void)snprintf(line, sizeof(line), "%s %s%s", origin, prefix_of(level), text);
 	if (show && spank_host.phase == SPANK_HOOK_TASK_INIT) /* its own streams are there */
 		(void)dprintf(STDERR_FILENO, "%s\n", line);
 	else if (show && spank_host.shows_messages)
@@ -129,6 +140,6 @@ void spank_report_failure(int slurm_error)
 {
 	char text[16];
 
-	(void)snprintf(text, sizeof(text), "%d", slurm_error);
+	(void)snprintf(text, sizeof(text), "%u", (unsigned)slurm_error);
 	send_message(SPANK_WIRE_FAILURE, '0', text);
 }

@@ -14,7 +14,7 @@
 /* A task that a plugin fails ends so, as with slurmstepd. */
 #define TASK_FAILED 1
 
-struct spank_host spank_host = {.fd = -1, .node = ""};
+struct spank_host spank_host = {.fd = -1, .node = "", .failure = -1};
 
 /* ---- plugins ------------------------------------------------------------------------------- */
 
@@ -33,22 +33,11 @@ static char **make_vector(const json_t *array, int *ret_count)
 	return v;
 }
 
-/* That of slurmd, of the numbers that a plugin's version has. */
-static uint32_t find_release(void)
-{
-	const char *major = spank_fact_text("version_major"),
-		   *minor = spank_fact_text("version_minor");
-
-	if (!major || !minor)
-		return 0;
-	return (uint32_t)(strtoul(major, NULL, 10) << 16 | strtoul(minor, NULL, 10) << 8);
-}
-
 /* Functions that are only called elsewhere need not be there, as with slurmstepd. */
 static bool open_plugin(struct spank_plugin *p)
 {
 	const uint32_t *version;
-	uint32_t release = find_release();
+	uint32_t release = spank_release();
 
 	p->library = dlopen(p->path, RTLD_LAZY);
 	if (!p->library) {
@@ -79,6 +68,7 @@ static bool load_plugin(struct spank_plugin *p)
 	for (hook = 0; hook < SPANK_HOOK_STEP_MAX; hook++)
 		*(void **)&p->hooks[hook] =
 			dlsym(p->library, spank_hook_symbol((enum spank_hook)hook));
+	p->init_failure = dlsym(p->library, "slurm_spank_init_failure_mode");
 	for (option = dlsym(p->library, "spank_options"); option && option->name; option++)
 		(void)spank_register(p, option); /* as Slurm: the others are there */
 	return true;
@@ -140,7 +130,17 @@ static void unload_plugins(void)
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-/* In the order of plugstack.conf. What a required one returns ends the call, and is returned. */
+static void note_failure(const struct spank_plugin *p, enum spank_hook phase, int returned)
+{
+	bool from_plugin = phase == SPANK_HOOK_INIT && p->init_failure;
+
+	spank_error("spank: required plugin %s: %s() failed with rc=%d", p->base,
+		spank_hook_symbol(phase) + strlen("slurm_spank_"), returned);
+	spank_host.failure = from_plugin ? *p->init_failure : returned;
+}
+
+/* In the order of plugstack.conf. What a required one returns ends the call, and is returned, as a
+ * negative number if it is a failure. */
 static int call_plugins(enum spank_hook phase, const stepd_step_hook_t *at)
 {
 	struct spank_handle handle = {.magic = SPANK_MAGIC, .phase = phase, .at = at};
@@ -156,9 +156,9 @@ static int call_plugins(enum spank_hook phase, const stepd_step_hook_t *at)
 		handle.plugin = p;
 		r = p->hooks[phase](&handle, p->argc, p->argv);
 		if (r && p->required) {
-			spank_error("spank: required plugin %s: %s() failed with rc=%d", p->base,
-				spank_hook_symbol(phase) + strlen("slurm_spank_"), r);
-			return r;
+			note_failure(p, phase, r);
+			/* Only negative ones were failures before. */
+			return r > 0 && spank_release() >= SPANK_25_05 ? -1 : r;
 		}
 	}
 	return 0;
@@ -252,7 +252,9 @@ static int on_begin(const stepd_step_hook_t *hook, int fd)
 	if (r >= 0)
 		return 0;
 	spank_error("Plugin stack initialization failed.");
-	spank_report_failure(SLURM_PLUGIN_NAME_INVALID);
+	/* Then it is the step's error. */
+	spank_report_failure(
+		spank_release() >= SPANK_25_05 ? spank_host.failure : SLURM_PLUGIN_NAME_INVALID);
 	return -1;
 }
 

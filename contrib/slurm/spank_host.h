@@ -60,6 +60,7 @@ struct spank_plugin {
 	int argc;
 	char **argv;
 	void *library;
+	const int *init_failure; /* what its failure to begin is to Slurm, from 25.05 on; NULL */
 	spank_fn hooks[SPANK_HOOK_STEP_MAX];
 };
 
@@ -93,6 +94,7 @@ struct spank_host {
 	struct json_t *facts;
 	const char *node;    /* for messages */
 	bool shows_messages; /* users get them by now */
+	int failure;         /* what the last required plugin that failed has returned, or means */
 	bool failed;         /* the step does not begin: its tasks are none for plugins */
 	enum spank_hook phase;
 	struct spank_plugin *plugins;
@@ -120,6 +122,10 @@ extern struct spank_host spank_host;
 int spank_facts_read(int fd);
 const char *spank_fact_text(const char *name); /* NULL: it has none */
 uint64_t spank_fact_number(const char *name);
+
+/* That of slurmd, of the numbers that a plugin's version has: 0x160500 for 22.05. 0: unknown. */
+#define SPANK_25_05 0x190500
+uint32_t spank_release(void);
 
 /* Slurm's levels. */
 enum spank_level {

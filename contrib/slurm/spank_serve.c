@@ -331,7 +331,7 @@ static void take_message(struct spank_serve *s, char *text)
 		log_make_printable(text + 2);
 		take_log(s, level, text + 2);
 	} else if (text[0] == SPANK_WIRE_FAILURE &&
-		parse_u32(text + 2, 1, INT32_MAX, &number) == 0) {
+		parse_u32(text + 2, 1, UINT32_MAX, &number) == 0) {
 		s->failure = (int)number;
 	}
 }

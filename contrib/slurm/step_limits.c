@@ -296,12 +296,21 @@ static int find_devices(const struct slurm_init *init, json_t **ret_devices, str
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
+bool step_limits_need_scope(const struct slurm_cgroup_conf *conf)
+{
+	return conf->constrains_cores || conf->constrains_memory || conf->constrains_swap;
+}
+
 int step_limits_find(const struct slurm_init *init, struct step_limits *limits, struct err *err)
 {
 	const struct slurm_cgroup_conf *c = &init->cgroup;
 	bool memory = c->constrains_memory || c->constrains_swap;
 	int r = 0;
 
+	/* What users see of them has not been compared with slurmstepd of later releases. */
+	if (init->frame.release > SLURM_24_11 && step_limits_need_scope(c))
+		return err_set_text(err, -EOPNOTSUPP,
+			"limits of cores and memory are served in 22.05 and 24.11 alone");
 	if (memory && init->launch.oom_kill_step)
 		return err_set_text(err, -EOPNOTSUPP,
 			"a kill for lack of memory would end the step on all nodes "
@@ -312,7 +321,7 @@ int step_limits_find(const struct slurm_init *init, struct step_limits *limits, 
 		r = find_cpus(init, &limits->cpus, err);
 	if (r == 0 && memory)
 		r = find_memories(init, limits, err);
-	if (r == 0 && (memory || c->constrains_cores))
+	if (r == 0 && step_limits_need_scope(c))
 		r = find_root(init, limits, err);
 	limits->any = limits->devices || memory || c->constrains_cores;
 	return r;
@@ -324,7 +333,7 @@ int step_limits_check(
 	_cleanup_free_ char *root = NULL;
 	int r = conf->constrains_devices ? check_devices(err) : 0;
 
-	if (r == 0 && (conf->constrains_cores || conf->constrains_memory || conf->constrains_swap))
+	if (r == 0 && step_limits_need_scope(conf))
 		r = find_scope(conf, node, &root, err);
 	if (r == 0)
 		*ret_root = take_ptr(root);

@@ -41,6 +41,9 @@ void step_limits_clear(struct step_limits *limits);
 int step_limits_find(
 	const struct slurm_init *init, struct step_limits *limits, struct err *err) _must_check_;
 
+/* Whether any is of cores or memory, for which steps are in slurmd's scope of cgroup v2. */
+bool step_limits_need_scope(const struct slurm_cgroup_conf *conf);
+
 /* Whether steps on this node can have the limits of cgroup.conf. *ret_root, for free(): where their
  * containers are then; NULL: anywhere. -EOPNOTSUPP: they can't. */
 int step_limits_check(const struct slurm_cgroup_conf *conf, const char *node, char **ret_root,

@@ -6,7 +6,7 @@
  * another name of the plugin its own variable, has a hook fail: "task_init:-1". The hooks in
  * TRACED_SAYS, "user_init,", also have messages. An extern step has no variables: its file has the
  * name of its job's memory, "extern-21", and further arguments have its hooks fail,
- * "21:task_post_fork:-1".
+ * "21:task_post_fork:-1". INIT_FAILURE is what a failure of init is to Slurm, from 25.05 on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +24,10 @@
 #define VARIABLE NAME "_FAIL"
 
 SPANK_PLUGIN(NAME);
+
+#ifdef INIT_FAILURE
+int slurm_spank_init_failure_mode = INIT_FAILURE;
+#endif
 
 static unsigned calls; /* in this process, and in the one that it is a copy of */
 static char *given;    /* the option's argument */

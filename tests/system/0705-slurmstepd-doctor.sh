@@ -93,7 +93,7 @@ if command -v "${CC:-cc}" >/dev/null; then
 	like "$report" "parts of devices, 'shard', are served in 22.05 alone" "parts of devices of 24.11 are not served"
 	plugin auth_munge.so 0x1a0505
 	served GresTypes=gpu
-	like "$report" "steps of jobs with 'gpu' are handed over" "devices of 26.05 are not served"
+	like "$report" "served steps have the variables of 'gpu'" "devices of 26.05 are served"
 	rm "$node/auth_munge.so"
 else
 	skip 9 "needs a compiler"
@@ -119,10 +119,13 @@ if command -v "${CC:-cc}" >/dev/null; then
 	is "$(of slurm.limits level) $(values_of slurm.limits)" "ok cores,memory " "limits of 24.11 are served"
 	plugin auth_munge.so 0x1a0505
 	doctor --slurm
-	like "$(of slurm.limits text)" "are handed over: they are served in 22.05 and 24.11 alone" \
-		"limits of 26.05 are not served"
+	like "$(of slurm.limits text)" "are handed over: those of cores and memory are served in 22.05 and 24.11 alone" \
+		"limits of cores and memory of 26.05 are not served"
+	echo 'ConstrainDevices=yes' >"$node/cgroup.conf"
+	doctor --slurm
+	is "$(of slurm.limits level) $(values_of slurm.limits)" "ok devices " "limits of devices of 26.05 are served"
 else
-	skip 2 "needs a compiler"
+	skip 3 "needs a compiler"
 fi
 SLURM_CONF=$whole_conf
 

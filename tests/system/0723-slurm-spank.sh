@@ -10,10 +10,14 @@
 needs_slurm sbatch scontrol setpriv srun
 command -v "${CC:-cc}" >/dev/null || skip_all "needs a compiler"
 serve 'srun, batch, extern'
-version=0x160508 # of Debian's Slurm
-[ "${STEPD_TEST_SLURM-}" != trixie ] || version=0x180b05
+flags=
+case ${STEPD_TEST_SLURM-} in
+trixie) version=0x180b05 ;;
+sid) version=0x1a0505 flags=-DINIT_FAILURE=3012 ;; # the job's, not the node's
+*) version=0x160508 ;; # of Debian's Slurm
+esac
 for name in traced second; do
-	"${CC:-cc}" -DNAME="\"$name\"" -DSPANK_VERSION=$version -shared -fPIC -I"$top_srcdir/tests/lib" -o "$tmpdir/$name.so" \
+	"${CC:-cc}" -DNAME="\"$name\"" $flags -DSPANK_VERSION=$version -shared -fPIC -I"$top_srcdir/tests/lib" -o "$tmpdir/$name.so" \
 		"$top_srcdir/tests/lib/spank_traced.c" || bail "can't compile a plugin"
 done
 
@@ -120,7 +124,7 @@ SelectTypeParameters=CR_CPU_Memory"
 
 # ---- the comparison --------------------------------------------------------------------------
 seen() { # FILE: lines of tasks come in any order
-	sed -E 's/bench[0-9]+/NODE/g; s,[^ ]*/(extern-)?(real|served)(\.traces)?\>,DIR,g; s/StepId=[0-9.]+/StepId=ID/; s/job [0-9]+/job ID/
+	sed -E 's/bench[0-9]+/NODE/g; s,[^ ]*/(extern-)?(real|served)(\.traces)?\>,DIR,g; s/StepId=[0-9.]+/StepId=ID/; s/job [0-9]+/job ID/; s/^\[[-0-9]{10}T[0-9:]{8}\.[0-9]{3}\] /[TIME] /
 		s,=[^ ]*/job[0-9]+/slurm_script,=SCRIPT,
 		/debug:|debug levels|: task .* started|: starting . tasks|: task .* exited/d
 		/^[a-z]*\/none$/d # the rest of a line of the kind before, which slurmstepd has written in two pieces

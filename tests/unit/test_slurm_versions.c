@@ -77,10 +77,10 @@ static void test_releases(void **state)
 		{"tree-24.11", SLURM_REASON_ADDRESS},
 		{"extern-24.11", SLURM_REASON_NONE},
 		{"het-24.11", SLURM_REASON_NONE},
-		{"het-26.05", SLURM_REASON_HET},
+		{"het-26.05", SLURM_REASON_NONE},
 		{"srun-26.05", SLURM_REASON_NONE},
 		{"batch-26.05", SLURM_REASON_NONE},
-		{"gres-26.05", SLURM_REASON_UNTRIED},
+		{"gres-26.05", SLURM_REASON_NONE},
 		{"interactive-26.05", SLURM_REASON_NONE},
 		{"multi_prog-26.05", SLURM_REASON_NONE},
 		{"tree-26.05", SLURM_REASON_ADDRESS},
@@ -207,17 +207,15 @@ static void test_prolog(void **state)
 	assert_int_equal(slurm_decide(&other.init), SLURM_REASON_NONE);
 }
 
-/* What of 26.05 has not been seen. */
-static void test_untried(void **state)
+/* What of 26.05 has been seen over nodes, and what has not. */
+static void test_nodes_of_26_05(void **state)
 {
 	static const uint8_t env[] = "\0\0\0\024SLURM_MPI_TYPE=pmi2";
+	static const uint8_t pmix_env[] = "\0\0\0\024SLURM_MPI_TYPE=pmix";
 	_cleanup_recorded_ struct recorded r = {0};
 
 	(void)state;
 	load(&r, "srun-26.05");
-	r.site.limits = true;
-	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_UNTRIED);
-	r.site.limits = false;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	r.init.launch.nnodes = 2;
 	r.site.tree_width = 50;
@@ -229,6 +227,8 @@ static void test_untried(void **state)
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
 	r.init.frame.self.sin_family = AF_INET;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.launch.env = (struct slurm_strs){1, pmix_env, sizeof(pmix_env)};
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
 }
 
 /* A node of a large step, once the address of the one above is known. */
@@ -649,7 +649,7 @@ int main(void)
 		cmocka_unit_test(test_rest),
 		cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_children),
-		cmocka_unit_test(test_untried),
+		cmocka_unit_test(test_nodes_of_26_05),
 		cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_prolog),
 		cmocka_unit_test(test_script),
