@@ -32,6 +32,7 @@ limit_s=300
 slurm_root=
 needs_slurm() {
 	[ "$(id -u)" = 0 ] || skip_all "needs root"
+	command -v ip >/dev/null || skip_all "needs ip"
 	[ -n "$slurm_root" ] || [ -z "${STEPD_TEST_SLURM-}" ] || find_slurm_root "$STEPD_TEST_SLURM" ||
 		skip_all "$slurm_root_reason"
 	for program in munged slurmctld slurmd salloc "$@"; do
@@ -51,7 +52,8 @@ in_system() {
 	if [ -n "$slurm_root" ]; then
 		in_slurm_root "$@"
 	else
-		(cd "$tmpdir" && exec "$@")
+		# shellcheck disable=SC2086 # words
+		(cd "$tmpdir" && exec ${own_network-} "$@")
 	fi
 }
 
@@ -80,6 +82,7 @@ in_slurm() {
 	slurm_name=$1
 	slurm_port=$2
 	shift 2
+	own_network="sh $top_srcdir/tests/testbed/own-network" \
 	BENCH_SLURM_LINES=$(echo "$BENCH_SLURM_LINES" | sed "s/@NAME@/$slurm_name/g") \
 	BENCH_SLURM_DATABASE=${BENCH_SLURM_DATABASE:+slurm_$slurm_name} \
 	BENCH_SLURM_ALLOCATION=no BENCH_SLURM_PORT=$slurm_port in_system timeout -k 10 "$limit_s" \
@@ -107,7 +110,8 @@ in_both() {
 
 alike() {
 	sed -E 's/bench[0-9]+/NODE/g; s,/([a-z]+-)?(real|served)\>,/DIR,g; s/\[[-0-9]{10}T[0-9:]{8}\.[0-9]{3}\] /[TIME] /; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/
-		s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/' "$@" | tasks_apart
+		s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/; s/(\*\*\* JOB )[0-9]+ ON/\1ID ON/; s/\<SLURM_JOB_SLUID=s[0-9A-Z]{13}/SLURM_JOB_SLUID=ID/
+		' "$@" | tasks_apart
 }
 
 # "srun: error: NODE-1: tasks 0-1,3: Killed": those that end within a moment are reported together.

@@ -15,6 +15,7 @@
 
 : "${origin:?}" "${cancelled?}"
 [ "$(id -u)" = 0 ] || skip_all "needs root"
+command -v ip >/dev/null || skip_all "needs ip"
 find_slurm_root "${debian:?}" || skip_all "$slurm_root_reason"
 program=$(cd "${top_builddir:?}" && pwd -P)/contrib/slurm/stepd-slurmstepd
 STEPD_CONFIG=$tmpdir/stepd.conf
@@ -168,7 +169,7 @@ echo >over
 S
 
 slurm() { # NAME
-	BENCH_SLURM_ALLOCATION=no in_slurm_root timeout -k 10 300 sh "$top_srcdir/tests/bench/with-slurm" \
+	own_network="sh $top_srcdir/tests/testbed/own-network" BENCH_SLURM_ALLOCATION=no in_slurm_root timeout -k 10 300 sh "$top_srcdir/tests/bench/with-slurm" \
 		sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
 }
 port=$(slurm_port 8)

@@ -20,6 +20,7 @@ find_slurm_root() {
 }
 
 in_slurm_root() {
-	(cd "$tmpdir" && exec sh "$top_srcdir/tests/testbed/in-root" "$slurm_root" \
+	# shellcheck disable=SC2086 # words
+	(cd "$tmpdir" && exec ${own_network-} sh "$top_srcdir/tests/testbed/in-root" "$slurm_root" \
 		"$(cd "$top_srcdir" && pwd -P)" "$(cd "${top_builddir:?}" && pwd -P)" "$tmpdir" -- "$@")
 }
