@@ -42,16 +42,17 @@ while [ "${group%/*}" != "${group%.scope/*}.scope" ]; do
 done
 cat "/sys/fs/cgroup$group/memory.max" "/sys/fs/cgroup$group/memory.high"
 END
-# Each has less than its own limit, but both more than the job's: the first is the one that the kernel chooses.
-# It is over for the kernel (MMF_OOM_SKIP, in exit_mmap) while up to 10,000 of its pages wait to be freed: with
-# what is free before, the second has enough, or it would be chosen, too.
+# Each has less than its own limit, but both more than the job's. The one that the kernel chooses is the one
+# that wants more: another would be chosen, too, if it asked again while the memory of the first waits to be freed.
 cat >"$tmpdir/beside" <<'END'
 . "$1/functions"
-mkfifo large.fifo
-line large srun -Q --overlap -n 1 --mem=60 sh -c 'echo 1000 >/proc/self/oom_score_adj
-	exec 3<>large.fifo; exec dd if=/dev/zero bs=54M count=1 status=none >&3'
-head -c 1 <large.fifo >/dev/null # it has all of its memory
-line other srun -Q --overlap -n 1 --mem=60 sh -c 'dd if=/dev/zero of=/dev/null bs=28M count=1 status=none && echo written'
+mkfifo other.fifo
+line other srun -Q --overlap -n 1 --mem=60 sh -c 'exec 3<>other.fifo; dd if=/dev/zero bs=45M count=1 status=none >&3 &
+	until [ -e other.go ]; do sleep 0.1; done; kill $!; wait; echo written'
+head -c 1 <other.fifo >/dev/null # it has all of its memory
+in_turn large srun -Q --overlap -n 1 --mem=60 sh -c 'echo 1000 >/proc/self/oom_score_adj
+	exec dd if=/dev/zero of=/dev/null bs=50M count=1 status=none'
+touch other.go
 wait
 END
 cat >"$tmpdir/limits" <<'END'
