@@ -130,17 +130,21 @@ static void unload_plugins(void)
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-static void note_failure(const struct spank_plugin *p, enum spank_hook phase, int returned)
+/* A negative number if it is a failure: before 25.05 only negative ones were; from then on a plugin
+ * may also choose that its init can't fail the step. */
+static int note_failure(const struct spank_plugin *p, enum spank_hook phase, int returned)
 {
 	bool from_plugin = phase == SPANK_HOOK_INIT && p->init_failure;
 
 	spank_error("spank: required plugin %s: %s() failed with rc=%d", p->base,
 		spank_hook_symbol(phase) + strlen("slurm_spank_"), returned);
+	if (spank_release() < SPANK_25_05)
+		return returned;
 	spank_host.failure = from_plugin ? *p->init_failure : returned;
+	return spank_host.failure ? -1 : 0;
 }
 
-/* In the order of plugstack.conf. What a required one returns ends the call, and is returned, as a
- * negative number if it is a failure. */
+/* In the order of plugstack.conf. What a required one returns ends the call. */
 static int call_plugins(enum spank_hook phase, const stepd_step_hook_t *at)
 {
 	struct spank_handle handle = {.magic = SPANK_MAGIC, .phase = phase, .at = at};
@@ -155,11 +159,8 @@ static int call_plugins(enum spank_hook phase, const stepd_step_hook_t *at)
 			continue;
 		handle.plugin = p;
 		r = p->hooks[phase](&handle, p->argc, p->argv);
-		if (r && p->required) {
-			note_failure(p, phase, r);
-			/* Only negative ones were failures before. */
-			return r > 0 && spank_release() >= SPANK_25_05 ? -1 : r;
-		}
+		if (r && p->required)
+			return note_failure(p, phase, r);
 	}
 	return 0;
 }

@@ -197,6 +197,8 @@ for n in TERM KILL; do
 	like "$(cat "$tmpdir/served/script-ends-$n.state")" '^ExitCode=4:0$' \
 		"$n: the status arrives of a script that ended while slurmd was away"
 	like "$(cat "$tmpdir/served/script-cancelled-$n.state")" '^JobState=CANCELLED$' "$n: a script is cancelled by the next slurmd"
+	id=$(cat "$tmpdir/served/script-cancelled-$n.id")
+	like "$(cat "$tmpdir/served/script-cancelled-$n/slurm-$id.out")" "\\*\\*\\* JOB $id ON bench" "$n: the user's line has its number"
 done
 for name in status=5:0 signal=0:10 steps=3:0 beyond=6:0; do
 	like "$(cat "$tmpdir/served/${name%=*}.state")" "^ExitCode=${name#*=}$" "$name: the status is right that slurmctld was not there for"
