@@ -61,8 +61,11 @@ shell much 'python3 "$dir/at-terminal" srun -Q --overlap -n 1 --pty seq 30000 | 
 pty hangup $S -n 1 --pty sh -c 'trap "echo hup >hangup.file" HUP; (trap "" HUP; exec sleep 300) & echo left'
 shell no-tty 'printf "echo hi\nexit 3\n" | srun -Q --overlap -n 1 --pty sh 2>&1 | grep -v "^\\$" | sort'
 shell pty-file 'srun -Q --overlap -n 1 --pty -o never echo x; ls never'
-talk cat 'type hello\n' 'see hello' 'see hello' 'type \x04' 'see shell: modes kept' 'see shell: status 0' -- $S -n 1 --pty cat
-# srun of 26.05 makes its terminal raw once the step is connected, beside what it shows.
+# srun of 26.05 makes its terminal raw once the step is connected, beside what it shows: a ^D before that is the end
+# of its own input, and its task waits for good.
+first=''
+[ "${STEPD_TEST_SLURM-}" != sid ] || first=raw
+talk cat $first 'type hello\n' 'see hello' 'see hello' 'type \x04' 'see shell: modes kept' 'see shell: status 0' -- $S -n 1 --pty cat
 # A task of slurmstepd's of 26.05.5 is not interrupted by ^C here.
 if [ "${STEPD_TEST_SLURM-}" != sid ] || [ "$(basename "$PWD")" = served ]; then
 	talk interrupt 'see up' raw 'type \x03' 'see int' 'see shell: status 130' -- $S -n 1 --pty sh -c 'trap "echo int; exit 130" INT; echo up; while :; do sleep 0.1; done'
