@@ -522,6 +522,12 @@ void account_reaped(struct account *acc, struct task *task, const struct rusage 
 		account_note_end(acc, task, ru);
 }
 
+void account_read_oom(struct account *acc)
+{
+	if (oom_is_unsettled(acc))
+		oom_read_tasks(acc);
+}
+
 void account_poll_task(struct account *acc, struct task *task)
 {
 	account_note_end(acc, task, NULL);

@@ -91,6 +91,11 @@ void account_started(struct account *acc);
 /* Refreshes acc->usage and which tasks ran out of memory. Does nothing without accounting. */
 void account_poll(struct account *acc);
 
+/* A task has ended, and its end is about to be recorded: records first whether it ran out of
+ * memory. The kernel delays a change of memory.events by up to 10 ms if another one was just before
+ * (Linux 6.1, cgroup_file_notify()), and a task that it has killed ends within that time. */
+void account_read_oom(struct account *acc);
+
 /* A process was reaped; task is NULL where it is not a task. Called before the task's part of the
  * container is removed. floor_kib: a task's resident memory before its exec
  * (usage_from_rusage()). */

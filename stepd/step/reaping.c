@@ -131,6 +131,7 @@ void reaping_adopted_task(struct agent *a, uint32_t index, bool known, int wait_
 
 	if (!task || task->state != TASK_RUNNING)
 		return;
+	account_read_oom(&a->account);
 	if (known)
 		report_task_end(a, task, wait_status);
 	else
@@ -237,6 +238,7 @@ static void record_ends(struct agent *a, const struct ends *ends)
 	const struct task *task;
 	size_t i;
 
+	account_read_oom(&a->account);
 	events_begin(a->events);
 	for (i = 0; i < ends->n; i++) {
 		task = tasks_find(&a->tasks, ends->v[i].pid);

@@ -169,6 +169,22 @@ like "$(grep -A3 '"rank": 1' "$tmpdir/r")" '"killed by signal 9 \(KILL\), out of
 step --oom-kill-step -- sh "$tmpdir/own" 2>"$tmpdir/err"
 is $? 122 "--oom-kill-step ends the step where its only process is killed"
 
+# Who follows a step knows why its task was killed before it hears of the end, although the kernel tells of the kill
+# up to 10 ms later.
+order=''
+for i in 1 2 3 4 5 6 7 8; do
+	rm -f "$tmpdir/go"
+	start_agent "$i" --proctrack "$tracker" -- \
+		sh -c "until [ -e $tmpdir/go ]; do sleep 0.1; done; exec sh $tmpdir/own"
+	exec 9<"$(step_dir "$i")/events.jsonl"
+	touch "$tmpdir/go"
+	wait "$agent"
+	order="$order $(sed -n 's/.*"kind": *"\(oom\|task_exit\)".*/\1/p' <&9 | tr '\n' ',')"
+	exec 9<&-
+done
+is "$order" " oom,task_exit, oom,task_exit, oom,task_exit, oom,task_exit, oom,task_exit, oom,task_exit, oom,task_exit, oom,task_exit," \
+	"that a task ran out of memory is recorded before its end"
+
 # What a task has left behind, when the task itself has ended.
 step -n 1 --wait-background --result "$tmpdir/r" -- sh -c "(sh $tmpdir/hog) & exit 0" 2>"$tmpdir/err"
 like "$(cat "$tmpdir/r")" '"text": "exited with status 0, out of memory"' \
