@@ -103,6 +103,9 @@ in_turn pmi2-one $srun --het-group=1 --mpi=pmi2 -K python3 "$DIR/talk"
 in_turn pmi1 $all --mpi=pmi2 -K python3 "$DIR/talk1"
 in_turn pmi2-first $srun --mpi=pmi2 -K python3 "$DIR/talk"
 in_turn pmi2-abort $all --mpi=pmi2 -K sh -c '[ $SLURM_PROCID != 4 ] || exit 3; exec python3 "$DIR/talk" >/dev/null' # some have written when they are killed
+# On which nodes tasks are left to be cancelled depends on how soon those of the others are gone.
+sed -E 's/bench[0-9]+-[0-9]/NODE/g; s/ AT .*/ AT TIME/' pmi2-abort.err | sort -u >pmi2-abort.lines
+mv pmi2-abort.lines pmi2-abort.err
 for f in file.out each.*.out node.*.out epilog.*; do
 	echo "== $f"
 	sort "$f"
