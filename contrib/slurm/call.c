@@ -52,8 +52,10 @@ static void call_watch(struct call *call)
 static int take_piece(struct call *call, const char *reply)
 {
 	json_t *doc = json_loads(reply, 0, NULL);
-	int r = doc ? call->piece(doc, call->userdata) : -EPROTO;
+	int r = doc ? 0 : -EPROTO;
 
+	if (doc && call->piece)
+		r = call->piece(doc, call->userdata);
 	json_decref(doc);
 	return r;
 }

@@ -23,7 +23,8 @@ struct call_options {
 	bool more;
 	unsigned timeout_ms; /* of the whole call */
 
-	/* Called for each answer, of which "more" may bring several: 0, or -errno to give up. */
+	/* Called for each answer, of which "more" may bring several: 0, or -errno to give up. NULL:
+	 * they are of no interest. */
 	int (*piece)(const struct json_t *reply, void *userdata);
 	/* Called once, at the end, from the loop: code is 0, or -errno with its reason in text. The
 	 * call has been freed. */

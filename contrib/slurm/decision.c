@@ -41,9 +41,13 @@ bool slurm_init_has_gres_conf(const struct slurm_init *init)
 {
 	const struct slurm_launch *l = &init->launch;
 
-	return !init->error && init->frame.release == SLURM_22_05 &&
-		init->frame.type == SLURM_LAUNCH_TASKS &&
-		(l->accel_bind_type || l->tres_bind || l->tres_freq);
+	if (init->error || init->frame.type != SLURM_LAUNCH_TASKS)
+		return false;
+	if (init->frame.release == SLURM_22_05)
+		return l->accel_bind_type || l->tres_bind || l->tres_freq;
+	/* Later slurmds send it to each step with GRES; it is only read where it is needed. */
+	return l->tres_bind && l->step_gres.n > 0 &&
+		(l->kind == SLURM_KIND_SRUN || l->kind == SLURM_KIND_HET);
 }
 
 /* ---- the reasons --------------------------------------------------------------------------- */
@@ -183,10 +187,7 @@ static bool wants_binding(const struct slurm_init *i)
 {
 	const struct slurm_launch *l = &i->launch;
 
-	return is_given(l->tres_freq) ||
-		(i->frame.release != SLURM_22_05 &&
-			(l->accel_bind_type || is_given(l->tres_bind))) ||
-		is_number(l->cpu_freq_min) || is_number(l->cpu_freq_max) ||
+	return is_given(l->tres_freq) || is_number(l->cpu_freq_min) || is_number(l->cpu_freq_max) ||
 		is_number(l->cpu_freq_gov) || !bind_is_served(l) ||
 		(!i->site->binds && (is_given(l->cpu_bind) || is_given(l->mem_bind)));
 }
@@ -249,13 +250,10 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 			slurm_whole_find_node(l, i->conf.node_name, &node) < 0);
 }
 
-/* From 24.11 on a plugin that fails an extern step fails the job. */
 static bool has_spank(const struct slurm_init *i)
 {
-	bool other = i->launch.kind == SLURM_KIND_HET ||
-		(i->launch.kind == SLURM_KIND_EXTERN && i->frame.release >= SLURM_24_11);
-
-	return i->site->spank_obstacle || (other && i->site->spank_loads);
+	return i->site->spank_obstacle ||
+		(i->launch.kind == SLURM_KIND_HET && i->site->spank_loads);
 }
 
 /* Labels are put into all of a step's streams or into none. */

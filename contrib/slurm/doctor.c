@@ -365,8 +365,14 @@ static void report_release(struct slurm_doctor *d)
 
 struct cgroup_reading {
 	struct slurm_cgroup_conf conf;
-	char **mount;
+	char *mount, *slice; /* what conf has of the file */
 };
+
+static void clear_cgroup_reading(struct cgroup_reading *r)
+{
+	free(r->mount);
+	free(r->slice);
+}
 
 static bool is_yes(const char *value)
 {
@@ -386,6 +392,14 @@ static int take_cgroup_line(const struct conf_line *line, void *userdata, struct
 		{"ConstrainSwapSpace", &r->conf.constrains_swap},
 		{"ConstrainDevices", &r->conf.constrains_devices},
 	};
+	struct {
+		const char *key;
+		char **copy;
+		const char **value;
+	} texts[] = {
+		{"CgroupMountpoint", &r->mount, &r->conf.mount},
+		{"CgroupSlice", &r->slice, &r->conf.slice},
+	};
 	size_t i, k;
 
 	for (i = 0; i < line->n; i++) {
@@ -395,12 +409,14 @@ static int take_cgroup_line(const struct conf_line *line, void *userdata, struct
 			if (strcasecmp(pair->key, rows[k].key) == 0)
 				*rows[k].value = is_yes(pair->value);
 		}
-		if (strcasecmp(pair->key, "CgroupMountpoint") != 0)
-			continue;
-		free(*r->mount);
-		r->conf.mount = *r->mount = strdup(pair->value);
-		if (!*r->mount)
-			return err_set(err, -ENOMEM, "read cgroup.conf");
+		for (k = 0; k < ARRAY_SIZE(texts); k++) {
+			if (strcasecmp(pair->key, texts[k].key) != 0)
+				continue;
+			free(*texts[k].copy);
+			*texts[k].value = *texts[k].copy = strdup(pair->value);
+			if (!*texts[k].copy)
+				return err_set(err, -ENOMEM, "read cgroup.conf");
+		}
 	}
 	return 0;
 }
@@ -429,10 +445,6 @@ static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup
 	else if (step_limits_check(conf, host, &root, &err) < 0)
 		report(d, "note", "slurm.limits", list, "",
 			"for these limits of cgroup.conf steps are handed over: %s", err.text);
-	else if (d->version > slurm_release_version(SLURM_24_11) && step_limits_need_scope(conf))
-		report(d, "note", "slurm.limits", list, "",
-			"for these limits of cgroup.conf steps are handed over: those of cores and "
-			"memory are served in 22.05 and 24.11 alone");
 	else
 		report(d, "ok", "slurm.limits", list, "",
 			"served steps have these limits of cgroup.conf%s%s%s; extern steps "
@@ -442,8 +454,8 @@ static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup
 
 static void report_limits(struct slurm_doctor *d)
 {
-	_cleanup_free_ char *mount = NULL;
-	struct cgroup_reading reading = {.conf = {.mount = SLURM_CGROUP_MOUNT}, .mount = &mount};
+	_cleanup_(clear_cgroup_reading) struct cgroup_reading reading = {
+		.conf = {.mount = SLURM_CGROUP_MOUNT, .slice = SLURM_CGROUP_SLICE}};
 	struct err err = ERR_INIT;
 	char path[PATH_MAX];
 
@@ -486,26 +498,13 @@ static void report_other_gres(
 static void report_gres_type(
 	struct slurm_doctor *d, const struct plugstack *stack, const char *name)
 {
-	enum gres_use use = gres_find_use(name);
-
-	if (use == GRES_USE_SHARED && d->version > slurm_release_version(SLURM_22_05)) {
-		report(d, "note", "slurm.gres", name, "",
-			"steps of jobs with GRES are handed over: parts of devices, '%s', are "
-			"served in 22.05 alone",
-			name);
-		return;
-	}
-	switch (use) {
-	case GRES_USE_SERVED:
-	case GRES_USE_SHARED:
+	if (gres_has_plugin(name))
 		report(d, "ok", "slurm.gres", name, "",
 			"served steps have the variables of '%s', and with ConstrainDevices in "
 			"cgroup.conf no others of its devices",
 			name);
-		break;
-	default:
+	else
 		report_other_gres(d, stack, name);
-	}
 }
 
 static void report_gres(struct slurm_doctor *d, const struct plugstack *stack)

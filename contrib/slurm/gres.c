@@ -144,6 +144,7 @@ enum kind_flags {
 	KIND_ENV_OPENCL = 1u << 7,
 	KIND_SHARED = 1u << 9, /* its devices are another kind's, too */
 	KIND_ENV_ONEAPI = 1u << 11,
+	KIND_UUID = 1u << 14, /* before 26.05: of MIG devices alone, whose numbers are the node's */
 };
 
 /* What of them follows a kind's record. */
@@ -232,15 +233,15 @@ static void unpack_shares(struct unpack *u, struct gres_kind *kind)
 	kind->share_bytes = u->data + begin;
 }
 
-enum gres_use gres_find_use(const char *name)
+bool gres_has_plugin(const char *name)
 {
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(plugins); i++) {
 		if (plugins[i].name && strcmp(name, plugins[i].name) == 0)
-			return plugins[i].shares ? GRES_USE_SHARED : GRES_USE_SERVED;
+			return true;
 	}
-	return GRES_USE_COUNTED;
+	return false;
 }
 
 static void unpack_kind(struct unpack *u, struct gres_kind *kind)
@@ -291,6 +292,16 @@ bool gres_next_kind(struct gres_kinds *rest, struct gres_kind *ret_kind)
 	rest->bytes += u.at;
 	rest->size -= u.at;
 	return true;
+}
+
+bool gres_is_shared(const struct gres_kind *kind)
+{
+	return plugins[kind->plugin].shares;
+}
+
+bool gres_has_uuids(const struct gres_kind *kind)
+{
+	return (kind->flags | kind->env_flags) & KIND_UUID;
 }
 
 bool gres_has_devices(const struct gres_kind *kind)
@@ -391,11 +402,6 @@ int gres_check(const struct slurm_init *init, struct err *err)
 
 		if (!gres_has_devices(&kind))
 			continue;
-		if (plugins[kind.plugin].shares && kind.release != SLURM_22_05 &&
-			get_records(&init->launch)->n > 0)
-			return err_set_text(err, -EOPNOTSUPP,
-				"devices are shared by '%s', which is served of release 22.05 alone",
-				kind.name);
 		r = gres_find_share(init, &kind, &share);
 		if (r < 0)
 			return err_set(err, r, "read the step's '%s'", kind.name);
@@ -455,7 +461,8 @@ int gres_make_lists(const struct gres_kind *kind, const struct gres_share *share
 			continue;
 		if (!lists->global)
 			lists->first = (int32_t)device.number;
-		if (device.unique_id)
+		if (device.unique_id &&
+			(kind->release < SLURM_26_05 || kind->env_flags & KIND_UUID))
 			r = append(&lists->local, "%s%s", prefix, device.unique_id);
 		else
 			r = append(&lists->local, "%s%d", prefix, (int)number);

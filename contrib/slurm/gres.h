@@ -51,15 +51,9 @@ int gres_read_conf(
 /* Whether what the step has can be read: 0, or -errno. */
 int gres_check(const struct slurm_init *init, struct err *err) _must_check_;
 
-enum gres_use {
-	GRES_USE_COUNTED, /* Slurm itself has no plugin for it: there is nothing but a count */
-	GRES_USE_SERVED,  /* steps have variables, and devices */
-	GRES_USE_SHARED,  /* and parts of them, in 22.05 */
-	GRES_USE_MAX,
-};
-
-/* Of GRES of that name, "gpu". */
-enum gres_use gres_find_use(const char *name);
+/* Whether served steps have the variables and devices of this kind; Slurm itself has no plugin for
+ * the others, of which there may be nothing but a count. */
+bool gres_has_plugin(const char *name);
 
 /* Sets and removes variables. local: devices are counted as the step sees them, from 0 on. 0 or
  * -errno. */

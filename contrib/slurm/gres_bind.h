@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Which of a step's devices each of its tasks has: srun's --gpu-bind, what --gpus-per-task and
- * --ntasks-per-gpu make of it, and --accel-bind. As slurmstepd 22.05.8 has it, a binding changes
- * the variables of a step of two or more tasks on the node, and which devices they can open where
- * devices are constrained. Of closest and single the devices are those whose Cores in gres.conf the
- * task is bound to, which must be known before the task runs: as a list, or for all the same.
+ * --ntasks-per-gpu make of it, and --accel-bind. As slurmstepd has it, a binding changes the
+ * variables of a step of two or more tasks on the node, from 26.05 on also of one, and which
+ * devices they can open where devices are constrained. Devices can be chosen by their Cores in
+ * gres.conf and the processors that the task is bound to, which must be known before the task runs:
+ * as a list, or for all the same. The rules are those of 22.05.8, and of 24.11.6, which 26.05.3
+ * has, too.
  */
 #ifndef SLURM_GRES_BIND_H
 #define SLURM_GRES_BIND_H
@@ -41,8 +43,8 @@ struct gres_task {
 void gres_task_clear(struct gres_task *task);
 #define _cleanup_gres_task_ _cleanup_(gres_task_clear)
 
-/* Of the node's task of this number, from 0 on. 0 or -errno. */
-int gres_binding_make_task(const struct gres_binding *binding, uint32_t number,
-	struct gres_task *ret_task) _must_check_;
+/* Of the node's task of this number, from 0 on; best in their order. 0 or -errno. */
+int gres_binding_make_task(
+	struct gres_binding *binding, uint32_t number, struct gres_task *ret_task) _must_check_;
 
 #endif

@@ -56,6 +56,10 @@ void gres_share_clear(struct gres_share *share);
 
 /* Takes the next one from the rest; false: there is none. */
 bool gres_next_kind(struct gres_kinds *rest, struct gres_kind *ret_kind);
+/* Its devices are another kind's, of which it has parts. */
+bool gres_is_shared(const struct gres_kind *kind);
+/* Variables have devices' UUIDs, or their numbers in the node where a step's own are meant. */
+bool gres_has_uuids(const struct gres_kind *kind);
 /* False: there is nothing but a count. */
 bool gres_has_devices(const struct gres_kind *kind);
 bool gres_next_device(struct gres_kind *rest, struct gres_device *ret_device);

@@ -464,10 +464,10 @@ int slurm_init_decode_conf(const void *data, const struct slurm_frame *frame,
 
 /* As it is packed. */
 struct packed_cgroup {
-	uint8_t cores, memory, swap, devices;
+	uint8_t cores, memory, swap, devices, job_id_paths;
 	uint32_t allowed_memory, max_memory, allowed_swap, max_swap; /* the bits of a float */
 	uint64_t min_memory_mb;
-	const char *mount;
+	const char *mount, *slice;
 };
 
 #define CGROUP(member_) UNPACK_KEEP(struct packed_cgroup, member_)
@@ -477,7 +477,7 @@ static const struct unpack_row cgroup_rows[] = {
 	FIELD("cgroup automount", U8, .until = SLURM_22_05),
 	FIELD("cgroup mountpoint", TEXT, .keep = CGROUP(mount)),
 	FIELD("cgroup prepend", TEXT),
-	FIELD("cgroup slice", TEXT, .since = SLURM_25_11),
+	FIELD("cgroup slice", TEXT, .since = SLURM_25_11, .keep = CGROUP(slice)),
 	FIELD("cgroup constrain_cores", U8, .keep = CGROUP(cores)),
 	FIELD("cgroup constrain_ram_space", U8, .keep = CGROUP(memory)),
 	FIELD("cgroup allowed_ram_space", U32, .keep = CGROUP(allowed_memory)),
@@ -499,7 +499,7 @@ static const struct unpack_row cgroup_rows[] = {
 	FIELD("cgroup enable_extra_controllers", TEXT, .since = SLURM_25_05),
 	FIELD("cgroup signal_children_processes", U8, .since = SLURM_24_11),
 	FIELD("cgroup systemd_timeout", U64, .since = SLURM_24_11),
-	FIELD("cgroup job_id_paths", U8, .since = SLURM_26_05),
+	FIELD("cgroup job_id_paths", U8, .since = SLURM_26_05, .keep = CGROUP(job_id_paths)),
 };
 /* clang-format on */
 
@@ -519,12 +519,15 @@ int slurm_init_decode_cgroup(const void *data, const struct slurm_frame *frame,
 		.size = frame->cgroup.size,
 		.release = frame->release};
 	struct packed_cgroup packed = {0};
+	bool job_id_paths = frame->release < SLURM_26_05;
 
 	*conf = (struct slurm_cgroup_conf){.allowed_memory = 100,
 		.max_memory = 100,
 		.max_swap = 100,
 		.min_memory_mb = MIN_MEMORY_MB,
-		.mount = SLURM_CGROUP_MOUNT};
+		.mount = SLURM_CGROUP_MOUNT,
+		.slice = SLURM_CGROUP_SLICE,
+		.job_id_paths = job_id_paths};
 	if (!unpack_u8(&u) && !u.bad)
 		return 0; /* there is no such file */
 	unpack_rows(&u, cgroup_rows, ARRAY_SIZE(cgroup_rows), &packed);
@@ -542,6 +545,8 @@ int slurm_init_decode_cgroup(const void *data, const struct slurm_frame *frame,
 		.allowed_swap = unpack_percent(packed.allowed_swap),
 		.max_swap = unpack_percent(packed.max_swap),
 		.min_memory_mb = packed.min_memory_mb,
-		.mount = packed.mount ? packed.mount : SLURM_CGROUP_MOUNT};
+		.mount = packed.mount ? packed.mount : SLURM_CGROUP_MOUNT,
+		.slice = packed.slice ? packed.slice : SLURM_CGROUP_SLICE,
+		.job_id_paths = job_id_paths || packed.job_id_paths};
 	return 0;
 }

@@ -103,14 +103,17 @@ struct slurm_node_conf {
 	uint16_t srun_port_min, srun_port_max; /* SrunPortRange; 0: any, or before 24.05 */
 };
 
-#define SLURM_CGROUP_MOUNT "/sys/fs/cgroup" /* if cgroup.conf names no other */
+/* If cgroup.conf names no other. */
+#define SLURM_CGROUP_MOUNT "/sys/fs/cgroup"
+#define SLURM_CGROUP_SLICE "system.slice"
 
 /* cgroup.conf, with the defaults for what it has not. */
 struct slurm_cgroup_conf {
 	bool constrains_cores, constrains_memory, constrains_swap, constrains_devices;
 	double allowed_memory, max_memory, allowed_swap, max_swap; /* percent */
 	uint64_t min_memory_mb;
-	const char *mount;
+	const char *mount, *slice;
+	bool job_id_paths; /* a job's cgroup has the name "job_7"; else, from 26.05 on, its SLUID */
 };
 
 /* 0 or -EBADMSG. */

@@ -11,7 +11,6 @@
 
 #include "stepd/base/fs.h"
 
-#define JOB      "job_"
 #define HOLD     "served_"
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
@@ -80,7 +79,7 @@ static int set_bytes(const struct job_cgroup *g, const char *file, uint64_t byte
 	return r < 0 ? err_set(err, r, "write '%s' to '%s/%s'", text, g->path, file) : 0;
 }
 
-static int set_limits(const struct job_cgroup *g, const struct step_limits *limits, struct err *err)
+int job_cgroup_set(const struct job_cgroup *g, const struct step_limits *limits, struct err *err)
 {
 	const struct memory_limits *job = &limits->job;
 	int r = set_bytes(g, "memory.high", job->high_bytes, err);
@@ -114,7 +113,7 @@ int job_cgroup_open(
 		r = hold(g, err);
 	}
 	if (r == 0)
-		r = set_limits(g, limits, err);
+		r = job_cgroup_set(g, limits, err);
 	if (r < 0)
 		g = job_cgroup_close(g);
 	else
@@ -124,8 +123,14 @@ int job_cgroup_open(
 
 /* ---- removing ------------------------------------------------------------------------------ */
 
-/* Calls fn for each group in fd whose name begins so. */
-static void for_each_group(int fd, const char *prefix, void (*fn)(int fd, const char *name))
+static bool is_hold(const char *name)
+{
+	return strncmp(name, HOLD, strlen(HOLD)) == 0;
+}
+
+/* Calls fn for each group in fd that has such a name. */
+static void for_each_group(
+	int fd, bool (*has_name)(const char *name), void (*fn)(int fd, const char *name))
 {
 	int dir_fd = openat(fd, ".", OPEN_DIR);
 	_cleanup_closedir_ DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
@@ -136,7 +141,7 @@ static void for_each_group(int fd, const char *prefix, void (*fn)(int fd, const 
 		return;
 	}
 	while ((e = readdir(dir))) {
-		if (e->d_type == DT_DIR && strncmp(e->d_name, prefix, strlen(prefix)) == 0)
+		if (e->d_type == DT_DIR && has_name(e->d_name))
 			fn(fd, e->d_name);
 	}
 }
@@ -156,7 +161,7 @@ static void remove_job(int scope_fd, const char *name)
 	_cleanup_close_ int fd = openat(scope_fd, name, OPEN_DIR);
 
 	if (fd >= 0)
-		for_each_group(fd, HOLD, remove_hold);
+		for_each_group(fd, is_hold, remove_hold);
 	(void)unlinkat(scope_fd, name, AT_REMOVEDIR);
 }
 
@@ -166,7 +171,7 @@ static void remove_empty(int scope_fd)
 {
 	if (flock(scope_fd, LOCK_EX | LOCK_NB) < 0)
 		return;
-	for_each_group(scope_fd, JOB, remove_job);
+	for_each_group(scope_fd, step_limits_is_job_name, remove_job);
 	(void)flock(scope_fd, LOCK_UN);
 }
 

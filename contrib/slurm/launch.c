@@ -47,15 +47,14 @@ void slurm_step_label(const struct slurm_step_id *id, char label[static SLURM_LA
 		(void)snprintf(label + n, SLURM_LABEL_SIZE - (size_t)n, "+%u", id->het_component);
 }
 
-/* Digits of five bits, without letters that are taken for others; the first one has four. */
+/* Each digit has five bits; the first one has four. */
 void slurm_sluid_print(uint64_t sluid, char text[static SLURM_SLUID_SIZE])
 {
-	static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 	int i;
 
 	text[0] = 's';
 	for (i = SLURM_SLUID_SIZE - 2; i > 0; i--, sluid >>= 5)
-		text[i] = digits[sluid & 31];
+		text[i] = SLURM_SLUID_DIGITS[sluid & 31];
 	text[SLURM_SLUID_SIZE - 1] = '\0';
 }
 

@@ -31,8 +31,10 @@ const char *slurm_kind_name(enum slurm_step_kind kind);
 #define SLURM_LABEL_SIZE 40
 void slurm_step_label(const struct slurm_step_id *id, char label[static SLURM_LABEL_SIZE]);
 
-/* "sGJ3Z4T1B5E2G0": how Slurm writes a job's number in the cluster. */
-#define SLURM_SLUID_SIZE 15
+/* "sGJ3Z4T1B5E2G0": how Slurm writes a job's number in the cluster, by digits without letters that
+ * are taken for others. */
+#define SLURM_SLUID_SIZE   15
+#define SLURM_SLUID_DIGITS "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 void slurm_sluid_print(uint64_t sluid, char text[static SLURM_SLUID_SIZE]);
 
 enum slurm_launch_flags {
@@ -41,7 +43,9 @@ enum slurm_launch_flags {
 	SLURM_FLAG_PTY = 1u << 2,
 	SLURM_FLAG_BUFFERED = 1u << 3,
 	SLURM_FLAG_LABEL = 1u << 4,
+	SLURM_FLAG_EXT_LAUNCHER = 1u << 5, /* its task starts others by itself */
 	SLURM_FLAG_OVERCOMMIT = 1u << 7,
+	SLURM_FLAG_SHARES_DEVICES = 1u << 9, /* 24.11 */
 	SLURM_FLAG_WAIT_FOR_CHILDREN = 1u << 10,
 };
 

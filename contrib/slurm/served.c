@@ -47,10 +47,10 @@ static void on_init(struct ev_loop *loop, ev_io *watcher, _unused_ int revents)
 	served_check_over(s);
 }
 
-static int answer_slurmd(struct served *s)
+/* error: of Slurm; 0: there is none. */
+static int answer_slurmd(struct served *s, int32_t error)
 {
-	const int32_t done = 0;
-	int r = fs_write_all(STDOUT_FILENO, &done, sizeof(done));
+	int r = fs_write_all(STDOUT_FILENO, &error, sizeof(error));
 
 	if (r < 0)
 		log_error(s->log, "step %s: slurmd takes no answer: %s", s->label, strerror(-r));
@@ -83,7 +83,7 @@ static void agent_on_ready(const json_t *line, void *userdata)
 	}
 	s->agent.runs = true;
 	if (s->launch->kind == SLURM_KIND_EXTERN)
-		(void)answer_slurmd(s); /* has reported it: the step goes on without slurmd */
+		(void)answer_slurmd(s, 0); /* has reported it: the step goes on without slurmd */
 	accounting_start(s->accounting);
 	served_report_launch(s);
 	if (s->streams.io) /* a script has files */
@@ -157,12 +157,14 @@ static void leave_unstarted(struct served *s)
 	ev_break(s->loop, EVBREAK_ALL);
 }
 
-/* A plugin has failed it. As with slurmstepd the job goes on, and no end is reported. */
-static void leave_failed(struct served *s)
+/* A plugin has failed it. As with slurmstepd the job goes on, but from 24.11 on slurmd ends it, and
+ * no end is reported. */
+static void leave_failed(struct served *s, int spank_error)
 {
 	s->reports.tree = tree_free(s->reports.tree);
 	s->agent.over = true;
-	(void)answer_slurmd(s); /* has reported it */
+	(void)answer_slurmd(
+		s, s->init->frame.release < SLURM_24_11 ? 0 : spank_error); /* has reported it */
 }
 
 /* From 24.11 on a hook that fails before the tasks run is the first one's end. srun goes on until
@@ -186,7 +188,7 @@ static void agent_on_ended(_unused_ int exit_code, const char *result, void *use
 	spank_error = spank_serve_finish(s->spank);
 	if (!s->agent.runs && s->launch->kind == SLURM_KIND_EXTERN) {
 		if (spank_error)
-			leave_failed(s);
+			leave_failed(s, spank_error);
 		else
 			leave_unstarted(s);
 		return;
@@ -424,7 +426,7 @@ int served_run(struct served *s)
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (s->launch->kind == SLURM_KIND_EXTERN)
 		return run_extern(s);
-	if (answer_slurmd(s) < 0)
+	if (answer_slurmd(s, 0) < 0)
 		return EXIT_FAILURE;
 	if (s->batch && !s->setup.probe.file_error)
 		batch_open_notes(s->batch);

@@ -127,8 +127,14 @@ struct served_requests {
 	bool aborted;      /* slurmctld does not want to know of the end */
 	bool reconfigured; /* slurm.conf may name another slurmctld */
 	bool is_stopped;   /* that a signal ends tasks is no failure */
-	bool has_memory;   /* the job's limit has changed: */
-	uint64_t memory_mb;
+	struct served_memory {
+		bool has_changed; /* the job's limit: */
+		uint64_t job_mb;
+		struct call *call; /* the agent is to keep this new one: */
+		uint64_t wanted_mb;
+		bool is_done; /* it has answered */
+		int code;     /* so; 0: done */
+	} memory;
 };
 
 struct served_reports {
@@ -136,12 +142,14 @@ struct served_reports {
 	struct tree *tree; /* NULL: slurmctld knows nothing of the step */
 	struct delivery_retry to_srun;
 	unsigned deliveries;
-	bool out_of_memory;   /* that is reported in place of each status */
-	bool cancels;         /* slurmctld has been told to end the step on all nodes */
-	bool launch_waits;    /* that it has failed: until the step's end is reported */
-	bool launch_delivers; /* srun is being told of it */
-	bool exits_wait;      /* for that */
-	bool over;            /* that is */
+	bool out_of_memory; /* that is reported in place of each status */
+	bool cancels;       /* slurmctld has been told to end the step on all nodes */
+	bool launch_waits;  /* that it has failed: until ends are delivered, or the step's reported
+			     */
+	unsigned exits_deliver; /* srun is being told of so many */
+	bool launch_delivers;   /* srun is being told of it */
+	bool exits_wait;        /* for that */
+	bool over;              /* that is */
 };
 
 struct served {

@@ -51,6 +51,18 @@ static void launch_on_delivered(const struct err *err, void *userdata)
 	served_on_delivered(err, s);
 }
 
+/* srun may end once it knows that the launch has failed, so it hears of the ends before. */
+static void exits_on_delivered(const struct err *err, void *userdata)
+{
+	struct served *s = userdata;
+
+	assert(s);
+	s->reports.exits_deliver--;
+	if (s->reports.launch_waits)
+		served_report_launch(s);
+	served_on_delivered(err, s);
+}
+
 static void send_message(struct served *s, const struct delivery_options *to, struct pack *body)
 {
 	struct delivery *delivery;
@@ -71,10 +83,11 @@ static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack
 		.version = s->init->frame.client_release,
 		.type = (uint16_t)type,
 		.reader = s->launch->uid,
-		.done = launch ? launch_on_delivered : served_on_delivered,
+		.done = launch ? launch_on_delivered : exits_on_delivered,
 		.userdata = s};
 
 	s->reports.launch_delivers |= launch;
+	s->reports.exits_deliver += !launch;
 	to.address.sin_port = htons(slurm_launch_port(&s->launch->resp_ports, s->setup.node_id));
 	send_message(s, &to, body);
 }
@@ -95,7 +108,8 @@ void served_report_launch(struct served *s)
 
 	if (!s->streams.io)
 		return; /* nobody waits */
-	s->reports.launch_waits = s->agent.launch_error && step_ends_first(s);
+	s->reports.launch_waits =
+		s->agent.launch_error && (step_ends_first(s) || s->reports.exits_deliver > 0);
 	if (s->reports.launch_waits)
 		return;
 	slurm_rpc_put_step(&body, s->init->frame.client_release, &s->launch->id);

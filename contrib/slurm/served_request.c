@@ -11,6 +11,7 @@
 #include "contrib/slurm/accounting.h"
 #include "contrib/slurm/call.h"
 #include "contrib/slurm/epilogs.h"
+#include "contrib/slurm/job_cgroup.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/step_spec.h"
 #include "contrib/slurm/suspension.h"
@@ -95,11 +96,6 @@ static const char *find_reason(int number)
 	return NULL;
 }
 
-static int early_on_piece(_unused_ const json_t *reply, _unused_ void *userdata)
-{
-	return 0; /* that it has come is all */
-}
-
 static void early_on_done(int code, const char *text, void *userdata)
 {
 	struct served_early *e = userdata;
@@ -118,7 +114,6 @@ static void send_early(struct served_early *e)
 	struct call_options call = {.loop = s->loop,
 		.directory = s->requests.listener->directory,
 		.timeout_ms = SERVER_ACTION_TIMEOUT_MS,
-		.piece = early_on_piece,
 		.done = early_on_done,
 		.userdata = e};
 	struct stepd_error error = {0};
@@ -382,29 +377,119 @@ static void put_usage(const struct served *s, struct wire_answer *answer)
 	answer->failed |= record.failed;
 }
 
+static uint64_t get_job_mb(const struct served *s)
+{
+	return s->requests.memory.has_changed ? s->requests.memory.job_mb
+					      : step_limits_job_mb(s->launch);
+}
+
 static void put_mem_limits(const struct served *s, uint16_t version, struct wire_answer *answer)
 {
 	const struct slurm_launch *l = s->launch;
-	uint64_t job_mb = s->batch ? l->cred_memory_mb : l->job_memory_mb,
-		 step_mb = s->batch ? l->cred_memory_mb : l->step_memory_mb;
 
-	if (s->requests.has_memory)
-		job_mb = s->requests.memory_mb;
-	wire_put_mem_limits(answer, version, job_mb, step_mb);
+	wire_put_mem_limits(
+		answer, version, get_job_mb(s), s->batch ? l->cred_memory_mb : l->step_memory_mb);
 }
 
-/* slurmd watches it. A limit that the kernel keeps stays as it is, and scontrol reports that. */
-static void update_memory(
+/* ---- the job's memory, of which 26.05 can take a part away while it runs ------------------- */
+
+static void set_job_mb(struct served_memory *memory, uint64_t job_mb)
+{
+	memory->has_changed = true;
+	memory->job_mb = job_mb;
+}
+
+static void warn_memory(const struct served *s, uint64_t job_mb, const char *text)
+{
+	log_warning(s->log, "step %s: limit the job's memory to %llu MB: %s", s->label,
+		(unsigned long long)job_mb, text);
+}
+
+static void on_memory_set(int code, const char *text, void *userdata)
+{
+	struct served *s = userdata;
+	struct served_memory *memory = &s->requests.memory;
+
+	memory->call = NULL;
+	memory->code = code;
+	if (code)
+		warn_memory(s, memory->wanted_mb, text);
+	else
+		set_job_mb(memory, memory->wanted_mb);
+	memory->is_done = true;
+	server_resume(&s->requests.server, WIRE_MEM_UPDATE);
+	memory->is_done = false;
+}
+
+static int call_set_limits(struct served *s, const struct step_limits *limits, struct err *err)
+{
+	json_auto_t *values = json_object();
+	json_auto_t *parameters = json_pack("{s:O}", "limits", values);
+	_cleanup_free_ char *text = NULL;
+	struct call_options options = {.loop = s->loop,
+		.directory = s->agent.directory,
+		.method = "SetLimits",
+		.timeout_ms = SERVER_ACTION_TIMEOUT_MS,
+		.done = on_memory_set,
+		.userdata = s};
+	struct stepd_error error = {0};
+	int r = parameters ? step_limits_set_memory(values, limits) : -ENOMEM;
+
+	if (r == 0 && !(text = json_dumps(parameters, JSON_COMPACT)))
+		r = -ENOMEM;
+	if (r < 0)
+		return err_set(err, r, "limit the step's memory");
+	options.parameters = text;
+	r = call_start(&options, &s->requests.memory.call, &error);
+	return r < 0 ? err_set_text(err, r, "%s", error.text) : 0;
+}
+
+/* First the job's cgroup, as slurmstepd does it. That alone limits tasks that have not started. */
+static int change_memory(struct served *s, uint64_t job_mb, struct err *err)
+{
+	struct step_limits limits = {0}; /* nothing in it is to be freed */
+	uint64_t old_mb = get_job_mb(s);
+	int r;
+
+	if (s->requests.memory.call)
+		return err_set_text(err, -EBUSY, "another change is under way");
+	if (job_mb > old_mb)
+		return err_set_text(err, -EINVAL, "the job has %llu MB, and can't get more",
+			(unsigned long long)old_mb);
+	r = step_limits_find_memory(s->init, job_mb, &limits, err);
+	if (r == 0)
+		r = job_cgroup_set(s->job_cgroup, &limits, err);
+	s->requests.memory.wanted_mb = job_mb;
+	if (r == 0 && s->agent.runs && !s->agent.over)
+		r = call_set_limits(s, &limits, err);
+	return r;
+}
+
+/* Where the kernel keeps no limit, slurmd watches the job's, and needs the number alone. */
+static enum server_local take_memory(
 	struct served *s, const struct wire_request *request, struct wire_answer *answer)
 {
-	if (s->init->limits.has_memory) {
-		wire_put_i32(answer, -1);
-		return;
+	struct served_memory *memory = &s->requests.memory;
+	struct err err = ERR_INIT;
+	int r = 0;
+
+	if (memory->is_done) {
+		wire_put_i32(answer, memory->code ? -1 : 0);
+		return SERVER_ANSWERED;
 	}
-	s->requests.has_memory = true;
-	s->requests.memory_mb = request->memory_mb;
-	wire_put_i32(answer, 0);
+	if (s->init->limits.has_memory)
+		r = change_memory(s, request->memory_mb, &err);
+	if (r == 0 && memory->call)
+		return SERVER_LATER;
+	if (r < 0)
+		warn_memory(s, request->memory_mb, err.text);
+	else
+		set_job_mb(memory, request->memory_mb);
+	wire_put_i32(answer, r < 0 ? -1 : 0);
+	return SERVER_ANSWERED;
 }
+
+/* ---- the rest ------------------------------------------------------------------------------ */
 
 /* The one task that Slurm has for an extern step, with the values of one that has not started. */
 static void put_extern_task(const struct served *s, struct wire_answer *answer)
@@ -475,8 +560,7 @@ static enum server_local served_on_request(const struct wire_request *request, u
 		take_completion(s, request, answer);
 		break;
 	case WIRE_MEM_UPDATE:
-		update_memory(s, request, answer);
-		break;
+		return take_memory(s, request, answer);
 	case WIRE_ATTACH:
 		answered = attach_peer(s, &request->attach, answer);
 		break;
@@ -553,6 +637,7 @@ void served_requests_close(struct served_requests *requests)
 		requests->early[i]->call = call_cancel(requests->early[i]->call);
 		free(requests->early[i]);
 	}
+	requests->memory.call = call_cancel(requests->memory.call);
 	requests->suspension = suspension_free(requests->suspension);
 	if (requests->server.loop)
 		server_close(&requests->server);

@@ -10,6 +10,7 @@
 
 #define SLURM_PLUGIN_NAME_INVALID 1011
 #define SLURM_EXECVE_FAILED       4020
+#define STEP_FAILED               (-1) /* SLURM_ERROR */
 
 /* A task that a plugin fails ends so, as with slurmstepd. */
 #define TASK_FAILED 1
@@ -281,14 +282,18 @@ static int on_task_privileged(const stepd_step_hook_t *hook)
 	return TASK_FAILED;
 }
 
-/* Slurm's own step goes on, too. */
+/* Slurm's own step goes on, too; from 24.11 on slurmd ends the job for it. */
 static int on_extern_started(const stepd_step_hook_t *hook)
 {
 	const stepd_step_hook_t at = hook_for_plugins(hook);
 
-	if (call_plugins(SPANK_HOOK_TASK_POST_FORK, &at) < 0)
-		spank_error("spank extern task post-fork failed");
-	return 0;
+	if (call_plugins(SPANK_HOOK_TASK_POST_FORK, &at) >= 0)
+		return 0;
+	spank_error("spank extern task post-fork failed");
+	if (spank_release() < SPANK_24_11)
+		return 0;
+	spank_report_failure(STEP_FAILED);
+	return -1;
 }
 
 /* All have their pids when the first function is called. */

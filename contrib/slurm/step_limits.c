@@ -14,6 +14,7 @@
 #define BYTES_MAX         (UINT64_C(1) << 60) /* as in a spec */
 #define CONTROLLERS_BYTES 4096
 #define CPUS_MAX          4096 /* bytes of a list, in a spec */
+#define JOB_NAME_SIZE     16
 
 void step_limits_clear(struct step_limits *limits)
 {
@@ -120,19 +121,18 @@ static uint64_t get_within(uint64_t bytes, uint64_t least, uint64_t most)
 	return bytes > most ? most : bytes;
 }
 
-static uint64_t get_job_mb(const struct slurm_launch *l)
+uint64_t step_limits_job_mb(const struct slurm_launch *l)
 {
 	return l->kind == SLURM_KIND_BATCH ? l->cred_memory_mb : l->job_memory_mb;
 }
 
 /* What both the job's and the step's limit allow, as far as they are limits. */
-static uint64_t get_step_mb(const struct slurm_launch *l)
+static uint64_t get_step_mb(const struct slurm_launch *l, uint64_t job_mb)
 {
 	uint64_t step = l->kind == SLURM_KIND_BATCH ? l->cred_memory_mb : l->step_memory_mb;
-	uint64_t job = get_job_mb(l);
 
-	if (!step || (job && job < step))
-		return job;
+	if (!step || (job_mb && job_mb < step))
+		return job_mb;
 	return step;
 }
 
@@ -164,12 +164,13 @@ static int find_memory(const struct slurm_init *init, uint64_t mb, struct memory
 	return 0;
 }
 
-static int find_memories(const struct slurm_init *init, struct step_limits *limits, struct err *err)
+int step_limits_find_memory(
+	const struct slurm_init *init, uint64_t job_mb, struct step_limits *limits, struct err *err)
 {
-	int r = find_memory(init, get_step_mb(&init->launch), &limits->step, err);
+	int r = find_memory(init, get_step_mb(&init->launch, job_mb), &limits->step, err);
 
 	if (r == 0)
-		r = find_memory(init, get_job_mb(&init->launch), &limits->job, err);
+		r = find_memory(init, job_mb, &limits->job, err);
 	limits->has_memory = r == 0;
 	limits->has_swap = init->cgroup.constrains_swap;
 	return r;
@@ -198,11 +199,11 @@ static int open_scope(
 	int fd;
 
 	if (strchr(name, '/') ||
-		asprintf(&path, "%s/system.slice/%s_slurmstepd.scope", conf->mount, name) < 0) {
+		asprintf(&path, "%s/%s/%s_slurmstepd.scope", conf->mount, conf->slice, name) < 0) {
 		path = NULL;
 		return err_set(err, -ENOMEM, "find slurmd's scope");
 	}
-	if (asprintf(&plain, "%s/system.slice/slurmstepd.scope", conf->mount) < 0) {
+	if (asprintf(&plain, "%s/%s/slurmstepd.scope", conf->mount, conf->slice) < 0) {
 		plain = NULL;
 		return err_set(err, -ENOMEM, "find slurmd's scope");
 	}
@@ -244,10 +245,29 @@ static int find_scope(
 	return fd < 0 ? fd : check_scope(fd, conf, *ret_scope, err);
 }
 
-/* The job's cgroup in the scope, as slurmstepd names it, if that is to have limits. */
+/* slurmstepd's names. */
+bool step_limits_is_job_name(const char *name)
+{
+	size_t size = strlen(name);
+
+	return strncmp(name, "job_", strlen("job_")) == 0 ||
+		(size == SLURM_SLUID_SIZE - 1 && *name == 's' &&
+			strspn(name + 1, SLURM_SLUID_DIGITS) == size - 1);
+}
+
+static void name_job(const struct slurm_init *init, char name[static JOB_NAME_SIZE])
+{
+	if (init->cgroup.job_id_paths)
+		(void)snprintf(name, JOB_NAME_SIZE, "job_%u", init->launch.id.job);
+	else
+		slurm_sluid_print(init->launch.id.sluid, name);
+}
+
+/* The job's cgroup in the scope, if that is to have limits. */
 static int find_root(const struct slurm_init *init, struct step_limits *limits, struct err *err)
 {
 	_cleanup_free_ char *scope = NULL;
+	char name[JOB_NAME_SIZE];
 	int r = find_scope(&init->cgroup, init->conf.node_name, &scope, err);
 
 	if (r < 0)
@@ -256,7 +276,8 @@ static int find_root(const struct slurm_init *init, struct step_limits *limits, 
 		limits->cgroup_root = take_ptr(scope);
 		return 0;
 	}
-	if (asprintf(&limits->cgroup_root, "%s/job_%u", scope, init->launch.id.job) < 0) {
+	name_job(init, name);
+	if (asprintf(&limits->cgroup_root, "%s/%s", scope, name) < 0) {
 		limits->cgroup_root = NULL;
 		return err_set(err, -ENOMEM, "limit the job");
 	}
@@ -296,7 +317,8 @@ static int find_devices(const struct slurm_init *init, json_t **ret_devices, str
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
-bool step_limits_need_scope(const struct slurm_cgroup_conf *conf)
+/* Those of cores or memory need controllers. */
+static bool needs_scope(const struct slurm_cgroup_conf *conf)
 {
 	return conf->constrains_cores || conf->constrains_memory || conf->constrains_swap;
 }
@@ -307,10 +329,6 @@ int step_limits_find(const struct slurm_init *init, struct step_limits *limits, 
 	bool memory = c->constrains_memory || c->constrains_swap;
 	int r = 0;
 
-	/* What users see of them has not been compared with slurmstepd of later releases. */
-	if (init->frame.release > SLURM_24_11 && step_limits_need_scope(c))
-		return err_set_text(err, -EOPNOTSUPP,
-			"limits of cores and memory are served in 22.05 and 24.11 alone");
 	if (memory && init->launch.oom_kill_step)
 		return err_set_text(err, -EOPNOTSUPP,
 			"a kill for lack of memory would end the step on all nodes "
@@ -320,8 +338,8 @@ int step_limits_find(const struct slurm_init *init, struct step_limits *limits, 
 	if (r == 0 && c->constrains_cores)
 		r = find_cpus(init, &limits->cpus, err);
 	if (r == 0 && memory)
-		r = find_memories(init, limits, err);
-	if (r == 0 && step_limits_need_scope(c))
+		r = step_limits_find_memory(init, step_limits_job_mb(&init->launch), limits, err);
+	if (r == 0 && needs_scope(c))
 		r = find_root(init, limits, err);
 	limits->any = limits->devices || memory || c->constrains_cores;
 	return r;
@@ -333,7 +351,7 @@ int step_limits_check(
 	_cleanup_free_ char *root = NULL;
 	int r = conf->constrains_devices ? check_devices(err) : 0;
 
-	if (r == 0 && step_limits_need_scope(conf))
+	if (r == 0 && needs_scope(conf))
 		r = find_scope(conf, node, &root, err);
 	if (r == 0)
 		*ret_root = take_ptr(root);
@@ -350,6 +368,19 @@ static int set_bytes(json_t *object, const char *name, uint64_t bytes)
 	return set(object, name, json_integer((json_int_t)bytes));
 }
 
+int step_limits_set_memory(json_t *values, const struct step_limits *limits)
+{
+	int r = 0;
+
+	if (limits->has_memory)
+		r = set_bytes(values, "memory_max_bytes", limits->step.max_bytes);
+	if (r == 0 && limits->has_memory)
+		r = set_bytes(values, "memory_high_bytes", limits->step.high_bytes);
+	if (r == 0 && limits->has_swap)
+		r = set_bytes(values, "memory_swap_max_bytes", limits->step.swap_bytes);
+	return r;
+}
+
 int step_limits_set(json_t *doc, const struct step_limits *limits)
 {
 	json_t *values = json_object();
@@ -357,12 +388,8 @@ int step_limits_set(json_t *doc, const struct step_limits *limits)
 
 	if (r == 0 && limits->cpus)
 		r = set(values, "cpuset_cpus", json_string(limits->cpus));
-	if (r == 0 && limits->has_memory)
-		r = set_bytes(values, "memory_max_bytes", limits->step.max_bytes);
-	if (r == 0 && limits->has_memory)
-		r = set_bytes(values, "memory_high_bytes", limits->step.high_bytes);
-	if (r == 0 && limits->has_swap)
-		r = set_bytes(values, "memory_swap_max_bytes", limits->step.swap_bytes);
+	if (r == 0)
+		r = step_limits_set_memory(values, limits);
 	if (r == 0 && limits->devices)
 		r = set(values, "devices", json_incref(limits->devices));
 	if (r == 0)

@@ -16,6 +16,7 @@
 struct json_t;
 struct slurm_cgroup_conf;
 struct slurm_init;
+struct slurm_launch;
 
 /* Above high_bytes the kernel slows down; swap_bytes: in addition to the memory. */
 struct memory_limits {
@@ -41,8 +42,15 @@ void step_limits_clear(struct step_limits *limits);
 int step_limits_find(
 	const struct slurm_init *init, struct step_limits *limits, struct err *err) _must_check_;
 
-/* Whether any is of cores or memory, for which steps are in slurmd's scope of cgroup v2. */
-bool step_limits_need_scope(const struct slurm_cgroup_conf *conf);
+/* Whether a group of slurmd's scope is a job's by its name. */
+bool step_limits_is_job_name(const char *name);
+
+/* What all steps of the job may have together on this node, as its launch has it; 0: no limit. */
+uint64_t step_limits_job_mb(const struct slurm_launch *launch);
+
+/* The limits of memory alone, with that one of the job in the place of its launch's. */
+int step_limits_find_memory(const struct slurm_init *init, uint64_t job_mb,
+	struct step_limits *limits, struct err *err) _must_check_;
 
 /* Whether steps on this node can have the limits of cgroup.conf. *ret_root, for free(): where their
  * containers are then; NULL: anywhere. -EOPNOTSUPP: they can't. */
@@ -51,5 +59,9 @@ int step_limits_check(const struct slurm_cgroup_conf *conf, const char *node, ch
 
 /* Into a step's document. 0 or -errno. */
 int step_limits_set(struct json_t *doc, const struct step_limits *limits) _must_check_;
+
+/* Those of memory, into the limits of a document or of a call of SetLimits. 0 or -errno. */
+int step_limits_set_memory(
+	struct json_t *limits_object, const struct step_limits *limits) _must_check_;
 
 #endif

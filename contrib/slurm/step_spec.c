@@ -766,6 +766,8 @@ static int insert_lines(json_t *argv, const struct step_spec_input *in, const st
 		at = 1;
 	if (r == 0 && !is_there)
 		r = insert(argv, &at, node);
+	if (r == 0 && !is_there && in->launch->cred_release >= SLURM_25_05)
+		r = insert(argv, &at, "timed");
 	for (i = 0; r == 0 && i < lines->n; i++)
 		r = insert(argv, &at, lines->v[i]);
 	return r == 0 && !is_there ? insert(argv, &at, "--") : r;
@@ -790,7 +792,7 @@ static int set_task_argv(json_t *entry, const json_t *doc, struct task_programs 
 }
 
 static int add_task(json_t *tasks, const json_t *doc, struct task_programs *p,
-	const struct gres_binding *binding, uint32_t number)
+	struct gres_binding *binding, uint32_t number)
 {
 	_cleanup_gres_task_ struct gres_task task = {0};
 	uint32_t rank = p->in->ranks[number];
@@ -807,7 +809,7 @@ static int add_task(json_t *tasks, const json_t *doc, struct task_programs *p,
 }
 
 static int set_bound_tasks(
-	json_t *doc, const struct step_spec_input *in, const struct gres_binding *binding)
+	json_t *doc, const struct step_spec_input *in, struct gres_binding *binding)
 {
 	struct task_programs programs = {.in = in, .left = TASKS_ARGV_MAX};
 	json_auto_t *tasks = json_array();

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # For tests that run in a test bed, on top of tap.sh:
-#	in_bed vm|container SCRIPT   runs tests/testbed/SCRIPT in that guest, and reports what its parts
-#	                             print as checks of this test; skips all where there is no such bed
+#	in_bed vm|container SCRIPT ARG...   runs tests/testbed/SCRIPT in that guest, and reports what its
+#	                             parts print as checks of this test; skips all where there is no such bed
 # STEPD_TEST_BEDS=no in the environment skips them.
 
 # shellcheck source=tests/lib/tap.sh
@@ -51,13 +51,16 @@ relay() {
 }
 
 in_bed() {
+	bed_kind=$1 bed_script=$2
+	shift 2
 	[ "${STEPD_TEST_BEDS-yes}" != no ] || skip_all "STEPD_TEST_BEDS=no"
 	tmpdir
 	"$top_srcdir/tests/testbed/image" >"$tmpdir/image" 2>"$tmpdir/err" ||
 		skip_all "$(tail -n 1 "$tmpdir/err")"
 	mkfifo "$tmpdir/stream"
 	bed_begin=$(date +%s)
-	"$top_srcdir/tests/testbed/$1" sh "$top_srcdir/tests/testbed/$2" >"$tmpdir/stream" 2>"$tmpdir/err" &
+	"$top_srcdir/tests/testbed/$bed_kind" sh "$top_srcdir/tests/testbed/$bed_script" "$@" \
+		>"$tmpdir/stream" 2>"$tmpdir/err" &
 	bed=$!
 	at_exit 'kill $bed 2>/dev/null && wait $bed'
 	relay <"$tmpdir/stream"
@@ -65,6 +68,6 @@ in_bed() {
 	bed_status=$?
 	[ "$bed_status" -ne 125 ] || [ "$tap_count" -ne 0 ] || skip_all "$(tail -n 1 "$tmpdir/err")"
 	diag "$(cat "$tmpdir/err")"
-	diag "the $1 took $(($(date +%s) - bed_begin)) s in all"
-	is "$bed_status $relay_complete" "0 yes" "the $1 ran all its parts"
+	diag "the $bed_kind took $(($(date +%s) - bed_begin)) s in all"
+	is "$bed_status $relay_complete" "0 yes" "the $bed_kind ran all its parts"
 }

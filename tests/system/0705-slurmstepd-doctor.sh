@@ -90,7 +90,7 @@ if command -v "${CC:-cc}" >/dev/null; then
 	plugin auth_munge.so 0x180b05
 	served GresTypes=gpu,shard
 	like "$report" "served steps have the variables of 'gpu'" "devices of 24.11 are served"
-	like "$report" "parts of devices, 'shard', are served in 22.05 alone" "parts of devices of 24.11 are not served"
+	like "$report" "served steps have the variables of 'shard'" "parts of devices of 24.11 are served"
 	plugin auth_munge.so 0x1a0505
 	served GresTypes=gpu
 	like "$report" "served steps have the variables of 'gpu'" "devices of 26.05 are served"
@@ -119,13 +119,16 @@ if command -v "${CC:-cc}" >/dev/null; then
 	is "$(of slurm.limits level) $(values_of slurm.limits)" "ok cores,memory " "limits of 24.11 are served"
 	plugin auth_munge.so 0x1a0505
 	doctor --slurm
-	like "$(of slurm.limits text)" "are handed over: those of cores and memory are served in 22.05 and 24.11 alone" \
-		"limits of cores and memory of 26.05 are not served"
+	is "$(of slurm.limits level) $(values_of slurm.limits)" "ok cores,memory " "limits of 26.05 are served"
+	mv "$node/cgroup/system.slice" "$node/cgroup/site.slice"
+	echo 'CgroupSlice=site.slice' >>"$node/cgroup.conf"
+	doctor --slurm
+	like "$(of slurm.limits text)" "in '$node/cgroup/site.slice/slurmstepd.scope'" "a slice of the site's own is found"
 	echo 'ConstrainDevices=yes' >"$node/cgroup.conf"
 	doctor --slurm
 	is "$(of slurm.limits level) $(values_of slurm.limits)" "ok devices " "limits of devices of 26.05 are served"
 else
-	skip 3 "needs a compiler"
+	skip 4 "needs a compiler"
 fi
 SLURM_CONF=$whole_conf
 

@@ -115,9 +115,7 @@ export BENCH_SLURM_CGROUP
 if [ ! -d /sys/fs/cgroup/system.slice ] && grep -q '^cgroup .*[ ,]memory' /proc/mounts; then
 	served limits
 	is "$(cat "$tmpdir/limits-served/step.out")" "done" "a step whose limits can't be had runs in slurmstepd"
-	reason="slurmd's scope"
-	[ "${STEPD_TEST_SLURM-}" != sid ] || reason='limits of cores and memory are served in 22.05 and 24.11 alone'
-	like "$(lines_of limits)" "handed over to .*: its limits \\(task/cgroup\\) can't be had here: $reason" \
+	like "$(lines_of limits)" "handed over to .*: its limits \\(task/cgroup\\) can't be had here: slurmd's scope" \
 		"slurmd's log has why the step was handed over"
 else
 	skip 2 "there are controllers of cgroup v2, or none at all"

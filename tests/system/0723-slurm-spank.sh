@@ -120,7 +120,7 @@ lines=
 both inside ''
 lines="PrologFlags=Contain
 SelectTypeParameters=CR_CPU_Memory"
-[ -n "$slurm_root" ] || both extern extern- # of 22.05 alone
+both extern extern-
 
 # ---- the comparison --------------------------------------------------------------------------
 seen() { # FILE: lines of tasks come in any order
@@ -165,7 +165,6 @@ is "$(grep -c ' stepd-slurmstepd: .* step served$' "$tmpdir/served.log")" "$(ls 
 is "$(grep -c 'handed over' "$tmpdir/served.log")" 0 "no step was handed over"
 like "$(cat "$tmpdir/served.log")" "stepd-slurmstepd: error: traced error of init$" "slurmd's log has the plugins' errors"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
-[ -z "$slurm_root" ] || done_testing
 
 # ---- extern steps ----------------------------------------------------------------------------
 same extern-

@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The limits of served steps of Slurm 24.11 where they can be had, in the VM, as 0901 has them for 22.05:
-# tests/testbed/guest-slurm-24.11.sh.
+# tests/testbed/guest-slurm-release.sh. 0730-slurm-26.05-in-vm.sh has the same for 26.05.
 . "${top_srcdir:?}/tests/lib/bed.sh"
 # shellcheck source=tests/lib/slurm_root.sh
 . "$top_srcdir/tests/lib/slurm_root.sh"
 
+release=${STEPD_TEST_SLURM:-trixie}
 command -v ip >/dev/null || skip_all "needs ip"
 tmpdir
-find_slurm_root trixie || skip_all "$slurm_root_reason"
+find_slurm_root "$release" || skip_all "$slurm_root_reason"
 
 # The tree where the guest looks for it, but what is only read by people.
-archive=${top_builddir:?}/tests/slurm-24.11-guest.tar
+archive=${top_builddir:?}/tests/slurm-$release-guest.tar
 at_exit "rm -f '$archive'"
 {
 	ldd "$(command -v ip)" | awk '$3 ~ /^\// { print $3 }'
@@ -20,7 +21,7 @@ at_exit "rm -f '$archive'"
 } >"$tmpdir/files"
 cache=var/cache/stepd-testbed
 tar -chf "$archive" --absolute-names --transform 's,^/,,' -T "$tmpdir/files" &&
-	tar -rf "$archive" --exclude=tree/usr/share/locale --transform "s,^,$cache/slurm-trixie/,S" \
+	tar -rf "$archive" --exclude=tree/usr/share/locale --transform "s,^,$cache/slurm-$release/,S" \
 		-C "${slurm_root%/*}" made-by tree || bail "no archive of the tree"
-in_bed vm guest-slurm-24.11.sh
+in_bed vm guest-slurm-release.sh "$release"
 done_testing

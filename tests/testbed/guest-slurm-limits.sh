@@ -36,7 +36,7 @@ END
 # The group of the job, which all of its steps are in.
 cat >"$tmpdir/show-job" <<'END'
 #!/bin/sh
-group=$(sed -n 's,^0::\(.*/job_[0-9]*\)/step_.*,\1,p' /proc/self/cgroup)
+group=$(sed -nE 's,^0::(.*/(job_[0-9]+|s[0-9A-Z]{13}))/step_.*,\1,p' /proc/self/cgroup)
 while [ "${group%/*}" != "${group%.scope/*}.scope" ]; do
 	group=${group%/*}
 done
@@ -67,6 +67,34 @@ until scontrol show job >jobs && ! grep -q COMPLETING jobs; do sleep 0.1; done
 sed -n 's/^.*\(JobState=[A-Z_]*\).*/\1/p; s/^.* \(ExitCode=[0-9:]*\).*/\1/p; s/^.*\(DerivedExitCode=[0-9:]*\).*/\1/p' jobs >script-killed.out
 grep -v 'records\|copied\|Killed' killed.log >script-killed.err
 END
+# A job that gets less while its step runs. An extern step is there, which slurmctld wants for it.
+cat >"$tmpdir/less" <<'END'
+. "$1/functions"
+is_less() {
+	scontrol show job "$SLURM_JOB_ID" | grep -q 'AllocTRES=.*mem=50M'
+}
+touch less.wait
+srun -Q -n 1 --mem=60 sh -c 'sh "$1/show"; sh "$1/show-job"; touch less.up
+	while [ -e less.wait ]; do sleep 0.1; done; sh "$1/show"; sh "$1/show-job"; cat' less "$1" <less.fifo &
+exec 3>less.fifo
+until_true test -e less.up
+line more scontrol update "JobId=$SLURM_JOB_ID" MinMemoryNode=90
+wait $!
+line update scontrol update "JobId=$SLURM_JOB_ID" MinMemoryNode=50
+wait $!
+until_true is_less
+rm less.wait
+exec 3>&-
+wait
+sleep 1.1 # slurmd refuses credentials that are as old as the change, in seconds
+in_turn next srun -Q -n 1 --mem=50 sh "$1/show"
+in_turn too-much srun -Q -n 1 --mem=60 sh "$1/show"
+END
+cat >"$tmpdir/update" <<'END'
+. "$1/functions"
+mkfifo less.fifo
+in_turn less salloc -Q -n 1 --mem=80 sh "$1/less" "$1"
+END
 unset INVOCATION_ID # slurmd is no unit of systemd's here
 BENCH_SLURM_PROCTRACK=cgroup
 BENCH_SLURM_NODE_WORDS=RealMemory=1000
@@ -74,7 +102,7 @@ BENCH_SLURM_CPUS=2
 BENCH_SLURM_CGROUP="ConstrainCores=yes
 ConstrainRAMSpace=yes"
 detected='Detected [0-9]+ oom-kill event\(s\)'
-# slurmd of a tree, which is a 24.11, has no systemd that could make its scope.
+# slurmd of a tree has no systemd that could make its scope.
 [ -z "$slurm_root" ] || {
 	detected='Detected (1 oom_kill event|[0-9]+ oom_kill events)'
 	BENCH_SLURM_CGROUP="$BENCH_SLURM_CGROUP
@@ -88,7 +116,7 @@ SlurmctldDebug=verbose
 DebugFlags=Steps
 $slurm_jobs
 $slurmd_log"
-limit_s=600
+limit_s=1500
 export BENCH_SLURM_PROCTRACK BENCH_SLURM_NODE_WORDS BENCH_SLURM_CPUS BENCH_SLURM_CGROUP BENCH_SLURM_LINES
 both limits
 same limits
@@ -110,8 +138,20 @@ like "$(cat "$tmpdir/limits-served/large.err")" "$detected" \
 	"steps side by side have no more than the job's memory"
 like "$(cat "$tmpdir/limits-served/other.out")" "^written$" "the kernel kills one of them alone"
 is "$(lines_of limits | grep 'handed over')" "" "no step was handed over"
-node=$(basename "$tmpdir"/limits-served.*.log .log)
-is "$(ls -d /sys/fs/cgroup/system.slice/"${node#limits-served.}"_slurmstepd.scope/job_* 2>/dev/null)" "" \
-	"nothing is left of the jobs' groups"
+nothing_left_of() { # SCRIPT
+	node=$(basename "$tmpdir/$1"-served.*.log .log)
+	is "$(find "/sys/fs/cgroup/system.slice/${node#"$1-served."}_slurmstepd.scope" -mindepth 1 -maxdepth 1 -type d \
+		! -name system ! -name slurmd)" "" "$1: nothing is left of the jobs' groups"
+}
+nothing_left_of limits
+if [ "${STEPD_TEST_SLURM-}" = sid ]; then
+	BENCH_SLURM_LINES="$BENCH_SLURM_LINES
+PrologFlags=Contain"
+	both update
+	same update
+	like "$(cat "$tmpdir/update-served/less.out")" "^memory.max 52428800$" "a running step of a job that has less has less"
+	is "$(lines_of update | grep 'handed over' | grep -v '^extern step ')" "" "no other step was handed over"
+	nothing_left_of update
+fi
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
 done_testing

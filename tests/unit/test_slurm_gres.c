@@ -133,7 +133,8 @@ static const struct device nics[] = {
 static void rig_init(struct rig *r)
 {
 	*r = (struct rig){.release = SLURM_22_05,
-		.init = {.conf = {.node_name = "n2"},
+		.init = {.frame = {.release = SLURM_22_05},
+			.conf = {.node_name = "n2"},
 			.launch.cores = {.nhosts = 2, .hosts = "n[1-2]"}}};
 	r->env = json_pack("{s:s, s:s, s:s, s:s, s:s}", "SLURM_STEP_GPUS", "9", "SLURM_JOB_GPUS",
 		"8", "CUDA_VISIBLE_DEVICES", "7", "SLURM_GPUS_ON_NODE", "6", "OTHER", "5");
@@ -576,6 +577,88 @@ static void test_bound(void **state)
 	assert_null(binding);
 }
 
+/* The rules of 24.11, and what is handed over of it. */
+static void test_bound_later(void **state)
+{
+	static const char *const masks[] = {"", "0xd"};
+	static const struct {
+		const char *bind;
+		bool local;
+		const char *tasks[4];
+	} rows[] = {
+		{"gres/gpu:map:2,0+gres/nic:map:3,1,2", false,
+			{"2 2 013", "0 0 123", "2 2 013", "0 0 123"}},
+		{"gres/gpu:map_gpu:2,0", true, {"0 0 012", "0 0 123", "0 0 012", "0 0 123"}},
+		{"gres/gpu:map:1,9", false,
+			{"0 0 123 error=Bind ", "0 0 123 error=Inval error=Bind ",
+				"0 0 123 error=Bind ", "0 0 123 error=Inval error=Bind "}},
+		{"gres/gpu:mask:0x5,0x8", false,
+			{"0,2 0,2 13", "3 3 012", "0,2 0,2 13", "3 3 012"}},
+		{"gres/gpu:closest", false,
+			{"0,3 0,3 12", "3 3 012", "2,3 2,3 01", "0,2,3 0,2,3 1"}},
+		{"gres/gpu:single:1", false,
+			{"0 0 123", "2 2 013", "3 3 012", "0 0 123 error=_get_"}},
+		{"gres/gpu:single:2", false, {"0 0 123", "0 0 123", "2 2 013", "2 2 013"}},
+		{"gres/gpu:single:1", true, {"0 0 123", "0 0 013", "0 0 012", "0 0 123"}},
+		{"gres/gpu:per_task:1", false,
+			{"0 0 123", "3 3 012", "2 2 013", "0 0 123 error=Not e error=Bind "}},
+		{"gres/gpu:per_task:2", true,
+			{"0,2 0,1 12", "0,2 0,1 013", "0,2 0,1 123", "0,2 0,1 123"}},
+		{"gres/gpu:verbose,map:2", false,
+			{"2 2 013 note=gpu-bi", "2 2 013 note=gpu-bi", "2 2 013 note=gpu-bi",
+				"2 2 013 note=gpu-bi"}},
+		{"gres/gpu:none", false,
+			{"0,2,3 0,2,3 1", "0,2,3 0,2,3 1", "0,2,3 0,2,3 1", "0,2,3 0,2,3 1"}},
+		{"gres/gpu:none", true, {"0,3 0,2 1", "0,3 0,2 1", "0,3 0,2 1", "0,3 0,2 1"}},
+		{"gres/nic:closest", false, {"- - 1", "- - 1", "- - 1", "- - 1"}},
+	};
+	static const uint8_t alone[] = {0, 1, 0, 0, 0, 1, 0, 0, 0, 0};
+	struct site_conf site = {.binds = true};
+	_cleanup_pack_ struct pack conf = {0};
+	struct gres_binding *binding;
+	struct err err = ERR_INIT;
+	_cleanup_rig_ struct rig r;
+	size_t i;
+
+	(void)state;
+	rig_init(&r);
+	rig_add_kinds(&r, NVML);
+	pack_u16(&r.step, 1);
+	pack_record(&r.step, true, GPU, masks, 2);
+	rig_read(&r);
+	rig_add_conf(&r, &conf);
+	r.init.frame.release = SLURM_24_11;
+	r.init.site = &site;
+	r.init.launch.nnodes = 1;
+	r.init.launch.nodes = "n2";
+	r.init.launch.node_tasks = (struct slurm_array){sizeof(four_tasks), four_tasks};
+	r.init.launch.cpu_bind_type = SLURM_CPU_BY_MASK;
+	r.init.launch.cpu_bind = "0x2,0x8,0x20,0xff";
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		r.init.launch.tres_bind = rows[i].bind;
+		assert_tasks(&r, rows[i].local, rows[i].tasks);
+	}
+	/* Tasks that are not bound have all processors. */
+	r.init.launch.cpu_bind_type = 0;
+	r.init.launch.tres_bind = "gres/gpu:single:1";
+	assert_tasks(&r, false,
+		(const char *const[]){"0 0 123", "2 2 013", "3 3 012", "0 0 123 error=_get_"});
+	r.init.launch.tres_bind = "gres/gpu:other";
+	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), -EOPNOTSUPP);
+	r.init.launch.tres_bind = "gres/gpu:closest";
+	r.init.launch.flags = SLURM_FLAG_SHARES_DEVICES;
+	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), -EOPNOTSUPP);
+	/* The one task of a step is bound from 26.05 on. */
+	r.init.launch.flags = 0;
+	r.init.launch.node_tasks = (struct slurm_array){sizeof(alone), alone};
+	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), 0);
+	assert_null(binding);
+	r.init.frame.release = SLURM_26_05;
+	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), 0);
+	assert_non_null(binding);
+	(void)gres_binding_free(binding);
+}
+
 /* ---- the spec of such a step --------------------------------------------------------------- */
 
 static void rig_bind(struct rig *r, const char *bind)
@@ -713,6 +796,44 @@ static void test_own_devices(void **state)
 	assert_env(&r, "SLURM_STEP_GPUS", NULL);
 }
 
+/* From 26.05 on a device has its UUID in variables only if gres.conf says so. */
+static void test_uuids(void **state)
+{
+	static const char *const masks[] = {"", "0x1"};
+	static const struct {
+		uint32_t flags;
+		const char *value;
+	} rows[] = {{NVML, "0"}, {NVML | 1u << 14, "GPU-a"}};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		_cleanup_rig_ struct rig r;
+
+		rig_init(&r);
+		r.release = SLURM_26_05;
+		pack_u32(&r.kinds, 1);
+		pack_u32(&r.kinds, 2);
+		pack_text(&r.kinds, "gpu");
+		pack_text(&r.kinds, "gpu:");
+		pack_u32(&r.kinds, 4);
+		pack_text(&r.kinds, NULL);
+		pack_u32(&r.kinds, SLURM_NO_VAL);
+		pack_u32(&r.kinds, GPU);
+		pack_u64(&r.kinds, 1);
+		pack_devices(&r.kinds,
+			(const struct device[]){{0, 0, 2, 195, 0, "/dev/nvidia0", "GPU-a"}}, 1);
+		pack_u32(&r.kinds, 0); /* the device's flags */
+		pack_u32(&r.kinds, rows[i].flags);
+		pack_u16(&r.step, 1);
+		pack_record(&r.step, true, GPU, masks, 2);
+		rig_read(&r);
+		assert_int_equal(gres_set_env(r.env, &r.init, false), 0);
+		assert_env(&r, "CUDA_VISIBLE_DEVICES", rows[i].value);
+		assert_env(&r, "SLURM_STEP_GPUS", "0");
+	}
+}
+
 /* ---- what is wrong ------------------------------------------------------------------------- */
 
 static void test_cut(void **state)
@@ -781,9 +902,11 @@ int main(void)
 		cmocka_unit_test(test_mps),
 		cmocka_unit_test(test_shard),
 		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_bound_later),
 		cmocka_unit_test(test_bound_programs),
 		cmocka_unit_test(test_bound_bounds),
 		cmocka_unit_test(test_own_devices),
+		cmocka_unit_test(test_uuids),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_wrong_bits),
 		cmocka_unit_test(test_reason),

@@ -76,7 +76,9 @@ static void rig_init(struct rig *r)
 			.max_memory = 100,
 			.max_swap = 100,
 			.min_memory_mb = 30,
-			.mount = r->dir},
+			.mount = r->dir,
+			.slice = "system.slice",
+			.job_id_paths = true},
 		.launch.cores = {.nhosts = 4, .hosts = "n[1-4]"}};
 	r->init.conf.block_map = pack_u16(r->map.u16, map, 8);
 	r->init.launch.cores.per_socket = pack_u16(r->cores[0].u16, per_socket, 2);
@@ -409,6 +411,68 @@ static void test_job_memory(void **state)
 	assert_string_equal(limits.cgroup_root, job);
 }
 
+/* The name of a job of 26.05, and the site's own slice. */
+static void test_job_sluid(void **state)
+{
+	_cleanup_step_limits_ struct step_limits limits = {0};
+	_cleanup_free_ char *scope = NULL, *job = NULL, *slice = NULL;
+	_cleanup_rig_ struct rig r;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_init(&r);
+	slice = scratch_path(r.dir, "site.slice");
+	scope = scratch_path(slice, "n3_slurmstepd.scope");
+	job = scratch_path(scope, "s000000000017Z");
+	assert_int_equal(mkdir(slice, 0755), 0);
+	assert_int_equal(mkdir(scope, 0755), 0);
+	scratch_write(scope, "cgroup.controllers", "memory", strlen("memory"), 0644);
+	r.init.launch.id.job = 7;
+	r.init.launch.id.sluid = 1279; /* 1, 7, 31 by five bits */
+	r.init.cgroup.slice = "site.slice";
+	r.init.cgroup.job_id_paths = false;
+	r.init.cgroup.constrains_memory = true;
+	r.init.launch.job_memory_mb = 400;
+	assert_int_equal(step_limits_find(&r.init, &limits, &err), 0);
+	assert_string_equal(limits.cgroup_root, job);
+	assert_true(step_limits_is_job_name("s000000000017Z"));
+}
+
+static void test_job_names(void **state)
+{
+	(void)state;
+	assert_true(step_limits_is_job_name("job_7"));
+	assert_true(step_limits_is_job_name("sGJ3Z4T1B5E2G0"));
+	assert_false(step_limits_is_job_name("system"));
+	assert_false(step_limits_is_job_name("sGJ3Z4T1B5E2G"));
+	assert_false(step_limits_is_job_name("sGJ3Z4T1B5E2GO"));
+	assert_false(step_limits_is_job_name("xGJ3Z4T1B5E2G0"));
+	assert_false(step_limits_is_job_name(""));
+}
+
+/* A job of 26.05 may get less while it runs, and its steps have no more than it. */
+static void test_job_shrinks(void **state)
+{
+	struct step_limits limits = {0};
+	json_auto_t *values = json_object();
+	json_auto_t *wanted = json_pack(
+		"{s:i, s:i}", "memory_max_bytes", 60 * MIB, "memory_high_bytes", 60 * MIB);
+	_cleanup_rig_ struct rig r;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_init(&r);
+	r.init.launch.job_memory_mb = 400;
+	r.init.launch.step_memory_mb = 100;
+	assert_int_equal(step_limits_job_mb(&r.init.launch), 400);
+	assert_int_equal(step_limits_find_memory(&r.init, 200, &limits, &err), 0);
+	assert_true(limits.job.max_bytes == 200 * MIB && limits.step.max_bytes == 100 * MIB);
+	assert_int_equal(step_limits_find_memory(&r.init, 60, &limits, &err), 0);
+	assert_true(limits.job.max_bytes == 60 * MIB && limits.step.max_bytes == 60 * MIB);
+	assert_int_equal(step_limits_set_memory(values, &limits), 0);
+	assert_true(json_equal(values, wanted));
+}
+
 /* Files in the place of the kernel's, which are not removed with their directory. */
 static void make_group(const char *scope, const char *job)
 {
@@ -453,6 +517,9 @@ static void test_job_limits(void **state)
 	limits.has_swap = true;
 	assert_int_equal(job_cgroup_open(&limits, &cgroup, &err), 0);
 	assert_file(r.scope, "job_7", "memory.swap.max", "3");
+	limits.job.max_bytes = 3 * MIB;
+	assert_int_equal(job_cgroup_set(cgroup, &limits, &err), 0);
+	assert_file(r.scope, "job_7", "memory.max", "3145728");
 	cgroup = job_cgroup_close(cgroup);
 	/* Without the controller. */
 	free(root);
@@ -643,6 +710,8 @@ static void test_conf(void **state)
 	assert_true(conf.allowed_swap == 25 && conf.max_swap == 50);
 	assert_int_equal(conf.min_memory_mb, 40);
 	assert_string_equal(conf.mount, "/sys/fs/cgroup");
+	assert_string_equal(conf.slice, "system.slice");
+	assert_true(conf.job_id_paths);
 	for (frame.cgroup.size--; frame.cgroup.size > 0; frame.cgroup.size--)
 		assert_int_equal(slurm_init_decode_cgroup(recorded, &frame, &conf, &err), -EBADMSG);
 	assert_int_equal(slurm_init_decode_cgroup(recorded, &frame, &conf, &err), -EBADMSG);
@@ -694,6 +763,9 @@ int main(void)
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_document),
 		cmocka_unit_test(test_job_memory),
+		cmocka_unit_test(test_job_sluid),
+		cmocka_unit_test(test_job_names),
+		cmocka_unit_test(test_job_shrinks),
 		cmocka_unit_test(test_job_limits),
 		cmocka_unit_test(test_job_removed),
 		cmocka_unit_test(test_job_swept),

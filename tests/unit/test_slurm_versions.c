@@ -134,7 +134,7 @@ static void test_plugins(void **state)
 	r.site.spank_loads = true;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	r.init.launch.kind = SLURM_KIND_EXTERN;
-	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SPANK);
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	r.init.launch.kind = SLURM_KIND_SRUN;
 	r.site.spank_obstacle = (char *)"why";
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_SPANK);
@@ -155,6 +155,8 @@ static void test_rest(void **state)
 
 		load(&r, files[i]);
 		assert_string_equal(c->mount, "/sys/fs/cgroup");
+		assert_string_equal(c->slice, "system.slice");
+		assert_int_equal(c->job_id_paths, r.frame.release < SLURM_26_05);
 		assert_true(c->allowed_memory == 100 && c->max_memory == 100);
 		assert_true(c->allowed_swap == 0 && c->max_swap == 100);
 		assert_int_equal(c->min_memory_mb, 30);
