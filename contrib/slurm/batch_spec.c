@@ -454,14 +454,19 @@ static int set(json_t *object, const char *name, json_t *value)
 	return json_object_set_new(object, name, value) < 0 ? -ENOMEM : 0;
 }
 
-/* The arguments behind the script's own name. */
-static int set_arguments(json_t *doc, const struct slurm_launch *launch)
+/* The arguments behind the program's own name: the script's, or those of the program before it. */
+static int set_arguments(json_t *doc, const struct step_spec_input *in, const char *script)
 {
-	struct slurm_strs rest = launch->argv;
+	struct slurm_strs rest = in->launch->argv;
+	size_t i, before = in->before ? in->before->n : 0;
 	json_t *argv = json_array();
 	const char *text;
 	int r = argv ? set(doc, "argv", argv) : -ENOMEM;
 
+	for (i = 1; r == 0 && i < before; i++)
+		r = json_array_append_new(argv, json_string(in->before->v[i])) < 0 ? -EILSEQ : 0;
+	if (r == 0 && before > 0)
+		r = json_array_append_new(argv, json_string(script)) < 0 ? -EILSEQ : 0;
 	(void)slurm_strs_next(&rest);
 	while (r == 0 && (text = slurm_strs_next(&rest)))
 		r = json_array_append_new(argv, json_string(text)) < 0 ? -EILSEQ : 0;
@@ -505,6 +510,7 @@ static int set_files(json_t *doc, const struct batch_files *files)
 static int set_job(json_t *doc, const struct step_spec_input *in, const char *script)
 {
 	const char *name = step_spec_getenv(in->launch, "SLURM_JOB_NAME");
+	bool before = in->before && in->before->n > 0;
 	int r = set(doc, "kind", json_string("batch"));
 
 	if (r == 0)
@@ -516,7 +522,7 @@ static int set_job(json_t *doc, const struct step_spec_input *in, const char *sc
 	if (r == 0)
 		r = set(doc, "cwd", json_string(in->cwd));
 	if (r == 0)
-		r = set(doc, "script_file", json_string(script));
+		r = set(doc, "script_file", json_string(before ? in->before->v[0] : script));
 	return r == 0 ? set(doc, "env_complete", json_true()) : r;
 }
 
@@ -531,7 +537,7 @@ int batch_spec_make(const struct step_spec_input *input, const struct batch_file
 	if (r == 0)
 		r = complete_env(doc, input);
 	if (r == 0)
-		r = set_arguments(doc, input->launch);
+		r = set_arguments(doc, input, script);
 	if (r == 0)
 		r = set_files(doc, files);
 	if (r < 0)

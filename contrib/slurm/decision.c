@@ -171,18 +171,6 @@ static bool waits_for_children(const struct slurm_init *i)
 		(i->launch.flags & SLURM_FLAG_WAIT_FOR_CHILDREN);
 }
 
-/* Those of an srun step are served. */
-/* They are arguments before those of the step's one program, which these have not. */
-static bool has_task_prolog(const struct slurm_init *i)
-{
-	const struct slurm_launch *l = &i->launch;
-
-	if (l->kind != SLURM_KIND_BATCH && !(l->flags & SLURM_FLAG_MULTI_PROG))
-		return false;
-	return is_given(i->site->task_prolog) || is_given(i->site->task_epilog) ||
-		is_given(l->task_prolog) || is_given(l->task_epilog);
-}
-
 static bool wants_binding(const struct slurm_init *i)
 {
 	const struct slurm_launch *l = &i->launch;
@@ -329,8 +317,6 @@ static const struct reason_row {
 	[SLURM_REASON_DEBUGGER] = {"debugger", is_debugged, "a debugger attaches to it"},
 	[SLURM_REASON_CHILDREN] = {"children", waits_for_children,
 		"its tasks end with the last of their processes (--wait-for-children)"},
-	[SLURM_REASON_TASK_PROLOG] = {"task-prolog", has_task_prolog,
-		"it is a script, or has several programs, and there are task prologs or epilogs"},
 	[SLURM_REASON_BINDING] = {"binding", wants_binding,
 		"it is bound to processors without task/affinity, chooses a frequency, or in 24.11 is "
 		"bound to devices"},

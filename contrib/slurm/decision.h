@@ -29,8 +29,7 @@ enum slurm_reason {
 	SLURM_REASON_GRES,
 	SLURM_REASON_LIMITS, /* of task/cgroup */
 	SLURM_REASON_DEBUGGER,
-	SLURM_REASON_CHILDREN,    /* whose end the tasks wait for */
-	SLURM_REASON_TASK_PROLOG, /* of a script */
+	SLURM_REASON_CHILDREN, /* whose end the tasks wait for */
 	SLURM_REASON_BINDING,
 	SLURM_REASON_MPI,
 	SLURM_REASON_MPI_NODES,

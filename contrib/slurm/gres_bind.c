@@ -448,7 +448,7 @@ static int check_served(const struct gres_binding *b, unsigned accel, struct err
 				"its tasks are bound to parts of devices, '%s'", k->kind.name);
 		if (k->wish.choice == CHOICE_UNKNOWN)
 			return err_set_text(err, -EOPNOTSUPP,
-				"its tasks are bound to devices in another way, '%s'", b->text);
+				"its tasks are bound to devices in another way (--tres-bind)");
 		if (k->wish.choice != CHOICE_NONE && gres_has_uuids(&k->kind))
 			return err_set_text(err, -EOPNOTSUPP,
 				"its tasks are bound to devices that have their UUIDs for names");

@@ -258,6 +258,7 @@ static struct step_spec_input make_input(const struct served *s)
 /* A batch script, in place of the next three. */
 static int prepare_script(struct served *s, struct err *err)
 {
+	_cleanup_strv_ struct strv before = {0};
 	struct user_probe_options probe = make_probe(s->launch, &s->setup);
 	struct step_spec_input input;
 	int r = batch_new(s->init, &s->batch, err);
@@ -266,9 +267,12 @@ static int prepare_script(struct served *s, struct err *err)
 		return r;
 	batch_fill_probe(s->batch, &probe);
 	r = user_probe_run(&probe, &s->setup.probe, err);
+	if (r == 0)
+		r = prepare_scripts(s, &before, err);
 	if (r < 0)
 		return r;
 	input = make_input(s);
+	input.before = &before;
 	s->streams.ended = true; /* there are none */
 	return batch_make_spec(s->batch, &input, &s->agent.doc, err);
 }

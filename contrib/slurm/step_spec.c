@@ -752,7 +752,7 @@ static int insert(json_t *argv, size_t *at, const char *text)
 static int insert_lines(json_t *argv, const struct step_spec_input *in, const struct strv *lines)
 {
 	_cleanup_free_ char *node = NULL;
-	bool is_there = !in->tasks && in->before && in->before->n > 0;
+	bool is_there = in->before && in->before->n > 0;
 	size_t i, at = 0;
 	int r = 0;
 
@@ -838,15 +838,38 @@ static int set_programs(json_t *doc, const struct step_spec_input *in)
 			 : set_argv(doc, in->launch, in->before);
 }
 
+/* Each program's arguments with those that come before them; NULL: there is only one program. */
+static int copy_programs(const struct step_spec_input *in, json_t **ret_tasks)
+{
+	json_auto_t *tasks = in->tasks ? json_deep_copy(in->tasks) : NULL;
+	size_t i, at, count = in->before ? in->before->n : 0;
+	const json_t *entry;
+	int r = in->tasks && !tasks ? -ENOMEM : 0;
+
+	json_array_foreach (tasks, i, entry) {
+		json_t *argv = json_object_get(entry, "argv");
+
+		for (at = 0; r == 0 && at < count;)
+			r = insert(argv, &at, in->before->v[at]);
+	}
+	if (r == 0)
+		*ret_tasks = json_incref(tasks);
+	return r;
+}
+
 int step_spec_make(const struct step_spec_input *input, json_t **ret_doc, struct err *err)
 {
-	json_auto_t *doc = json_object();
+	json_auto_t *doc = json_object(), *tasks = NULL;
+	struct step_spec_input in = *input;
 	int r = doc ? set_step(doc, input) : -ENOMEM;
 
 	if (r == 0)
 		r = step_spec_set_shared(doc, input);
 	if (r == 0)
-		r = set_programs(doc, input);
+		r = copy_programs(input, &tasks);
+	in.tasks = tasks;
+	if (r == 0)
+		r = set_programs(doc, &in);
 	if (r == 0)
 		r = set_streams(doc, input);
 	if (r < 0)

@@ -11,7 +11,7 @@
 
 needs_slurm python3 scontrol setpriv srun sstat
 [ "$(nproc)" -ge 2 ] || skip_all "needs two processors to bind tasks to"
-serve srun
+serve 'srun, batch'
 builddir=$(cd "$top_builddir" && pwd)
 TASK=$builddir/contrib/slurm/stepd-slurm-task
 PYTHONPATH=$top_srcdir/tests/lib
@@ -70,6 +70,7 @@ if [ "$3" = tasks ] && [ -z "$6" ] && setpriv --reuid=65534 --regid=65534 --clea
 	sort user/list >>user.out
 fi
 salloc -Q -n "$4" --mem=600M sh "$1/$3" "$1" >salloc 2>&1
+[ "$3" != tasks ] || sh "$1/scripts" "$1"
 until_true no_step
 cp "$(dirname "$SLURM_CONF")/slurmctld.log" slurmctld.log
 echo >over
@@ -230,6 +231,11 @@ line bind-variables-verbose $step -n 1 --cpu-bind=verbose,cores --mem-bind=local
 line bind-variables-map $step -n 1 --cpu-bind=map_cpu:1 sh -c 'env | grep _BIND'
 line site $step -n 2 -l printenv SITE_PROLOG
 line prolog env REMOVED=x $step -n 2 -l --task-prolog="$programs/prolog" sh -c 'echo "$ADDED|$REMOVED|$NOTHING|$SLURM_SCRIPT_CONTEXT"'
+printf "0 sh -c 'echo \$ADDED %%t'\n1 sh -c 'echo other \$ADDED; exit 3'\n" >list
+line prolog-programs $step -n 2 -l --task-prolog="$programs/prolog" --multi-prog list
+printf '0 true\n1 nonexistent\n' >list-missing
+line prolog-programs-missing $step -n 2 -l --task-prolog="$programs/prolog" --multi-prog list-missing
+line bind-verbose-programs $step -n 2 --cpu-bind=verbose,cores --multi-prog list
 line prolog-fails env ADDED=x $step -n 2 --task-prolog="$programs/prolog-fails" echo not reached
 line prolog-killed $step -n 1 --task-prolog="$programs/prolog-killed" echo not reached
 line prolog-missing $step -n 1 --task-prolog=/nowhere/prolog echo not reached
@@ -268,6 +274,23 @@ for library in $(cat "$dir/libraries"); do
 done
 [ -z "$PMIX_CLIENT" ] || line pmix $step --mpi=pmix -n 2 "$PMIX_CLIENT" modex
 wait
+S
+# The site's prolog and epilog run for scripts, too.
+cat >"$tmpdir/scripts" <<'S'
+printf '#!/bin/sh\necho "$SITE_PROLOG|$SLURM_SCRIPT_CONTEXT|${0##*/}|$2"\nexit 3\n' >text
+printf '#!/no/interpreter\n' >text-bad
+script() { # NAME TEXT VARIABLE=VALUE
+	env "$3" sbatch -Q --wait -n 1 -o "$1.log" "$2" one 'two  words' >"$1.out" 2>"$1.err"
+	echo $? >"$1.rc"
+	cat "$1.log" >>"$1.out"
+}
+script script text A=b
+script script-bad text-bad A=b
+script script-prolog-fails text SITE_PROLOG_FAILS=1
+script script-prolog-dies text SITE_PROLOG_DIES=1
+script script-epilog-fails text SITE_EPILOG_FAILS=1
+script script-epilog text "EPILOG=$PWD/script.list"
+cat script.list >>script-epilog.out
 S
 echo "$mpi_lines" >"$tmpdir/libraries"
 BENCH_SLURM_LINES="TaskPlugin=task/affinity

@@ -132,7 +132,10 @@ static void test_document(void **state)
 	_cleanup_batch_files_ struct batch_files files = {0};
 	_cleanup_spec_ struct spec *spec = NULL;
 	_cleanup_free_ char *bytes = NULL;
-	json_auto_t *doc = NULL;
+	char *words[] = {(char *)"/x/task", (char *)"node=n1", (char *)"--"};
+	const struct strv before = {.v = words, .n = 3};
+	json_auto_t *doc = NULL, *prolog_doc = NULL;
+	const json_t *argv;
 	struct slurm_frame frame;
 	struct slurm_init init;
 	struct err err = ERR_INIT;
@@ -152,7 +155,7 @@ static void test_document(void **state)
 	site.mpi_default = (char *)"pmi2"; /* its steps' */
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NONE);
 	site.task_epilog = (char *)"/epilog";
-	assert_int_equal(slurm_decide(&init), SLURM_REASON_TASK_PROLOG);
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_NONE);
 	site.task_epilog = NULL;
 	assert_int_equal(batch_expand_files(&init.launch, &init.conf, &files, &err), 0);
 
@@ -162,6 +165,7 @@ static void test_document(void **state)
 		.site = &site,
 		.ntasks = 1,
 		.cwd = "/tmp"};
+	struct step_spec_input with_prolog = input;
 	assert_int_equal(
 		batch_spec_make(&input, &files, "/spool/job00003/slurm_script", &doc, &err), 0);
 	assert_int_equal(spec_from_json(doc, &spec, &err), 0);
@@ -182,6 +186,17 @@ static void test_document(void **state)
 	env_is(doc, "SLURM_RESTART_COUNT", NULL);
 	env_is(doc, "SLURM_RLIMIT_CORE", NULL);
 	env_is(doc, "SLURM_LAUNCH_NODE_IPADDR", NULL);
+	/* The program that runs a task prolog is executed in the script's place. */
+	with_prolog.before = &before;
+	assert_int_equal(
+		batch_spec_make(&with_prolog, &files, "/spool/script", &prolog_doc, &err), 0);
+	assert_string_equal(
+		json_string_value(json_object_get(prolog_doc, "script_file")), "/x/task");
+	argv = json_object_get(prolog_doc, "argv");
+	assert_int_equal(json_array_size(argv), json_array_size(json_object_get(doc, "argv")) + 3);
+	assert_string_equal(json_string_value(json_array_get(argv, 0)), "node=n1");
+	assert_string_equal(json_string_value(json_array_get(argv, 1)), "--");
+	assert_string_equal(json_string_value(json_array_get(argv, 2)), "/spool/script");
 }
 
 int main(void)
