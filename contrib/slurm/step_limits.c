@@ -329,7 +329,9 @@ int step_limits_find(const struct slurm_init *init, struct step_limits *limits, 
 	bool memory = c->constrains_memory || c->constrains_swap;
 	int r = 0;
 
-	if (memory && init->launch.oom_kill_step)
+	/* slurmstepd has the other nodes' slurmds end it. */
+	if (memory && init->launch.oom_kill_step &&
+		(init->launch.nnodes > 1 || init->launch.kind == SLURM_KIND_HET))
 		return err_set_text(err, -EOPNOTSUPP,
 			"a kill for lack of memory would end the step on all nodes "
 			"(--oom-kill-step)");
@@ -341,6 +343,7 @@ int step_limits_find(const struct slurm_init *init, struct step_limits *limits, 
 		r = step_limits_find_memory(init, step_limits_job_mb(&init->launch), limits, err);
 	if (r == 0 && needs_scope(c))
 		r = find_root(init, limits, err);
+	limits->kills_all = limits->has_memory && init->launch.oom_kill_step;
 	limits->any = limits->devices || memory || c->constrains_cores;
 	return r;
 }
@@ -390,6 +393,8 @@ int step_limits_set(json_t *doc, const struct step_limits *limits)
 		r = set(values, "cpuset_cpus", json_string(limits->cpus));
 	if (r == 0)
 		r = step_limits_set_memory(values, limits);
+	if (r == 0 && limits->kills_all)
+		r = set(values, "memory_oom_group", json_true());
 	if (r == 0 && limits->devices)
 		r = set(values, "devices", json_incref(limits->devices));
 	if (r == 0)

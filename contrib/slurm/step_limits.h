@@ -31,6 +31,7 @@ struct step_limits {
 	struct json_t *devices;    /* as in a spec; NULL: all */
 	bool has_memory, has_swap; /* which of them are limited */
 	struct memory_limits step; /* with has_memory */
+	bool kills_all;            /* where a process of the step is killed for lack of it */
 	struct memory_limits job;  /* of all steps of the job together: job_cgroup.h */
 };
 

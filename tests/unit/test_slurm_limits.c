@@ -154,9 +154,12 @@ static void test_cpus(void **state)
 	assert_cpus(&r, "n4", "0x2000", "0");
 }
 
-/* --oom-kill-step ends the step on all nodes. */
+/* --oom-kill-step, where memory is limited. */
 static void test_oom_kill_step(void **state)
 {
+	_cleanup_step_limits_ struct step_limits limits = {0}, others = {0};
+	json_auto_t *doc = json_object();
+	struct err err = ERR_INIT;
 	_cleanup_rig_ struct rig r;
 
 	(void)state;
@@ -164,10 +167,16 @@ static void test_oom_kill_step(void **state)
 	rig_make_scope(&r, "cpuset memory\n");
 	r.init.cgroup.constrains_memory = true;
 	r.init.launch.oom_kill_step = 1;
+	assert_int_equal(step_limits_find(&r.init, &limits, &err), 0);
+	assert_int_equal(step_limits_set(doc, &limits), 0);
+	assert_true(
+		json_is_true(json_object_get(json_object_get(doc, "limits"), "memory_oom_group")));
+	r.init.launch.nnodes = 2;
 	assert_refused(&r, "--oom-kill-step");
 	r.init.cgroup.constrains_memory = false;
 	r.init.cgroup.constrains_cores = true;
-	assert_cpus(&r, "n3", "0x0140", "0,2,4,6");
+	assert_int_equal(step_limits_find(&r.init, &others, &err), 0);
+	assert_false(others.kills_all);
 }
 
 static void test_no_cpus(void **state)
