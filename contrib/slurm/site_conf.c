@@ -19,6 +19,7 @@
 #define SAMPLE_S      30u
 #define SAMPLE_S_MAX  86400u
 #define TREE_WIDTH    50u
+#define KILL_WAIT_S   30
 
 static const struct {
 	const char *name, *field;
@@ -244,6 +245,12 @@ static int take_tree_width(struct reading *r, const char *key, const char *value
 	return 0;
 }
 
+static int take_kill_wait(struct reading *r, const char *key, const char *value)
+{
+	return parse_u32(value, 0, UINT16_MAX, &r->conf->kill_wait_s) < 0 ? refuse(r, key, value)
+									  : 0;
+}
+
 static int take_cluster(struct reading *r, _unused_ const char *key, const char *value)
 {
 	int e = set_text(&r->conf->cluster, value, strlen(value));
@@ -377,6 +384,7 @@ static const struct key_row {
 	{"JobAcctGatherParams", NULL, "NoOverMemoryKill,DisableGPUAcct"},
 	{"JobAcctGatherType", take_accounting, NULL},
 	{"JobContainerType", NULL, "job_container/none"},
+	{"KillWait", take_kill_wait, NULL},
 	{"LaunchParameters", NULL, "enable_nss_slurm,send_gids,use_interactive_step"},
 	{"PropagatePrioProcess", take_priority, NULL},
 	{"SlurmdSpoolDir", take_spool_dir, NULL},
@@ -509,7 +517,8 @@ int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 	*conf = (struct site_conf){.propagated = ALL_LIMITS,
 		.sample_s = SAMPLE_S,
 		.select_plugin = SELECT_LINEAR,
-		.tree_width = TREE_WIDTH};
+		.tree_width = TREE_WIDTH,
+		.kill_wait_s = KILL_WAIT_S};
 	r = conf_lines_read_trusted(path, on_line, &reading, err);
 	if (r == 0)
 		r = read_plugstack(&reading, path, err);

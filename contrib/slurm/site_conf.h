@@ -65,6 +65,7 @@ struct site_conf {
 	char *task_prolog, *task_epilog; /* NULL: none */
 	char *mpi_default;               /* NULL: none */
 	uint32_t tree_width;             /* TreeWidth */
+	uint32_t kill_wait_s;            /* KillWait */
 	char *spool_pattern;             /* SlurmdSpoolDir, with %n and %h; NULL: the default */
 	/* Of batch scripts' environments. */
 	char *cluster;          /* in small letters; NULL: none */

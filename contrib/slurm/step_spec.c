@@ -644,6 +644,11 @@ static int set_fixed(json_t *doc, const struct step_spec_input *in)
 		r = set(doc, "pmi", json_pack("{s:i}", "timeout_ms", 0));
 	if (r == 0)
 		r = set(doc, "hold", json_false());
+	if (r == 0)
+		r = set(doc, "kill_sequence",
+			json_pack("[{s:s}, {s:s, s:I}, {s:s}]", "signal", "CONT", "signal", "TERM",
+				"wait_ms", (json_int_t)in->site->kill_wait_s * 1000, "signal",
+				"KILL"));
 	return r == 0 ? set(doc, "kill_on_bad_exit", json_false()) : r;
 }
 

@@ -236,6 +236,9 @@ line prolog-programs $step -n 2 -l --task-prolog="$programs/prolog" --multi-prog
 printf '0 true\n1 nonexistent\n' >list-missing
 line prolog-programs-missing $step -n 2 -l --task-prolog="$programs/prolog" --multi-prog list-missing
 line bind-verbose-programs $step -n 2 --cpu-bind=verbose,cores --multi-prog list
+# From 24.11 on srun has it ended by CONT, TERM and, KillWait later, KILL.
+line kill-wait $step -n 2 -K sh -c '[ $SLURM_PROCID = 1 ] || exit 3
+	trap "" TERM; for i in $(seq 250); do sleep 0.1; done; echo not killed'
 line prolog-fails env ADDED=x $step -n 2 --task-prolog="$programs/prolog-fails" echo not reached
 line prolog-killed $step -n 1 --task-prolog="$programs/prolog-killed" echo not reached
 line prolog-missing $step -n 1 --task-prolog=/nowhere/prolog echo not reached
@@ -297,6 +300,7 @@ BENCH_SLURM_LINES="TaskPlugin=task/affinity
 TaskProlog=$tmpdir/programs/site-prolog
 TaskEpilog=$tmpdir/programs/site-epilog
 PropagatePrioProcess=1
+KillWait=2
 VSizeFactor=150
 SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash

@@ -184,7 +184,7 @@ static void test_site(void **state)
 		"JobAcctGatherType=jobacct_gather/cgroup\nJobAcctGatherFrequency=task=5,energy=1\n"
 		"JobAcctGatherParams=NoOverMemoryKill\nTaskPlugin=task/affinity,task/cgroup\n"
 		"TaskProlog=/x/prolog\nTaskEpilog=/x/epilog\nPropagatePrioProcess=2\n"
-		"VSizeFactor=110%\nMpiDefault=pmix",
+		"VSizeFactor=110%\nMpiDefault=pmix\nKillWait=7",
 		&site);
 	assert_null(site.not_served);
 	assert_int_equal(site.accounting, SITE_ACCOUNTING_CGROUP);
@@ -195,6 +195,7 @@ static void test_site(void **state)
 	assert_string_equal(site.task_prolog, "/x/prolog");
 	assert_string_equal(site.task_epilog, "/x/epilog");
 	assert_string_equal(site.mpi_default, "pmix");
+	assert_int_equal(site.kill_wait_s, 7);
 }
 
 static void test_site_not_served(void **state)
