@@ -143,10 +143,13 @@ static void take_result(struct served *s, const char *text)
 	accounting_finish(s->accounting, result);
 }
 
-/* No task runs any more. */
+/* No task runs any more: there is nothing left to wait for, so that ends are reported together. Of
+ * tasks that have not run srun has heard by the launch. */
 static void finish(struct served *s)
 {
 	s->agent.over = true;
+	if (s->agent.runs && ev_is_active(&s->reports.gather))
+		served_report_ends(s);
 	served_end_step(s);
 }
 
