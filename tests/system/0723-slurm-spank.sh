@@ -169,7 +169,12 @@ is "$(ls "$run")" "" "the served steps have left nothing in the runtime director
 # ---- extern steps ----------------------------------------------------------------------------
 same extern-
 for memory in 21 22 31 32 33 34 35; do
-	same_traces extern- extern-$memory
+	# A thread of slurmstepd 24.11 may have the user's group while the last function is called, which then can't write.
+	if grep -q '^exit uid=0/0 gid=0/65534 ' "$tmpdir/extern-real.traces/extern-$memory.traced"; then
+		skip 4 "the real slurmstepd has lost its group meanwhile"
+	else
+		same_traces extern- extern-$memory
+	fi
 done
 failures() {
 	sed -nE '/missing.so/d; s/.*(error: spank.*|error: .*failed.*)/\1/p' "$tmpdir/extern-$1.log" | sed 's/^error: _[a-z_]*: /error: /' | sort
