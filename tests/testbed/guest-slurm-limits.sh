@@ -36,6 +36,7 @@ END
 # What one task has too much of ends the step. How many of it have been killed when it is told is not always the same.
 [ -z "${STEPD_TEST_SLURM-}" ] || cat >>"$tmpdir/steps" <<'END'
 in_turn killed-step srun -Q -n 2 --mem=40 --oom-kill-step sh -c '[ $SLURM_PROCID = 1 ] || exec sleep 300; exec sh "$0"' "$1/hog"
+cp killed-step.err killed-step.all
 sed -Ei 's/Detected [0-9]+ oom/Detected N oom/' killed-step.err
 END
 # The group of the job, which all of its steps are in.
@@ -149,6 +150,8 @@ nothing_left_of() { # SCRIPT
 		! -name system ! -name slurmd)" "" "$1: nothing is left of the jobs' groups"
 }
 nothing_left_of limits
+[ -z "${STEPD_TEST_SLURM-}" ] || like "$(cat "$tmpdir/limits-served/killed-step.all")" "Detected [3-9] oom_kill events" \
+	"with --oom-kill-step all processes of both tasks are killed"
 if [ "${STEPD_TEST_SLURM-}" = sid ]; then
 	BENCH_SLURM_LINES="$BENCH_SLURM_LINES
 PrologFlags=Contain"

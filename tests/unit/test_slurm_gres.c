@@ -507,14 +507,46 @@ static void assert_tasks(const struct rig *r, bool local, const char *const *wan
 static const uint8_t four_tasks[] = {
 	0, 4, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3};
 
-static void test_bound(void **state)
+/* Of four tasks each is bound to processors of its own, the last one to all, and they have three of
+ * four GPUs. */
+static void rig_bind_tasks(struct rig *r, struct pack *conf, uint16_t release)
 {
 	static const char *const masks[] = {"", "0xd"};
-	static const struct {
-		const char *bind;
-		bool local;
-		const char *tasks[4];
-	} rows[] = {
+	static const struct site_conf site = {.binds = true};
+	struct slurm_launch *l = &r->init.launch;
+
+	rig_init(r);
+	rig_add_kinds(r, NVML);
+	pack_u16(&r->step, 1);
+	pack_record(&r->step, true, GPU, masks, 2);
+	rig_read(r);
+	rig_add_conf(r, conf);
+	r->init.frame.release = release;
+	r->init.site = &site;
+	l->nnodes = 1;
+	l->nodes = "n2";
+	l->node_tasks = (struct slurm_array){sizeof(four_tasks), four_tasks};
+	l->cpu_bind_type = SLURM_CPU_BY_MASK;
+	l->cpu_bind = "0x2,0x8,0x20,0xff";
+}
+
+struct bound_row {
+	const char *bind;
+	bool local;
+	const char *tasks[4];
+};
+
+static void assert_row(struct rig *r, const struct bound_row *row)
+{
+	r->init.launch.tres_bind = row->bind;
+	assert_tasks(r, row->local, row->tasks);
+}
+
+static const uint8_t one_task[] = {0, 1, 0, 0, 0, 1, 0, 0, 0, 0};
+
+static void test_bound(void **state)
+{
+	static const struct bound_row rows[] = {
 		{"gpu:map_gpu:2,0", false, {"2 2 013", "0 0 123", "2 2 013", "0 0 123"}},
 		{"gpu:map_gpu:2*3,0x3", false, {"2 2 013", "2 2 013", "2 2 013", "3 3 012"}},
 		{"gpu:map_gpu:2,0", true, {"0 0 012", "0 0 123", "0 0 012", "0 0 123"}},
@@ -537,8 +569,6 @@ static void test_bound(void **state)
 		{"gpu:none", false, {"- - 1", "- - 1", "- - 1", "- - 1"}},
 		{"gpu:verbose,none", true, {"- - 1", "- - 1", "- - 1", "- - 1"}},
 	};
-	static const uint8_t alone[] = {0, 1, 0, 0, 0, 1, 0, 0, 0, 0};
-	struct site_conf site = {.binds = true};
 	_cleanup_pack_ struct pack conf = {0};
 	struct gres_binding *binding;
 	struct err err = ERR_INIT;
@@ -546,22 +576,9 @@ static void test_bound(void **state)
 	size_t i;
 
 	(void)state;
-	rig_init(&r);
-	rig_add_kinds(&r, NVML);
-	pack_u16(&r.step, 1);
-	pack_record(&r.step, true, GPU, masks, 2);
-	rig_read(&r);
-	rig_add_conf(&r, &conf);
-	r.init.site = &site;
-	r.init.launch.nnodes = 1;
-	r.init.launch.nodes = "n2";
-	r.init.launch.node_tasks = (struct slurm_array){sizeof(four_tasks), four_tasks};
-	r.init.launch.cpu_bind_type = SLURM_CPU_BY_MASK;
-	r.init.launch.cpu_bind = "0x2,0x8,0x20,0xff";
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		r.init.launch.tres_bind = rows[i].bind;
-		assert_tasks(&r, rows[i].local, rows[i].tasks);
-	}
+	rig_bind_tasks(&r, &conf, SLURM_22_05);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_row(&r, &rows[i]);
 	/* --accel-bind=g: as closest, with more than one GPU. */
 	r.init.launch.tres_bind = NULL;
 	r.init.launch.accel_bind_type = 2;
@@ -572,7 +589,7 @@ static void test_bound(void **state)
 	r.init.launch.cpu_bind_type = SLURM_CPU_BY_RANK;
 	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), -EOPNOTSUPP);
 	/* One task has all that the step has. */
-	r.init.launch.node_tasks = (struct slurm_array){sizeof(alone), alone};
+	r.init.launch.node_tasks = (struct slurm_array){sizeof(one_task), one_task};
 	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), 0);
 	assert_null(binding);
 }
@@ -580,12 +597,7 @@ static void test_bound(void **state)
 /* The rules of 24.11, and what is handed over of it. */
 static void test_bound_later(void **state)
 {
-	static const char *const masks[] = {"", "0xd"};
-	static const struct {
-		const char *bind;
-		bool local;
-		const char *tasks[4];
-	} rows[] = {
+	static const struct bound_row rows[] = {
 		{"gres/gpu:map:2,0+gres/nic:map:3,1,2", false,
 			{"2 2 013", "0 0 123", "2 2 013", "0 0 123"}},
 		{"gres/gpu:map_gpu:2,0", true, {"0 0 012", "0 0 123", "0 0 012", "0 0 123"}},
@@ -612,8 +624,6 @@ static void test_bound_later(void **state)
 		{"gres/gpu:none", true, {"0,3 0,2 1", "0,3 0,2 1", "0,3 0,2 1", "0,3 0,2 1"}},
 		{"gres/nic:closest", false, {"- - 1", "- - 1", "- - 1", "- - 1"}},
 	};
-	static const uint8_t alone[] = {0, 1, 0, 0, 0, 1, 0, 0, 0, 0};
-	struct site_conf site = {.binds = true};
 	_cleanup_pack_ struct pack conf = {0};
 	struct gres_binding *binding;
 	struct err err = ERR_INIT;
@@ -621,23 +631,9 @@ static void test_bound_later(void **state)
 	size_t i;
 
 	(void)state;
-	rig_init(&r);
-	rig_add_kinds(&r, NVML);
-	pack_u16(&r.step, 1);
-	pack_record(&r.step, true, GPU, masks, 2);
-	rig_read(&r);
-	rig_add_conf(&r, &conf);
-	r.init.frame.release = SLURM_24_11;
-	r.init.site = &site;
-	r.init.launch.nnodes = 1;
-	r.init.launch.nodes = "n2";
-	r.init.launch.node_tasks = (struct slurm_array){sizeof(four_tasks), four_tasks};
-	r.init.launch.cpu_bind_type = SLURM_CPU_BY_MASK;
-	r.init.launch.cpu_bind = "0x2,0x8,0x20,0xff";
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		r.init.launch.tres_bind = rows[i].bind;
-		assert_tasks(&r, rows[i].local, rows[i].tasks);
-	}
+	rig_bind_tasks(&r, &conf, SLURM_24_11);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_row(&r, &rows[i]);
 	/* Tasks that are not bound have all processors. */
 	r.init.launch.cpu_bind_type = 0;
 	r.init.launch.tres_bind = "gres/gpu:single:1";
@@ -650,7 +646,7 @@ static void test_bound_later(void **state)
 	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), -EOPNOTSUPP);
 	/* The one task of a step is bound from 26.05 on. */
 	r.init.launch.flags = 0;
-	r.init.launch.node_tasks = (struct slurm_array){sizeof(alone), alone};
+	r.init.launch.node_tasks = (struct slurm_array){sizeof(one_task), one_task};
 	assert_int_equal(gres_binding_new(&r.init, false, &binding, &err), 0);
 	assert_null(binding);
 	r.init.frame.release = SLURM_26_05;
