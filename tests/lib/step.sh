@@ -237,7 +237,10 @@ not_held() {
 
 process_ended() {
 	for ended_pid; do
-		! kill -0 "$ended_pid" 2>/dev/null || [ "$(process_state "$ended_pid" 2>/dev/null)" = Z ] || return 1
+		case $(process_state "$ended_pid" 2>/dev/null) in
+		Z | X | '') ;; # '': it is gone
+		*) return 1 ;;
+		esac
 	done
 }
 
