@@ -130,6 +130,7 @@ libagent_la_SOURCES = \
 	stepd/operations/operations_impl.h \
 	stepd/operations/act.c \
 	stepd/process/identity.c stepd/process/identity.h \
+	stepd/process/mount_namespace.c stepd/process/mount_namespace.h \
 	stepd/process/process.c stepd/process/process.h \
 	stepd/stdio/attach.c stepd/stdio/attach.h \
 	stepd/stdio/attach_impl.h stepd/stdio/attach_input.c \

@@ -342,6 +342,7 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0320-ending.sh \
 	tests/system/0325-limit-signal.sh \
 	tests/system/0330-identity.sh \
+	tests/system/0331-mount-namespace.sh \
 	tests/system/0340-kinds.sh \
 	tests/system/0341-terminal.sh \
 	tests/system/0342-sigcont.sh \
@@ -789,6 +790,8 @@ EXTRA_DIST += tests/system/0710-slurm-nodes.sh
 TESTS_LONG += tests/system/0717-slurm-limits.sh
 TESTS_LONG += tests/system/0732-slurm-devices.sh
 EXTRA_DIST += tests/system/0732-slurm-devices.sh
+TESTS_LONG += tests/system/0736-slurm-namespace.sh
+EXTRA_DIST += tests/system/0736-slurm-namespace.sh
 TESTS_LONG += tests/system/0901-slurm-in-vm.sh
 EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0901-slurm-in-vm.sh tests/lib/slurm_pair.sh \
 	tests/testbed/guest-slurm.sh tests/testbed/guest-slurm-limits.sh
@@ -820,7 +823,7 @@ EXTRA_DIST += $(SLURM_RELEASES) tests/lib/slurm_release.sh tests/lib/slurm_root.
 	tests/testbed/slurm-root
 # The tests above of 22.05 with the Slurm of 24.11.
 SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-devices.sh tests/system/0729-slurm-24.11-extern.sh tests/system/0729-slurm-24.11-limits.sh \
-	tests/system/0729-slurm-24.11-mpi-nodes.sh tests/system/0729-slurm-24.11-spank.sh \
+	tests/system/0729-slurm-24.11-mpi-nodes.sh tests/system/0729-slurm-24.11-namespace.sh tests/system/0729-slurm-24.11-spank.sh \
 	tests/system/0729-slurm-24.11-tasks.sh tests/system/0729-slurm-24.11-terminal.sh \
 	tests/system/0729-slurm-24.11-in-vm.sh tests/system/0734-slurm-24.11-het.sh \
 	tests/system/0735-slurm-24.11-pmix-nodes.sh
@@ -831,7 +834,7 @@ SLURM_26_05_TESTS = tests/system/0730-slurm-26.05-extern.sh tests/system/0730-sl
 	tests/system/0730-slurm-26.05-nodes.sh tests/system/0730-slurm-26.05-tasks.sh \
 	tests/system/0730-slurm-26.05-terminal.sh tests/system/0730-slurm-26.05-spank.sh \
 	tests/system/0730-slurm-26.05-limits.sh tests/system/0730-slurm-26.05-het.sh \
-	tests/system/0730-slurm-26.05-in-vm.sh tests/system/0730-slurm-26.05-devices.sh
+	tests/system/0730-slurm-26.05-in-vm.sh tests/system/0730-slurm-26.05-namespace.sh tests/system/0730-slurm-26.05-devices.sh
 TESTS_LONG += $(SLURM_26_05_TESTS)
 EXTRA_DIST += $(SLURM_26_05_TESTS)
 check_PROGRAMS += tests/lib/slurm_decode
@@ -841,6 +844,7 @@ if CMOCKA
 SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_gres \
 	tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
+	tests/unit/test_slurm_namespace \
 	tests/unit/test_slurm_pmi tests/unit/test_slurm_pmi_tree tests/unit/test_slurm_pmix \
 	tests/unit/test_slurm_pmix_nodes tests/unit/test_slurm_pmix_peers \
 	tests/unit/test_slurm_probe tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
@@ -876,6 +880,9 @@ tests_unit_test_slurm_pmi_tree_SOURCES = tests/unit/test_slurm_pmi_tree.c tests/
 	contrib/slurm/manager_socket.c contrib/slurm/pmi_tree.c contrib/slurm/spool.c mpi/wire/listener.c
 tests_unit_test_slurm_pmi_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_pmi_tree_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_namespace_SOURCES = tests/unit/test_slurm_namespace.c tests/lib/scratch.h
+tests_unit_test_slurm_namespace_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_namespace_LDADD = libslurminit.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_probe_SOURCES = tests/unit/test_slurm_probe.c tests/lib/scratch.h contrib/slurm/user_probe.c
 tests_unit_test_slurm_probe_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_probe_LDADD = $(UNIT_LDADD)

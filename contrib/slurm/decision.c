@@ -98,10 +98,11 @@ static bool wants_container(const struct slurm_init *i)
 	return i->launch.container && *i->launch.container;
 }
 
+/* Extern steps make those of tmpfs. */
 static bool wants_namespace(const struct slurm_init *i)
 {
-	return is_plugin(i->conf.namespace_plugin, "job_container/none") &&
-		is_plugin(i->conf.namespace_plugin, "namespace/none");
+	return job_namespace_is_other(i->conf.namespace_plugin) || i->namespace_err.code ||
+		(i->name_space.is_made && i->launch.kind == SLURM_KIND_EXTERN);
 }
 
 static bool wants_profile(const struct slurm_init *i)
@@ -299,7 +300,7 @@ static const struct reason_row {
 		"a step manages those of its job (enable_stepmgr)"},
 	[SLURM_REASON_CONTAINER] = {"container", wants_container, "it runs in an OCI container"},
 	[SLURM_REASON_NAMESPACE] = {"namespace", wants_namespace,
-		"the job has a namespace by a plugin of Slurm"},
+		"the job's namespace is made by a plugin of Slurm"},
 	[SLURM_REASON_PROFILE] = {"profile", wants_profile,
 		"it is profiled (AcctGatherProfileType)"},
 	[SLURM_REASON_TLS] = {"tls", wants_tls, "connections are encrypted (TLSType)"},
@@ -392,7 +393,12 @@ static void print_detail(const struct slurm_init *init, enum slurm_reason reason
 			out, ": %s", init->err.code ? init->err.text : strerror(-init->error));
 		break;
 	case SLURM_REASON_NAMESPACE:
-		(void)fprintf(out, " (%s)", init->conf.namespace_plugin);
+		if (init->namespace_err.code)
+			(void)fprintf(out, ": %s", init->namespace_err.text);
+		else
+			(void)fprintf(out, " (%s)",
+				init->conf.namespace_plugin ? init->conf.namespace_plugin
+							    : "job_container/tmpfs");
 		break;
 	case SLURM_REASON_RULE:
 		(void)fprintf(out, " (slurm_handover in stepd.conf: %s)%s%s", init->rule,

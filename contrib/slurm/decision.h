@@ -6,6 +6,7 @@
 #ifndef SLURM_DECISION_H
 #define SLURM_DECISION_H
 
+#include "contrib/slurm/job_namespace.h"
 #include "contrib/slurm/launch.h"
 #include "contrib/slurm/step_limits.h"
 
@@ -59,7 +60,9 @@ struct slurm_init {
 	const struct site_conf *site; /* NULL: site_err has why */
 	struct err site_err;
 	struct step_limits limits;
-	struct err limits_err, gres_err; /* their codes are 0: nothing is against them */
+	struct job_namespace name_space;
+	/* Their codes are 0: nothing is against them. */
+	struct err limits_err, gres_err, namespace_err;
 };
 
 /* Decodes what slurm_init_missing() has accepted, or refused with this error. */

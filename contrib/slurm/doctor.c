@@ -14,6 +14,7 @@
 
 #include "contrib/jobd/conf/lines.h"
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/job_namespace.h"
 #include "contrib/slurm/handover.h"
 #include "contrib/slurm/settings.h"
 #include "contrib/slurm/site_conf.h"
@@ -224,8 +225,10 @@ static const struct {
 	const char *steps;
 } obstacles[] = {
 	{KEY_SWITCH, names_plugin, SLURM_REASON_SWITCH, "every step, up to 24.05"},
-	{KEY_NAMESPACE, names_plugin, SLURM_REASON_NAMESPACE, "every step"},
-	{KEY_CONTAINER, names_plugin, SLURM_REASON_NAMESPACE, "every step"},
+	{KEY_NAMESPACE, job_namespace_is_other, SLURM_REASON_NAMESPACE, "every step"},
+	{KEY_NAMESPACE, job_namespace_is_tmpfs, SLURM_REASON_NAMESPACE, "every extern step"},
+	{KEY_CONTAINER, job_namespace_is_other, SLURM_REASON_NAMESPACE, "every step"},
+	{KEY_CONTAINER, job_namespace_is_tmpfs, SLURM_REASON_NAMESPACE, "every extern step"},
 	{KEY_PROFILE, names_plugin, SLURM_REASON_PROFILE, "every step"},
 	{KEY_TLS, names_plugin, SLURM_REASON_TLS, "every step"},
 	{KEY_PROLOG_FLAGS, has_x11, SLURM_REASON_X11, "the extern step of jobs with --x11"},

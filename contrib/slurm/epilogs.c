@@ -45,7 +45,7 @@ struct epilogs {
 
 /* What the tasks had, but for their program, their streams and their end. */
 static const char *const copied[] = {"job", "name", "node", "ntasks", "uid", "gid", "groups",
-	"umask", "rlimits", "nice", "env", "env_complete", "cwd"};
+	"umask", "mount_namespace", "rlimits", "nice", "env", "env_complete", "cwd"};
 
 static int set(json_t *object, const char *name, json_t *value)
 {

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "contrib/slurm/job_namespace.h"
+
 #define CPU_FREQUENCY_SIZE 332 /* of a record */
 #define NODE_NAME_MAX      1024
 
@@ -130,29 +132,26 @@ static bool stream_take_self(struct stream *s, struct slurm_frame *f)
 	return true;
 }
 
-/* A configuration that can't be read is the decoder's to report. */
-static bool has_namespaces(const struct stream *s, const struct slurm_frame *f)
-{
-	struct slurm_node_conf conf;
-	struct err err = ERR_INIT;
-
-	return slurm_init_decode_conf(s->data, f, &conf, &err) < 0 ||
-		(conf.namespace_plugin && *conf.namespace_plugin &&
-			strcmp(conf.namespace_plugin, "job_container/none") != 0 &&
-			strcmp(conf.namespace_plugin, "namespace/none") != 0);
-}
-
 static bool stream_take_rest(struct stream *s, struct slurm_frame *f)
 {
 	int32_t most = SLURM_INIT_MAX;
+	struct slurm_node_conf conf;
+	struct err err = ERR_INIT;
 
 	if (f->release == SLURM_22_05)
 		return stream_pass_item(s, most, &f->gres);
-	if (f->release < SLURM_24_11 || has_namespaces(s, f))
+	/* A configuration that can't be read is the decoder's to report. */
+	if (f->release < SLURM_24_11 || slurm_init_decode_conf(s->data, f, &conf, &err) < 0 ||
+		job_namespace_is_other(conf.namespace_plugin))
 		return true;
 	/* slurmd's scope of cgroup v2, cgroup.conf, acct_gather.conf. */
-	return stream_pass_item(s, most, NULL) && stream_pass_item(s, most, &f->cgroup) &&
-		stream_pass_item(s, most, NULL) && stream_pass_item(s, most, &f->gres);
+	if (!stream_pass_item(s, most, NULL) || !stream_pass_item(s, most, &f->cgroup) ||
+		!stream_pass_item(s, most, NULL))
+		return false;
+	if (job_namespace_is_tmpfs(conf.namespace_plugin) &&
+		!stream_pass_item(s, most, &f->name_space))
+		return false;
+	return stream_pass_item(s, most, &f->gres);
 }
 
 static bool stream_take_items(struct stream *s, struct slurm_frame *f)

@@ -5,8 +5,8 @@
  * so many bytes, which are packed data (unpack.h): the node's configuration, whose first number is
  * slurmd's release, the node's place in the tree of the step's nodes, addresses, and the message.
  * cgroup.conf and the node's GRES stand before and behind it in 22.05, and behind it from 24.11 on,
- * where they are not read if there is a plugin for namespaces, whose data have no length. The MPI
- * plugin's configuration and the like are not read.
+ * where they are not read if there is a plugin for namespaces other than Slurm's tmpfs, whose data
+ * may have no length. The MPI plugin's configuration and the like are not read.
  *
  * Lengths are not trusted. Nothing is copied: texts are those of the stream's bytes.
  */
@@ -44,7 +44,8 @@ struct slurm_frame {
 	struct slurm_span conf, launch;
 	/* cgroup.conf, and the node's GRES: size 0 where they are not read. */
 	struct slurm_span cgroup, gres;
-	struct slurm_span gres_conf; /* of slurm_init_missing_gres_conf() */
+	struct slurm_span name_space; /* of job_container.conf, from 24.11 on: job_namespace.h */
+	struct slurm_span gres_conf;  /* of slurm_init_missing_gres_conf() */
 	bool has_gres_conf;
 	size_t end; /* of what is read here */
 };

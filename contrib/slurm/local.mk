@@ -31,6 +31,7 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/gres_bind.c contrib/slurm/gres_bind.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/job_cgroup.c contrib/slurm/job_cgroup.h \
+	contrib/slurm/job_namespace.c contrib/slurm/job_namespace.h \
 	contrib/slurm/launch.c contrib/slurm/launch.h \
 	contrib/slurm/pmix_settings.c contrib/slurm/pmix_settings.h \
 	contrib/slurm/plugstack.c contrib/slurm/plugstack.h \
@@ -106,6 +107,7 @@ libslurmstep_la_SOURCES = \
 	stepd/cli/site_config.c stepd/cli/site_config.h \
 	stepd/loop/trim.c stepd/loop/trim.h \
 	stepd/process/identity.c stepd/process/identity.h \
+	stepd/process/mount_namespace.c stepd/process/mount_namespace.h \
 	stepd/process/process.c stepd/process/process.h
 libslurmstep_la_LIBADD = libslurmserve.la libslurminit.la libslurmwire.la libclient.la libnode.la \
 	libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)

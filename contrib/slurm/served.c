@@ -357,17 +357,22 @@ static void fail_launch(struct served *s, int error)
 	finish(s);
 }
 
-static void put_cwd_note(struct served *s)
+static void put_cwd_note(struct served *s, int error, uint32_t times)
 {
 	char text[PATH_MAX + 128];
 	uint32_t i;
 
 	(void)snprintf(text, sizeof(text), "couldn't chdir to `%s': %s: going to %s instead",
-		s->launch->cwd, strerror(s->setup.probe.cwd_error), SERVED_FALLBACK_DIR);
-	/* Twice: slurmstepd tries in itself, and in each task. */
-	served_put_note(s, text);
-	for (i = 0; i < s->tasks.n; i++)
+		s->launch->cwd, strerror(error), SERVED_FALLBACK_DIR);
+	for (i = 0; error && i < times; i++)
 		served_put_note(s, text);
+}
+
+/* slurmstepd tries in itself, and in each task. */
+static void put_cwd_notes(struct served *s)
+{
+	put_cwd_note(s, s->setup.probe.outer_cwd_error, 1);
+	put_cwd_note(s, s->setup.probe.cwd_error, s->tasks.n);
 }
 
 static void start_tasks(struct served *s)
@@ -377,8 +382,7 @@ static void start_tasks(struct served *s)
 	/* Before anything is shown: only then srun of 26.05 makes its terminal raw. */
 	if (s->streams.window)
 		window_follow(s->streams.window);
-	if (s->setup.probe.cwd_error)
-		put_cwd_note(s);
+	put_cwd_notes(s);
 	if (s->setup.probe.file_error) {
 		log_error(s->log, "step %s: a file of its tasks can't be opened: %s", s->label,
 			strerror(s->setup.probe.file_error));

@@ -154,9 +154,11 @@ static mode_t get_umask(const struct slurm_launch *launch)
 	return text ? (mode_t)(strtoul(text, NULL, 8) & 0777) : 022;
 }
 
-static struct user_probe_options make_probe(
-	const struct slurm_launch *launch, const struct served_setup *setup)
+static struct user_probe_options make_probe(const struct served *s)
 {
+	const struct slurm_launch *launch = s->launch;
+	const struct served_setup *setup = &s->setup;
+
 	return (struct user_probe_options){.uid = launch->uid,
 		.gid = launch->gid,
 		.groups = setup->groups,
@@ -167,12 +169,13 @@ static struct user_probe_options make_probe(
 		.path = step_spec_getenv(launch, "PATH"),
 		.makes_directories = launch->cred_release >= SLURM_24_11,
 		.umask = get_umask(launch),
-		.timeout_ms = PROBE_TIMEOUT_MS};
+		.timeout_ms = PROBE_TIMEOUT_MS,
+		.mount_namespace = s->init->name_space.path};
 }
 
 static int prepare_probe(struct served *s, struct err *err)
 {
-	_cleanup_(files_clear) struct user_probe_options options = make_probe(s->launch, &s->setup);
+	_cleanup_(files_clear) struct user_probe_options options = make_probe(s);
 	int r;
 
 	if (!options.cwd)
@@ -259,7 +262,7 @@ static struct step_spec_input make_input(const struct served *s)
 static int prepare_script(struct served *s, struct err *err)
 {
 	_cleanup_strv_ struct strv before = {0};
-	struct user_probe_options probe = make_probe(s->launch, &s->setup);
+	struct user_probe_options probe = make_probe(s);
 	struct step_spec_input input;
 	int r = batch_new(s->init, &s->batch, err);
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "contrib/jobd/conf/lines.h"
+#include "contrib/slurm/job_namespace.h"
 #include "contrib/slurm/spank_check.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
@@ -311,6 +312,12 @@ static int take_task_plugin(struct reading *r, const char *key, const char *valu
 	return 0;
 }
 
+static int take_container(struct reading *r, const char *key, const char *value)
+{
+	r->conf->has_namespaces = job_namespace_is_tmpfs(value);
+	return job_namespace_is_other(value) ? refuse(r, key, value) : 0;
+}
+
 static int take_task_prolog(struct reading *r, _unused_ const char *key, const char *value)
 {
 	return set_text(&r->conf->task_prolog, value, strlen(value));
@@ -383,7 +390,7 @@ static const struct key_row {
 	{"JobAcctGatherFrequency", take_frequency, NULL},
 	{"JobAcctGatherParams", NULL, "NoOverMemoryKill,DisableGPUAcct"},
 	{"JobAcctGatherType", take_accounting, NULL},
-	{"JobContainerType", NULL, "job_container/none"},
+	{"JobContainerType", take_container, NULL},
 	{"KillWait", take_kill_wait, NULL},
 	{"LaunchParameters", NULL, "enable_nss_slurm,send_gids,use_interactive_step"},
 	{"PropagatePrioProcess", take_priority, NULL},

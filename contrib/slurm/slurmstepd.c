@@ -202,6 +202,16 @@ static void find_self(struct stepd *s)
 		log_info(&s->log.log, "the node's own address is not found: %s", err.text);
 }
 
+static int find_namespace(struct stepd *s, struct err *err)
+{
+	const char *path = NULL;
+	int r = site_conf_find(&path, err);
+
+	return r == 0 ? job_namespace_find(buffer_bytes(&s->bytes), &s->init.frame, &s->init.conf,
+				&s->site, path, s->init.launch.id.job, &s->init.name_space, err)
+		      : r;
+}
+
 /* Names of users and slurm.conf are only looked at where they decide. */
 static void read_site(struct stepd *s)
 {
@@ -219,7 +229,9 @@ static void read_site(struct stepd *s)
 	s->init.site = &s->site;
 	find_parent(s);
 	find_self(s);
-	r = check_gres(&s->init, &s->init.gres_err);
+	r = find_namespace(s, &s->init.namespace_err);
+	if (r == 0)
+		r = check_gres(&s->init, &s->init.gres_err);
 	if (r == 0 && s->site.limits && !has_known_limits(&s->init))
 		r = err_set_text(&s->init.limits_err, -EOPNOTSUPP,
 			"those of task/cgroup are not served for extern steps");

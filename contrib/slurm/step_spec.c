@@ -679,6 +679,8 @@ int step_spec_set_shared(json_t *doc, const struct step_spec_input *input)
 		r = bind_set(doc, input->launch);
 	if (r == 0)
 		r = set_umask(doc, input->launch);
+	if (r == 0 && input->init && *input->init->name_space.path)
+		r = set(doc, "mount_namespace", json_string(input->init->name_space.path));
 	if (r == 0 && input->init)
 		r = set_resources(doc, input);
 	return r == 0 ? set_fixed(doc, input) : r;

@@ -12,6 +12,7 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/process/identity.h"
+#include "stepd/process/mount_namespace.h"
 
 #define FALLBACK_DIR    "/tmp"
 #define KILL_TIMEOUT_MS 1000
@@ -106,9 +107,14 @@ static void check_program(struct user_probe *p)
 	memcpy(p->program, interpreter, sizeof(interpreter));
 }
 
+/* Where files are, to the child: in a namespace, outside of it. */
+struct place {
+	int root; /* their "/"; -1: the child's own */
+};
+
 /* The directory of which path[at] ends the name: its parent leads through no link of /proc, and it
  * may be there. */
-static int make_directory(const char *path, size_t at)
+static int make_directory(const struct place *place, const char *path, size_t at)
 {
 	char name[PATH_MAX], *slash, *last = name;
 	_cleanup_close_ int parent = -1;
@@ -124,46 +130,57 @@ static int make_directory(const char *path, size_t at)
 	}
 	if (!*last)
 		return 0; /* the root, or one of several slashes */
-	parent = userpath_open(!slash ? "."
-			: *name       ? name
-				      : "/",
+	parent = userpath_open_in(place->root,
+		!slash          ? "."
+			: *name ? name
+				: "/",
 		O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 	if (parent < 0)
 		return parent;
 	return mkdirat(parent, last, 0755) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static int make_directories(const char *path)
+static int make_directories(const struct place *place, const char *path)
 {
 	const char *at;
 	int r = 0;
 
 	for (at = strchr(path, '/'); r == 0 && at; at = strchr(at + 1, '/'))
-		r = make_directory(path, (size_t)(at - path));
+		r = make_directory(place, path, (size_t)(at - path));
 	return r;
 }
 
-static int probe_file(const struct user_probe_options *o, const struct user_probe_file *file)
+static int probe_file(const struct user_probe_options *o, const struct place *place,
+	const struct user_probe_file *file)
 {
-	int flags = file->flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-	int fd = userpath_open(file->path, flags, 0666);
+	int flags = file->flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, fd;
+	const char *path = file->path;
+	char joined[PATH_MAX];
 
+	if (place->root >= 0 && *path != '/') { /* the child's directory is inside */
+		if ((size_t)snprintf(joined, sizeof(joined), "%s/%s", o->cwd, path) >=
+			sizeof(joined))
+			return -ENAMETOOLONG;
+		path = joined;
+	}
+	fd = userpath_open_in(place->root, path, flags, 0666);
 	/* Why they can't be made is not what Slurm reports. */
 	if (fd == -ENOENT && o->makes_directories && (flags & O_CREAT) &&
-		make_directories(file->path) == 0)
-		fd = userpath_open(file->path, flags, 0666);
+		make_directories(place, path) == 0)
+		fd = userpath_open_in(place->root, path, flags, 0666);
 	return fd;
 }
 
 /* Output files are made, as slurmstepd makes them before it starts a task. A FIFO without a reader
  * is left to the tasks. */
-static void check_files(const struct user_probe_options *o, struct user_probe *p)
+static void check_files(
+	const struct user_probe_options *o, const struct place *place, struct user_probe *p)
 {
 	size_t i;
 
 	(void)umask(o->umask);
 	for (i = 0; i < o->files_count && !p->file_error; i++) {
-		_cleanup_close_ int fd = probe_file(o, &o->files[i]);
+		_cleanup_close_ int fd = probe_file(o, place, &o->files[i]);
 
 		if (fd < 0 && fd != -ENXIO)
 			p->file_error = -fd;
@@ -180,18 +197,39 @@ static void check_programs(const struct user_probe_options *o, struct user_probe
 	}
 }
 
-static _noreturn_ void probe_child(
-	const struct user_probe_options *o, const struct identity *id, int to)
+/* Into the namespace, as root. */
+static int enter(int namespace_fd, struct place *place)
 {
+	if (namespace_fd < 0)
+		return 0;
+	place->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return place->root < 0 ? -errno : mount_namespace_enter(namespace_fd);
+}
+
+static int check_outer_directory(const struct user_probe_options *o, const struct place *place)
+{
+	_cleanup_close_ int fd =
+		userpath_open_in(place->root, o->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return fd == -ELOOP ? EACCES : -fd;
+	return faccessat(fd, ".", X_OK, AT_EACCESS) < 0 ? errno : 0;
+}
+
+static _noreturn_ void probe_child(
+	const struct user_probe_options *o, const struct identity *id, int namespace_fd, int to)
+{
+	struct place place = {.root = -1};
 	struct user_probe p = {0};
 
-	if (identity_become(id) < 0)
+	if (enter(namespace_fd, &place) < 0 || identity_become(id) < 0)
 		_exit(EXIT_FAILURE);
 	if (userpath_chdir(o->cwd) < 0) {
 		p.cwd_error = chdir(o->cwd) < 0 ? errno : EACCES;
 		(void)!chdir(FALLBACK_DIR); /* a relative program is not found then */
 	}
-	check_files(o, &p);
+	p.outer_cwd_error = place.root < 0 ? p.cwd_error : check_outer_directory(o, &place);
+	check_files(o, &place, &p);
 	check_programs(o, &p);
 	_exit(fs_write_all(to, &p, sizeof(p)) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }
@@ -255,10 +293,15 @@ int user_probe_run(
 		.groups = (gid_t *)options->groups,
 		.groups_count = options->groups_count,
 		.switches = true};
-	_cleanup_close_ int from = -1, to = -1;
+	_cleanup_close_ int from = -1, to = -1, namespace_fd = -1;
 	int fds[2], r;
 	pid_t pid;
 
+	if (options->mount_namespace && *options->mount_namespace) {
+		namespace_fd = mount_namespace_open(options->mount_namespace, err);
+		if (namespace_fd < 0)
+			return namespace_fd;
+	}
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, -errno, "look for the step's program");
 	from = fds[0];
@@ -267,7 +310,7 @@ int user_probe_run(
 	if (pid < 0)
 		return err_set(err, -errno, "look for the step's program");
 	if (pid == 0)
-		probe_child(options, &id, to);
+		probe_child(options, &id, namespace_fd, to);
 	to = close_fd(to);
 	r = read_result(from, options->timeout_ms, ret_probe);
 	end_child(pid, from, r < 0);

@@ -33,11 +33,13 @@ struct user_probe_options {
 	bool makes_directories; /* those of output files that are missing */
 	mode_t umask;
 	unsigned timeout_ms;
+	const char *mount_namespace; /* where the directory and the programs are; "": here */
 };
 
 struct user_probe {
 	int file_error;         /* 0, or the errno of the first file that can't be opened */
 	int cwd_error;          /* 0, or the errno: the tasks are in /tmp then */
+	int outer_cwd_error;    /* the same outside of the namespace; without one, that */
 	int program_error;      /* 0, or the errno of an execve() of the first that fails */
 	bool is_interpreter;    /* program is that of a script, and missing */
 	char program[PATH_MAX]; /* that one, or the last */

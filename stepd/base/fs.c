@@ -427,6 +427,7 @@ static int is_procfs(int fd)
 
 struct walk {
 	int dir;             /* where the rest begins; AT_FDCWD at first */
+	int root;            /* the directory that is "/"; -1: this process's own */
 	char rest[PATH_MAX]; /* names still to go, separated by slashes */
 	int links;           /* followed so far */
 };
@@ -439,7 +440,8 @@ static void walk_enter(struct walk *w, int dir)
 
 static int walk_enter_root(struct walk *w)
 {
-	int r = (int)rawcall(SYS_openat, AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = (int)rawcall(
+		SYS_openat, w->root, w->root < 0 ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (r < 0)
 		return r;
@@ -537,9 +539,9 @@ static int walk_step(struct walk *w, int flags, mode_t mode, int *ret_fd)
 	return r < 0 ? r : 1;
 }
 
-static int walk_open(const char *path, int flags, mode_t mode)
+static int walk_open(int root, const char *path, int flags, mode_t mode)
 {
-	struct walk w = {.dir = AT_FDCWD};
+	struct walk w = {.dir = AT_FDCWD, .root = root};
 	size_t size = strlen(path) + 1;
 	int fd = -1, r;
 
@@ -559,22 +561,30 @@ static int walk_open(const char *path, int flags, mode_t mode)
 
 /* ---- both ---------------------------------------------------------------------------------- */
 
-static int open_path(const char *path, int flags, mode_t mode)
+static int open_path(int root, const char *path, int flags, mode_t mode)
 {
 	const struct open_how how = {
 		.flags = (uint64_t)(uint32_t)flags,
 		.mode = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? mode : 0,
-		.resolve = RESOLVE_NO_MAGICLINKS,
+		.resolve = RESOLVE_NO_MAGICLINKS | (root < 0 ? 0u : RESOLVE_IN_ROOT),
 	};
-	long r = rawcall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	long r = rawcall(SYS_openat2, root < 0 ? AT_FDCWD : root, path, &how, sizeof(how));
 
-	/* Some sandboxes refuse a call that they don't know with EPERM. */
-	return r == -ENOSYS || r == -EPERM ? walk_open(path, flags, mode) : (int)r;
+	/* Some sandboxes refuse a call that they don't know with EPERM. Within a root EAGAIN says
+	 * that a directory was renamed meanwhile, anywhere, and the path has "..". */
+	return r == -ENOSYS || r == -EPERM || (r == -EAGAIN && root >= 0)
+		? walk_open(root, path, flags, mode)
+		: (int)r;
 }
 
 int userpath_open(const char *path, int flags, mode_t mode)
 {
-	int fd = open_path(path, flags, mode), r;
+	return userpath_open_in(-1, path, flags, mode);
+}
+
+int userpath_open_in(int root, const char *path, int flags, mode_t mode)
+{
+	int fd = open_path(root, path, flags, mode), r;
 
 	if (fd < 0)
 		return fd;
@@ -587,7 +597,7 @@ int userpath_open(const char *path, int flags, mode_t mode)
 
 int userpath_chdir(const char *path)
 {
-	int fd = open_path(path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0), r;
+	int fd = open_path(-1, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0), r;
 
 	if (fd < 0)
 		return fd;

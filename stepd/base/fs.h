@@ -125,6 +125,10 @@ void fs_refuse_descriptors(int socket_fd);
 /* open(2): a descriptor or -errno. -ELOOP also for a link of /proc, -EXDEV for a file of it. */
 int userpath_open(const char *path, int flags, mode_t mode);
 
+/* The same for an absolute path, to which the directory root is "/": that of another mount
+ * namespace, say. root -1: this process's own. */
+int userpath_open_in(int root, const char *path, int flags, mode_t mode);
+
 /* chdir(2). 0 or -errno; -ELOOP as above. */
 int userpath_chdir(const char *path);
 

@@ -25,6 +25,7 @@
 #include "stepd/base/rawcall.h"
 #include "stepd/launch/hooks.h"
 #include "stepd/launch/plan.h"
+#include "stepd/process/mount_namespace.h"
 #include "stepd/process/process.h"
 #include "stepd/stdio/stdio.h"
 
@@ -285,6 +286,11 @@ static int take_hook_result(int r)
 	return r;
 }
 
+static int do_namespace(struct child *c)
+{
+	return c->setup->namespace_fd < 0 ? 0 : mount_namespace_enter(c->setup->namespace_fd);
+}
+
 static int do_privileged(struct child *c)
 {
 	return take_hook_result(hooks_task_privileged(c->setup->hooks, c->plan, c->context));
@@ -312,7 +318,7 @@ static int do_cwd(struct child *c)
 }
 
 /* A descriptor for the stream: its final number, or one above 2. */
-static int open_stream(const struct stdio_stream *s, int becomes)
+static int open_stream(const struct child *c, const struct stdio_stream *s, int becomes)
 {
 	int fd, r;
 
@@ -320,7 +326,8 @@ static int open_stream(const struct stdio_stream *s, int becomes)
 		return s->fd;
 	if (s->fd >= 0)
 		return (int)rawcall(SYS_fcntl, s->fd, F_DUPFD_CLOEXEC, 3);
-	fd = userpath_open(s->path, s->flags | O_CLOEXEC | O_NOCTTY | O_LARGEFILE, 0666);
+	fd = userpath_open_in(
+		c->setup->root_fd, s->path, s->flags | O_CLOEXEC | O_NOCTTY | O_LARGEFILE, 0666);
 	if (fd < 0)
 		return fd;
 	r = (int)rawcall(SYS_fcntl, fd, F_GETFL);
@@ -343,7 +350,7 @@ static int do_stdio(struct child *c)
 			fd[c->detail] = fd[STDOUT_FILENO];
 			continue;
 		}
-		fd[c->detail] = open_stream(&stream[c->detail], (int)c->detail);
+		fd[c->detail] = open_stream(c, &stream[c->detail], (int)c->detail);
 		if (fd[c->detail] < 0)
 			return fd[c->detail];
 	}
@@ -636,6 +643,7 @@ static const struct {
 	[CHILD_STAGE_NICE] = {do_nice, "set the nice value"},
 	[CHILD_STAGE_RLIMITS] = {do_rlimits, "set the resource limit"},
 	[CHILD_STAGE_BINDING] = {do_binding, "bind"},
+	[CHILD_STAGE_NAMESPACE] = {do_namespace, "enter the mount namespace"},
 	[CHILD_STAGE_PRIVILEGED] = {do_privileged, "run the privileged step hook"},
 	[CHILD_STAGE_IDENTITY] = {do_identity, "become the user"},
 	[CHILD_STAGE_NO_NEW_PRIVS] = {do_no_new_privs, "set no_new_privs"},
@@ -717,6 +725,10 @@ static void name_subject(
 	case CHILD_STAGE_BINDING:
 	case CHILD_STAGE_BOUND:
 		binding_name(&plan->binding, report->local_id, report->detail, text, size);
+		break;
+	case CHILD_STAGE_NAMESPACE:
+		(void)snprintf(text, size, " '%." SUBJECT_MAX "s'",
+			plan->spec->mount_namespace ? plan->spec->mount_namespace : "");
 		break;
 	case CHILD_STAGE_IDENTITY:
 		(void)snprintf(text, size, " %." SUBJECT_MAX "s", plan->id.user_name);

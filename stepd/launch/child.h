@@ -34,6 +34,7 @@ enum child_stage {
 	CHILD_STAGE_NICE,
 	CHILD_STAGE_RLIMITS,
 	CHILD_STAGE_BINDING,
+	CHILD_STAGE_NAMESPACE,
 	CHILD_STAGE_PRIVILEGED, /* the step hooks' */
 	CHILD_STAGE_IDENTITY,   /* from here on as the user */
 	CHILD_STAGE_NO_NEW_PRIVS,
@@ -71,6 +72,8 @@ struct child_setup {
 	const struct rlimit *nofile;      /* the agent's limit before it raised it */
 	const char *oom_score_adj;        /* to write, NULL: leave */
 	int lock_fd;                      /* the agent's lock; -1: there is none */
+	int namespace_fd;                 /* the mount namespace to enter; -1: none */
+	int root_fd;      /* with it, the agent's "/", where the paths of streams begin; else -1 */
 	bool own_session; /* each task leads one, and has no terminal; child_context.group is -1 */
 	bool leave_terminal; /* without own_session: leave the agent's terminal, which is another
 				user's */

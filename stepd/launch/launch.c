@@ -17,6 +17,7 @@
 #include "stepd/base/fs.h"
 #include "stepd/base/proc.h"
 #include "stepd/launch/plan.h"
+#include "stepd/process/mount_namespace.h"
 #include "stepd/process/process.h"
 #include "stepd/stdio/stdio.h"
 
@@ -65,12 +66,29 @@ static int choose_session(struct launch *l, struct err *err)
 	return 0;
 }
 
+static int open_namespace(struct launch *l, struct err *err)
+{
+	const char *path = l->setup.plan->spec->mount_namespace;
+
+	if (path) {
+		l->namespace_fd = mount_namespace_open(path, err);
+		if (l->namespace_fd < 0)
+			return l->namespace_fd;
+		l->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (l->root_fd < 0)
+			return err_set(err, -errno, "open '/'");
+	}
+	l->setup.namespace_fd = l->namespace_fd;
+	l->setup.root_fd = l->root_fd;
+	return 0;
+}
+
 int launch_open(struct launch *l, struct proctrack *pt, bool hold, struct err *err)
 {
 	int report[2], held[2], fd;
 
 	l->pt = pt;
-	if (choose_session(l, err) < 0)
+	if (choose_session(l, err) < 0 || open_namespace(l, err) < 0)
 		return err->code;
 	fd = proctrack_clone_fd(pt, &l->setup.plan->job, l->first);
 	if (fd < 0 && fd != -EOPNOTSUPP)
@@ -282,6 +300,8 @@ void launch_close(struct launch *l)
 	l->next_clone_fd = close_fd(l->next_clone_fd);
 	l->report_fd = close_fd(l->report_fd);
 	l->hold_write_fd = close_fd(l->hold_write_fd);
+	l->namespace_fd = close_fd(l->namespace_fd);
+	l->root_fd = close_fd(l->root_fd);
 }
 
 /* ---- the launcher -------------------------------------------------------------------------- */

@@ -47,6 +47,8 @@ struct launch {
 	int task_report_fd; /* the tasks' end */
 	int hold_write_fd;  /* a byte here lets the tasks go */
 	int hold_fd;        /* the tasks' end */
+	int namespace_fd;   /* setup's */
+	int root_fd;
 	/* The agent's alone, -1 for none: tasks that the launcher makes have no copies
 	 * of them to make and to close. May be NULL. */
 	const int *agent_fds;
@@ -56,7 +58,7 @@ struct launch {
 #define LAUNCH_INIT                                                                                \
 	{                                                                                          \
 		.next_clone_fd = -1, .report_fd = -1, .task_report_fd = -1, .hold_write_fd = -1,   \
-		.hold_fd = -1                                                                      \
+		.hold_fd = -1, .namespace_fd = -1, .root_fd = -1                                   \
 	}
 
 /* Makes the pipes and finds out how tasks get into the container. The caller sets l->first,

@@ -10,6 +10,7 @@
 #include "mpi/mpi.h"
 #include "stepd/api/plugin.h"
 #include "stepd/base/fs.h"
+#include "stepd/process/mount_namespace.h"
 #include "stepd/record/registry.h"
 #include "stepd/snapshot/handover.h"
 
@@ -236,12 +237,25 @@ static int make_cwd(struct plan *plan, struct err *err)
 	return plan->cwd ? 0 : err_set(err, -ENOMEM, "plan the step");
 }
 
+/* It is opened again for each launch: nobody else holds it while the tasks run. */
+static int check_namespace(const struct spec *spec, struct err *err)
+{
+	int fd = spec->mount_namespace ? mount_namespace_open(spec->mount_namespace, err) : -1;
+
+	if (fd < 0)
+		return spec->mount_namespace ? fd : 0;
+	(void)close_fd(fd);
+	return 0;
+}
+
 int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err)
 {
 	_cleanup_plan_ struct plan plan = {.spec = spec};
 	int r;
 
 	r = identity_resolve(spec, &plan.id, err);
+	if (r == 0)
+		r = check_namespace(spec, err);
 	if (r == 0)
 		r = make_job(&plan, err);
 	if (r == 0)

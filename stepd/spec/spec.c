@@ -526,6 +526,7 @@ static void spec_clear(struct spec *spec)
 	bind_text_clear(&spec->mem_bind);
 	free(spec->distribution);
 	free(spec->topology);
+	free(spec->mount_namespace);
 	free(spec->in.pattern);
 	free(spec->out.pattern);
 	free(spec->err.pattern);

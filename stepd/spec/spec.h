@@ -193,6 +193,7 @@ struct spec {
 	bool oom_score_adj_given;
 	int oom_score_adj;
 	bool no_new_privs;
+	char *mount_namespace; /* the tasks enter; absolute; NULL: the agent's */
 
 	struct limits limits;      /* of the step */
 	struct limits task_limits; /* of each task */

@@ -327,6 +327,18 @@ static const struct spec_field step_fields[] = {
 		.doc = "Whether no program of the tasks gains privileges by its execution, for "
 		       "example as a set-user-ID program.",
 		.unset = "false"},
+	{.name = "mount_namespace",
+		.parse = spec_row_text,
+		.offset = STEP(mount_namespace),
+		.kinds = WITH_TASKS,
+		.problem = path_problem,
+		.form = "path",
+		.doc = "A file that stands for a mount namespace, `/proc/PID/ns/mnt` or one that "
+		       "such a file is bound to, mount_namespaces(7): the tasks enter it as root "
+		       "before anything is done as their user, and so does the process of their "
+		       "MPI. Directories and programs are found in it; files of their streams are "
+		       "those of the agent. Only root's agent can do that.",
+		.unset = "the agent's own"},
 	{.name = "limits",
 		.parse = spec_row_limits,
 		.offset = STEP(limits),

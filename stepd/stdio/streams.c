@@ -440,6 +440,22 @@ int stdio_share_restore(struct stdio *io, const struct json_t *object, struct er
 
 /* ---- a task's own -------------------------------------------------------------------------- */
 
+/* The task's directory is that of its mount namespace, and the file is outside of it. */
+static int make_absolute(
+	const struct stdio_files *files, uint32_t rank, char **path, struct err *err)
+{
+	const char *cwd = file_cwd(files, rank);
+	char *joined;
+
+	if (!files->spec->mount_namespace || !cwd || **path == '/')
+		return 0;
+	if (asprintf(&joined, "%s/%s", cwd, *path) < 0)
+		return err_set(err, -ENOMEM, "open '%s'", *path);
+	free(*path);
+	*path = joined;
+	return 0;
+}
+
 static int give_path(struct stdio *io, int i, const struct spec_stream *spec,
 	struct stdio_task *task, int flags, struct err *err)
 {
@@ -448,6 +464,8 @@ static int give_path(struct stdio *io, int i, const struct spec_stream *spec,
 	const char *out_path = ends->path[STDOUT_FILENO];
 	int r = file_expand(&io->files, spec->pattern, task->rank, &ends->path[i], err);
 
+	if (r == 0)
+		r = make_absolute(&io->files, task->rank, &ends->path[i], err);
 	if (r < 0)
 		return r;
 	if (i == STDERR_FILENO && out_path && strcmp(ends->path[i], out_path) == 0) {

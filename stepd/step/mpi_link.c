@@ -19,6 +19,7 @@
 #include "stepd/base/err.h"
 #include "stepd/base/proc.h"
 #include "stepd/launch/child.h"
+#include "stepd/process/mount_namespace.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/input.h"
@@ -501,6 +502,17 @@ void mpi_streams_restored(struct agent *a)
 
 /* ---- its beginning ------------------------------------------------------------------------- */
 
+/* Its directory of sessions is to be that of the tasks. */
+static int enter_namespace(const struct spec *spec)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (!spec->mount_namespace)
+		return 0;
+	fd = mount_namespace_open(spec->mount_namespace, NULL);
+	return fd < 0 ? fd : mount_namespace_enter(fd);
+}
+
 /* In the service process. Descriptor 2 is closed: it logs over the link. */
 static int become_user(void *userdata)
 {
@@ -519,6 +531,8 @@ static int become_user(void *userdata)
 	}
 	/* The user must not get root's keys. */
 	r = process_new_keyring(&a->plan.id, NULL);
+	if (r == 0)
+		r = enter_namespace(a->plan.spec);
 	return r < 0 ? r : identity_become(&a->plan.id);
 }
 

@@ -112,6 +112,21 @@ static void check_script(const struct slurm_init *init)
 		require(json_is_object(json_object_get(doc, "env")));
 }
 
+static void check_namespace(const uint8_t *data, const struct slurm_init *init)
+{
+	const struct site_conf site = {0};
+	struct job_namespace n;
+	struct err err = ERR_INIT;
+
+	if (init->error || init->frame.release == SLURM_22_05) /* that reads a file */
+		return;
+	if (job_namespace_find(
+		    data, &init->frame, &init->conf, &site, "/nowhere/slurm.conf", 1, &n, &err) < 0)
+		require(err.code == -EBADMSG || err.code == -ENAMETOOLONG);
+	else
+		require(n.is_made || !*n.path);
+}
+
 /* What single tasks get of them. */
 static void check_tasks(const struct slurm_init *init, bool local)
 {
@@ -165,6 +180,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	check_init(data, size, &init);
 	check_script(&init);
+	check_namespace(data, &init);
 	check_gres(&init);
 	reason = slurm_decide(&init);
 	require(reason < SLURM_REASON_MAX);

@@ -13,6 +13,7 @@
 #	in_both [-p PREFIX] ARG...  the same in two at a time, whose names are PREFIX and "served", with
 #	                    $slurm_program in slurmstepd's place ($PROGRAM), and "real". An inside that
 #	                    comes to its end writes $tmpdir/NAME/over; else the test is skipped
+#	$own_mounts         a command before all of this, "unshare --mount" for a Slurm that makes mounts
 #	slurm_port COUNT    the first of so many ports of the test's own
 #	alike [FILE...]     prints it without what is another in each Slurm: names of nodes, times, numbers of
 #	                    steps, the directory; a line for each task
@@ -82,7 +83,7 @@ in_slurm() {
 	slurm_name=$1
 	slurm_port=$2
 	shift 2
-	own_network="sh $top_srcdir/tests/testbed/own-network" \
+	own_network="${own_mounts-} sh $top_srcdir/tests/testbed/own-network" \
 	BENCH_SLURM_LINES=$(echo "$BENCH_SLURM_LINES" | sed "s/@NAME@/$slurm_name/g") \
 	BENCH_SLURM_DATABASE=${BENCH_SLURM_DATABASE:+slurm_$slurm_name} \
 	BENCH_SLURM_ALLOCATION=no BENCH_SLURM_PORT=$slurm_port in_system timeout -k 10 "$limit_s" \

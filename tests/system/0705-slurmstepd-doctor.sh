@@ -53,7 +53,7 @@ doctor --slurm
 is "$(values_of slurm.handover)" "namespace profile tls x11 stepmgr container " "doctor --slurm reports what is handed over in any case"
 text=$(timeout 900 "$stepd" doctor --slurm)
 like "$(printf '%s' "$text" | tr -s '\n ' '  ')" \
-	"by JobContainerType=job_container/tmpfs this is handed over in any case: every step; the job has a namespace" \
+	"by JobContainerType=job_container/tmpfs this is handed over in any case: every extern step; the job's namespace is made" \
 	"a finding names the line of slurm.conf and the steps"
 is "$(printf '%s\n' "$text" | awk 'length($0) > 80 && NF > 2 + ($1 == "Remedy:")')" "" "the text fits 80 columns"
 

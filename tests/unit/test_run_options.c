@@ -114,6 +114,7 @@ static void test_plain_options(void **state)
 	adds("--groups=", "'groups':[]");
 	adds("--umask 022 --oom-score-adj=-5 --no-new-privs",
 		"'umask':'022','oom_score_adj':-5,'no_new_privs':true");
+	adds("--mount-namespace /proc/1/ns/mnt", "'mount_namespace':'/proc/1/ns/mnt'");
 	adds("--nice", "'nice':10");
 	adds("-c 4 --cpu-bind verbose,map_cpu:0,1 --mem-bind=local -m cyclic --topology /m.xml",
 		"'cpus_per_task':4,'cpu_bind':'verbose,map_cpu:0,1','mem_bind':'local',"

@@ -81,6 +81,8 @@ static const struct {
 	{"interactive-24.11", SLURM_KIND_INTERACTIVE, SLURM_REASON_NOT_SERVED, "4.interactive",
 		SLURM_24_11},
 	{"het-24.11", SLURM_KIND_HET, SLURM_REASON_NOT_SERVED, "5.0", SLURM_24_11},
+	{"namespace-24.11", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "11054193.0", SLURM_24_11},
+	{"namespace-26.05", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "11064469.0", SLURM_26_05},
 	{"srun-26.05", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "1.0", SLURM_26_05},
 	{"batch-26.05", SLURM_KIND_BATCH, SLURM_REASON_NOT_SERVED, "2.batch", SLURM_26_05},
 	{"extern-26.05", SLURM_KIND_EXTERN, SLURM_REASON_NOT_SERVED, "1.extern", SLURM_26_05},
@@ -576,7 +578,25 @@ static void test_reasons(void **state)
 	init.conf.profile_type = "acct_gather_profile/hdf5";
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_PROFILE);
 	init.conf.namespace_plugin = "namespace/tmpfs";
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_PROFILE);
+	init.name_space.is_made = true;
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_PROFILE);
+	(void)err_set_text(&init.namespace_err, -ENOENT, "there is no job_container.conf");
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NAMESPACE);
+	slurm_reason_print(&init, SLURM_REASON_NAMESPACE, text);
+	assert_string_equal(text,
+		"the job's namespace is made by a plugin of Slurm: there is no job_container.conf");
+	init.namespace_err = (struct err)ERR_INIT;
+	init.launch.kind = SLURM_KIND_EXTERN;
+	init.launch.x11 = 0;
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_NAMESPACE);
+	init.launch.kind = SLURM_KIND_SRUN;
+	init.launch.x11 = 1;
+	init.conf.namespace_plugin = "namespace/linux";
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_NAMESPACE);
+	slurm_reason_print(&init, SLURM_REASON_NAMESPACE, text);
+	assert_string_equal(
+		text, "the job's namespace is made by a plugin of Slurm (namespace/linux)");
 	init.launch.container = "/bundle";
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_CONTAINER);
 	init.launch.has_job = true;

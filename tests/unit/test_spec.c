@@ -118,7 +118,7 @@ static void test_identity_and_surroundings(void **state)
 		" 'node': {'name': 'n-1_x.y', 'list': 'm[3]'}, 'argv': ['a/b/c'],"
 		" 'env': {'B': 'x=y', 'A': '', 'a b': 'c'}, 'cwd': '/tmp/x', 'uid': 'nobody', 'gid': 0,"
 		" 'groups': ['audio', 44, '4294967294'], 'umask': '027', 'nice': -20,"
-		" 'oom_score_adj': -1000, 'no_new_privs': true, 'label': true, 'hold': false,"
+		" 'oom_score_adj': -1000, 'no_new_privs': true, 'mount_namespace': '/n/.ns', 'label': true, 'hold': false,"
 		" 'proctrack': 'proctrack/cgroup', 'mpi': 'pmi2', 'cgroup_root': '/sys/fs/cgroup', 'scope': 'no',"
 		" 'session': 'agent'}");
 
@@ -144,6 +144,7 @@ static void test_identity_and_surroundings(void **state)
 	assert_true(s->oom_score_adj_given);
 	assert_int_equal(s->oom_score_adj, -1000);
 	assert_true(s->no_new_privs);
+	assert_string_equal(s->mount_namespace, "/n/.ns");
 	assert_true(s->label);
 	assert_false(s->hold);
 	assert_string_equal(s->proctrack, "proctrack/cgroup");
@@ -797,6 +798,8 @@ static const struct {
 	{"'nice': -21", "nice: -21 is not in the range -20 to 19"},
 	{"'oom_score_adj': 1001", "oom_score_adj: 1001 is not in the range -1000 to 1000"},
 	{"'no_new_privs': 1", "no_new_privs: must be true or false, not a number"},
+	{"'mount_namespace': ''", "mount_namespace: is empty"},
+	{"'mount_namespace': 'ns'", "mount_namespace: 'ns' is not an absolute path"},
 	{"'stdin': 'stdout'", "stdin: stdin can't have this mode"},
 	{"'stdin': 'rank'",
 		"stdin: 'rank' is not one of inherit, none, all, stdout, tool, attach (a file is "
@@ -1043,6 +1046,8 @@ static void test_wrong_wholes(void **state)
 		"node.ranks: is for normal steps only");
 	bad("{'kind': 'batch', 'script': 'x', 'wire': {}}",
 		"wire: is not for a step of kind 'batch'");
+	bad("{'kind': 'extern', 'mount_namespace': '/ns'}",
+		"mount_namespace: is not for a step of kind 'extern'");
 	bad("{'kind': 'extern', 'pmi': {}}", "pmi: is not for a step of kind 'extern'");
 	bad("{'kind': 'extern', 'argv': ['x']}", "argv: is not for a step of kind 'extern'");
 	bad("{'kind': 'extern', 'ntasks': 1}", "ntasks: is not for a step of kind 'extern'");

@@ -452,6 +452,9 @@ static const struct cli_option rows[] = {
 	 .doc = "how readily the kernel ends a task when memory is short, -1000 to 1000"},
 	{.name = "no-new-privs", .take = run_take_true, .path = "no_new_privs",
 	 .doc = "no program gains privileges by being executed"},
+	{.name = "mount-namespace", .arg = "FILE", .take = run_take_path, .path = "mount_namespace",
+	 .doc = "a mount namespace for the tasks to enter, as /proc/PID/ns/mnt",
+	 .more = "Needs root. Files of streams are those of the agent, outside of it."},
 
 	{.heading = "CPUs and memory of the tasks",
 	 .name = "cpus-per-task", .letter = 'c', .arg = "N", .take = run_take_number, .path = "cpus_per_task",

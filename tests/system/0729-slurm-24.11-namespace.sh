@@ -1,0 +1,9 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Steps of Slurm 24.11 in jobs with a /tmp of their own: what 0736-slurm-namespace.sh has for 22.05, and settings
+# that came later.
+STEPD_TEST_SLURM=trixie
+export STEPD_TEST_SLURM
+# shellcheck source=tests/system/0736-slurm-namespace.sh
+. "${top_srcdir:?}/tests/system/0736-slurm-namespace.sh"
