@@ -790,8 +790,8 @@ EXTRA_DIST += tests/system/0710-slurm-nodes.sh
 TESTS_LONG += tests/system/0717-slurm-limits.sh
 TESTS_LONG += tests/system/0732-slurm-devices.sh
 EXTRA_DIST += tests/system/0732-slurm-devices.sh
-TESTS_LONG += tests/system/0736-slurm-namespace.sh
-EXTRA_DIST += tests/system/0736-slurm-namespace.sh
+TESTS_LONG += tests/system/0736-slurm-namespace.sh tests/system/0737-slurm-backup.sh
+EXTRA_DIST += tests/system/0736-slurm-namespace.sh tests/system/0737-slurm-backup.sh
 TESTS_LONG += tests/system/0901-slurm-in-vm.sh
 EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0901-slurm-in-vm.sh tests/lib/slurm_pair.sh \
 	tests/testbed/guest-slurm.sh tests/testbed/guest-slurm-limits.sh
@@ -841,7 +841,7 @@ check_PROGRAMS += tests/lib/slurm_decode
 tests_lib_slurm_decode_SOURCES = tests/lib/slurm_decode.c
 tests_lib_slurm_decode_LDADD = libslurminit.la libbase.la $(JANSSON_LIBS)
 if CMOCKA
-SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_gres \
+SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_delivery tests/unit/test_slurm_gres \
 	tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
 	tests/unit/test_slurm_namespace \
@@ -855,6 +855,9 @@ TESTS += $(SLURM_UNIT_TESTS)
 tests_unit_test_slurm_batch_SOURCES = tests/unit/test_slurm_batch.c
 tests_unit_test_slurm_batch_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_batch_LDADD = libslurminit.la $(UNIT_LDADD)
+tests_unit_test_slurm_delivery_SOURCES = tests/unit/test_slurm_delivery.c
+tests_unit_test_slurm_delivery_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_delivery_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_gres_SOURCES = tests/unit/test_slurm_gres.c
 tests_unit_test_slurm_gres_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_gres_LDADD = libslurmserve.la $(CMOCKA_LIBS)

@@ -206,7 +206,7 @@ int batch_report(struct batch *b, const struct batch_end *end, struct err *err)
 	const struct delivery_options to = {.loop = end->loop,
 		.munge = end->munge,
 		.retry = &to_controller,
-		.address = end->controller,
+		.hosts = end->controllers,
 		.version = b->init->frame.release,
 		.type = SLURM_REQUEST_COMPLETE_BATCH_SCRIPT,
 		.reader = (uid_t)-1,

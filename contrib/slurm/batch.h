@@ -15,6 +15,7 @@
 
 #include "contrib/slurm/batch_spec.h"
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/hosts.h"
 #include "contrib/slurm/user_probe.h"
 
 struct accounting;
@@ -45,7 +46,7 @@ int batch_make_spec(const struct batch *batch, const struct step_spec_input *inp
 struct batch_end {
 	struct ev_loop *loop;
 	const struct munge_client *munge;
-	struct sockaddr_in controller;
+	struct hosts controllers;
 	const struct accounting *accounting; /* NULL: none */
 	int job_status; /* the script's wait status, or an error of Slurm in its place */
 	int error;      /* of Slurm, if the node is at fault: it takes no more jobs then; else 0 */

@@ -423,7 +423,7 @@ static void put_place(struct variables *v, const struct step_spec_input *in)
 	if (site->cluster && site->controller_name && site->select_plugin &&
 		in->launch->cred_release < SLURM_24_11) {
 		(void)snprintf(text, sizeof(text), "%s:%s:%u:%u:%u", site->cluster,
-			site->controller_name, ntohs(site->controller.sin_port),
+			site->controller_name, ntohs(site->controllers.address[0].sin_port),
 			(unsigned)SLURM_22_05, site->select_plugin);
 		put(v, "SLURM_WORKING_CLUSTER", text);
 	}

@@ -15,6 +15,8 @@ struct delivery {
 	struct delivery_options options;
 	struct pack body;
 	unsigned tries;
+	unsigned host; /* of this try */
+	bool connected;
 	double pause_s;
 	int fd; /* -1 between tries */
 	struct buffer out, in;
@@ -53,12 +55,13 @@ static void delivery_end(struct delivery *d)
 	o.done(&err, o.userdata);
 }
 
-/* This try has failed, with the reason in d->err. */
+/* No host has taken it, with the reason in d->err. */
 static void try_fail(struct delivery *d)
 {
 	const struct delivery_retry *retry = d->options.retry;
 
 	try_close(d);
+	d->host = 0;
 	if (retry->tries && ++d->tries >= retry->tries) {
 		delivery_end(d);
 		return;
@@ -66,6 +69,18 @@ static void try_fail(struct delivery *d)
 	ev_timer_set(&d->timer, d->pause_s, 0.);
 	ev_timer_start(d->options.loop, &d->timer);
 	d->pause_s = d->pause_s * 2 < retry->longest_s ? d->pause_s * 2 : retry->longest_s;
+}
+
+/* This host does not serve: the next one is asked at once, from the loop. */
+static void try_next(struct delivery *d)
+{
+	if (++d->host >= d->options.hosts.n) {
+		try_fail(d);
+		return;
+	}
+	try_close(d);
+	ev_timer_set(&d->timer, 0., 0.);
+	ev_timer_start(d->options.loop, &d->timer);
 }
 
 /* ---- a try --------------------------------------------------------------------------------- */
@@ -77,6 +92,13 @@ static void watch_for(struct delivery *d, int events)
 	ev_io_start(d->options.loop, &d->io);
 }
 
+static void set_timeout(struct delivery *d, double timeout_s)
+{
+	ev_timer_stop(d->options.loop, &d->timer);
+	ev_timer_set(&d->timer, timeout_s, 0.);
+	ev_timer_start(d->options.loop, &d->timer);
+}
+
 static void send_more(struct delivery *d)
 {
 	ssize_t n = send(
@@ -86,9 +108,12 @@ static void send_more(struct delivery *d)
 		return;
 	if (n < 0) {
 		(void)err_set(&d->err, -errno, "send a message");
-		try_fail(d);
+		try_next(d);
 		return;
 	}
+	if (!d->connected)
+		set_timeout(d, DELIVERY_TIMEOUT_S);
+	d->connected = true;
 	buffer_drop(&d->out, (size_t)n);
 	if (buffer_size(&d->out) == 0)
 		watch_for(d, EV_READ);
@@ -104,7 +129,7 @@ static void receive_more(struct delivery *d)
 		return;
 	if (n <= 0) {
 		(void)err_set(&d->err, n < 0 ? -errno : -ECONNRESET, "wait for a result");
-		try_fail(d);
+		try_next(d);
 		return;
 	}
 	size = buffer_add(&d->in, piece, (size_t)n);
@@ -116,10 +141,15 @@ static void receive_more(struct delivery *d)
 		size = slurm_rpc_decode_result(buffer_bytes(&d->in), buffer_size(&d->in), &result);
 	if (size < 0) {
 		(void)err_set(&d->err, (int)size, "read a result");
-		try_fail(d);
+		try_next(d);
 		return;
 	}
-	if (result && d->options.retry->needs_success) {
+	if (result == SLURM_ERROR_STANDBY || result == SLURM_ERROR_STANDBY_USE_BACKUP) {
+		(void)err_set_text(&d->err, -EREMOTEIO, "it stands by");
+		try_next(d);
+		return;
+	}
+	if (result == SLURM_ERROR_BACKOFF || (result && d->options.retry->needs_success)) {
 		(void)err_set_text(&d->err, -EREMOTEIO, "it has answered with error %u", result);
 		try_fail(d);
 		return;
@@ -148,8 +178,8 @@ static void delivery_on_timer(_unused_ struct ev_loop *loop, ev_timer *timer, _u
 		try_begin(d);
 		return;
 	}
-	(void)err_set(&d->err, -ETIMEDOUT, "wait for a result");
-	try_fail(d);
+	(void)err_set(&d->err, -ETIMEDOUT, d->connected ? "wait for a result" : "connect");
+	try_next(d);
 }
 
 /* A credential of its own for each try: it counts once, and for five minutes. */
@@ -171,7 +201,7 @@ static int make_message(struct delivery *d)
 
 static int begin_connection(struct delivery *d)
 {
-	const struct sockaddr_in *address = &d->options.address;
+	const struct sockaddr_in *address = &d->options.hosts.address[d->host];
 
 	d->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (d->fd < 0 ||
@@ -183,17 +213,16 @@ static int begin_connection(struct delivery *d)
 
 static void try_begin(struct delivery *d)
 {
-	int r = make_message(d);
-
-	if (r == 0)
-		r = begin_connection(d);
-	if (r < 0) {
+	d->connected = false;
+	if (make_message(d) < 0) {
 		try_fail(d);
-		return;
+	} else if (begin_connection(d) < 0) {
+		try_next(d);
+	} else {
+		watch_for(d, EV_WRITE);
+		set_timeout(d,
+			d->options.hosts.n > 1 ? DELIVERY_CONNECT_TIMEOUT_S : DELIVERY_TIMEOUT_S);
 	}
-	watch_for(d, EV_WRITE);
-	ev_timer_set(&d->timer, DELIVERY_TIMEOUT_S, 0.);
-	ev_timer_start(d->options.loop, &d->timer);
 }
 
 int delivery_begin_take(const struct delivery_options *options, struct pack *body,

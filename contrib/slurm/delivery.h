@@ -2,21 +2,25 @@
  *
  * Sends messages to srun and to slurmctld: each by a connection of its own, until a result has come
  * back. Tried again with back-off, as slurmstepd does: for srun 5 times within 1.5 s, for slurmctld
- * every so often until it is there. Nothing waits but for munged.
+ * every so often until it is there. Of several hosts each is tried before a pause, in their order:
+ * one that can't be reached, or answers that it stands by, has not got the message. Nor has a
+ * slurmctld that wants it later. Nothing waits but for munged.
  */
 #ifndef SLURM_DELIVERY_H
 #define SLURM_DELIVERY_H
 
-#include <netinet/in.h>
 #include <sys/types.h>
 
+#include "contrib/slurm/hosts.h"
 #include "contrib/slurm/rpc.h"
 
 struct delivery;
 struct ev_loop;
 
-/* A try, from the connection to the result. */
-#define DELIVERY_TIMEOUT_S 10.0
+/* A try, from the connection to the result; until there is a connection if there are other hosts.
+ */
+#define DELIVERY_TIMEOUT_S         10.0
+#define DELIVERY_CONNECT_TIMEOUT_S 2.0
 /* Between tries: the first pause is doubled each time, up to the longest one. */
 struct delivery_retry {
 	unsigned tries; /* 0: until it is delivered */
@@ -30,7 +34,7 @@ struct delivery_options {
 	struct ev_loop *loop;
 	const struct munge_client *munge;
 	const struct delivery_retry *retry; /* borrowed */
-	struct sockaddr_in address;
+	struct hosts hosts;
 	uint16_t version, type;
 	uid_t reader;        /* as slurm_rpc_encode() */
 	const char *forward; /* a node to which a slurmd sends it on, borrowed; NULL: none */

@@ -29,6 +29,7 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/fifos.c contrib/slurm/fifos.h \
 	contrib/slurm/gres.c contrib/slurm/gres.h contrib/slurm/gres_impl.h \
 	contrib/slurm/gres_bind.c contrib/slurm/gres_bind.h \
+	contrib/slurm/hosts.h \
 	contrib/slurm/init.c contrib/slurm/init.h \
 	contrib/slurm/job_cgroup.c contrib/slurm/job_cgroup.h \
 	contrib/slurm/job_namespace.c contrib/slurm/job_namespace.h \

@@ -130,7 +130,7 @@ static int send_above(struct pmi_tree *t, const struct pack *part, struct err *e
 	const struct delivery_options to = {.loop = t->options.loop,
 		.munge = t->options.munge,
 		.retry = &retry,
-		.address = init->frame.self,
+		.hosts = hosts_of_one(init->frame.self),
 		.version = init->frame.release,
 		.type = SLURM_REQUEST_FORWARD_DATA,
 		.reader = (uid_t)-1,

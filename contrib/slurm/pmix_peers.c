@@ -317,7 +317,7 @@ static void send_by_slurmd(struct peer *peer, struct waiting *w)
 	const struct delivery_options to = {.loop = p->options.loop,
 		.munge = p->options.munge,
 		.retry = &by_slurmd,
-		.address = p->options.nodes[peer->node].address,
+		.hosts = hosts_of_one(p->options.nodes[peer->node].address),
 		.version = p->options.init->frame.release,
 		.type = SLURM_REQUEST_FORWARD_DATA,
 		.reader = 0, /* slurmd's user */

@@ -40,6 +40,13 @@ enum slurm_rpc_type {
 	SLURM_RESPONSE_FORWARD_FAILED = 9001,
 };
 
+/* Results of a slurmctld that has not done what the message says. */
+enum slurm_rpc_result {
+	SLURM_ERROR_BACKOFF = 1804, /* it gets too many messages; from 23.02 on */
+	SLURM_ERROR_STANDBY = 2027,
+	SLURM_ERROR_STANDBY_USE_BACKUP = 2131,
+};
+
 /* A reply is a result and a credential; some 300 bytes. */
 #define SLURM_REPLY_MAX 65536u
 

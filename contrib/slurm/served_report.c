@@ -79,7 +79,7 @@ static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack
 	struct delivery_options to = {.loop = s->loop,
 		.munge = s->munge,
 		.retry = &s->reports.to_srun,
-		.address = s->launch->srun,
+		.hosts = hosts_of_one(s->launch->srun),
 		.version = s->init->frame.client_release,
 		.type = (uint16_t)type,
 		.reader = s->launch->uid,
@@ -88,7 +88,8 @@ static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack
 
 	s->reports.launch_delivers |= launch;
 	s->reports.exits_deliver += !launch;
-	to.address.sin_port = htons(slurm_launch_port(&s->launch->resp_ports, s->setup.node_id));
+	to.hosts.address[0].sin_port =
+		htons(slurm_launch_port(&s->launch->resp_ports, s->setup.node_id));
 	send_message(s, &to, body);
 }
 
@@ -152,7 +153,7 @@ void served_send_exits(struct served *s, const struct attach_peer *peer, int sta
 	const struct delivery_options to = {.loop = s->loop,
 		.munge = s->munge,
 		.retry = &attach_retry,
-		.address = peer->response,
+		.hosts = hosts_of_one(peer->response),
 		.version = peer->version,
 		.type = SLURM_MESSAGE_TASK_EXIT,
 		.reader = peer->uid,
@@ -370,17 +371,17 @@ static int make_step_status(const struct served_tasks *tasks, int launch_error)
 }
 
 /* As slurm.conf has it now, where slurmd has said that it has changed. */
-static struct sockaddr_in find_controller(const struct served *s)
+static struct hosts find_controllers(const struct served *s)
 {
 	_cleanup_site_conf_ struct site_conf site = {0};
 	struct err err = ERR_INIT;
 
 	if (!s->requests.reconfigured)
-		return s->init->site->controller;
+		return s->init->site->controllers;
 	if (site_conf_read(NULL, &site, &err) == 0)
-		return site.controller;
+		return site.controllers;
 	log_warning(s->log, "step %s: %s, ignoring", s->label, err.text);
-	return s->init->site->controller;
+	return s->init->site->controllers;
 }
 
 /* why: NULL if a task has called for it. */
@@ -394,7 +395,7 @@ static void request_end(struct served *s, const char *why, uint16_t number, uint
 	const struct delivery_options to = {.loop = s->loop,
 		.munge = s->munge,
 		.retry = &retry,
-		.address = find_controller(s),
+		.hosts = find_controllers(s),
 		.version = s->init->frame.release,
 		.type = SLURM_REQUEST_CANCEL_JOB_STEP,
 		.reader = (uid_t)-1,
@@ -442,7 +443,7 @@ void served_report_step(struct served *s)
 	/* A signal of this node's counts more than what those below have, as for slurmstepd. */
 	struct tree_end end = {.status = get_reported(s, status),
 		.decides = s->agent.runs && WIFSIGNALED(get_reported(s, status)),
-		.controller = find_controller(s)};
+		.controllers = find_controllers(s)};
 
 	accounting_pack(s->accounting, false, &end.record);
 	tree_end_take(s->reports.tree, &end);
@@ -453,7 +454,7 @@ void served_report_script(struct served *s)
 	int status = s->tasks.v[0].ended ? s->tasks.v[0].status : s->agent.launch_error;
 	const struct batch_end end = {.loop = s->loop,
 		.munge = s->munge,
-		.controller = find_controller(s),
+		.controllers = find_controllers(s),
 		.job_status = get_reported(s, status),
 		.error = s->agent.node_error,
 		.accounting = s->accounting,

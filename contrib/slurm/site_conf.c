@@ -14,6 +14,7 @@
 #include "contrib/slurm/spank_check.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/strv.h"
 
 #define PORT_DEFAULT  6817u
 #define SELECT_LINEAR 102u /* the default */
@@ -69,9 +70,11 @@ void site_conf_clear(struct site_conf *conf)
 /* While the file is read. */
 struct reading {
 	struct site_conf *conf;
-	char *host; /* of slurmctld */
+	/* Of slurmctld, each the last one given; and by the keys of before 18.08, which count if
+	 * there is no SlurmctldHost. */
+	struct strv hosts;
+	char *shared_address, *machine, *address, *backup, *backup_address;
 	char *plugstack, *plugin_dirs;
-	unsigned hosts;
 	uint32_t port;
 };
 
@@ -92,21 +95,42 @@ static int set_text(char **member, const char *value, size_t size)
 	return *member ? 0 : -ENOMEM;
 }
 
-/* "name" or "name(address)". Of several, the others are backups, and answer otherwise. */
+/* "name" or "name(address)": the primary first, then its backups. */
 static int take_host(struct reading *r, const char *key, const char *value)
 {
 	const char *address = strchr(value, '(');
+	_cleanup_free_ char *host = NULL;
 
-	if (++r->hosts > 1)
+	if (r->hosts.n == HOSTS_MAX)
 		return refuse(r, key, value);
-	if (address)
-		value = address + 1;
-	return set_text(&r->host, value, strcspn(value, ")"));
+	value = address ? address + 1 : value;
+	host = strndup(value, strcspn(value, ")"));
+	return host ? strv_add(&r->hosts, host) : -ENOMEM;
+}
+
+static int take_machine(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->machine, value, strlen(value));
 }
 
 static int take_address(struct reading *r, _unused_ const char *key, const char *value)
 {
-	return set_text(&r->host, value, strlen(value));
+	return set_text(&r->address, value, strlen(value));
+}
+
+static int take_backup(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->backup, value, strlen(value));
+}
+
+static int take_backup_address(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->backup_address, value, strlen(value));
+}
+
+static int take_shared_address(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->shared_address, value, strlen(value));
 }
 
 /* A number, or a range, of which the first port is as good as any. */
@@ -363,10 +387,11 @@ static const struct key_row {
 	const char *served;
 } key_rows[] = {
 	{"SlurmctldHost", take_host, NULL},
-	{"ControlMachine", take_host, NULL},
-	{"BackupController", NULL, ""},
-	{"SlurmctldAddr", take_address, NULL},
+	{"ControlMachine", take_machine, NULL},
 	{"ControlAddr", take_address, NULL},
+	{"BackupController", take_backup, NULL},
+	{"BackupAddr", take_backup_address, NULL},
+	{"SlurmctldAddr", take_shared_address, NULL},
 	{"SlurmctldPort", take_port, NULL},
 	{"AuthInfo", take_auth_info, NULL},
 	{"SlurmUser", take_user, NULL},
@@ -480,25 +505,62 @@ int site_check_spank(struct site_conf *conf, uint32_t version, struct err *err)
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
-static int find_controller(struct reading *r, struct err *err)
+/* 0 or, where it has no IPv4 address, the error of getaddrinfo(3). */
+static int add_controller(struct reading *r, const char *host)
 {
 	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+	struct hosts *hosts = &r->conf->controllers;
+	struct sockaddr_in *address = &hosts->address[hosts->n];
 	struct addrinfo *found = NULL;
-	int e = r->host ? getaddrinfo(r->host, NULL, &hints, &found) : EAI_NONAME;
+	int e = getaddrinfo(host, NULL, &hints, &found);
 
 	if (e)
-		return err_set_text(err, -EADDRNOTAVAIL, "find slurmctld's host '%s': %s",
-			r->host ? r->host : "", gai_strerror(e));
-	memcpy(&r->conf->controller, found->ai_addr, sizeof(r->conf->controller));
+		return e;
+	memcpy(address, found->ai_addr, sizeof(*address));
 	freeaddrinfo(found);
-	r->conf->controller.sin_port = htons((uint16_t)r->port);
-	r->conf->controller_name = take_ptr(r->host);
+	address->sin_port = htons((uint16_t)r->port);
+	hosts->n++;
 	return 0;
+}
+
+/* By the old keys. */
+static int add_old_hosts(struct reading *r)
+{
+	const char *first = r->address ? r->address : r->machine,
+		   *second = r->backup_address ? r->backup_address : r->backup;
+	int e = r->machine && first ? strv_add(&r->hosts, first) : 0;
+
+	return e == 0 && r->hosts.n > 0 && r->backup && second ? strv_add(&r->hosts, second) : e;
+}
+
+/* Backups without an address are left out, as Slurm does it. */
+static int find_controllers(struct reading *r, struct err *err)
+{
+	const char *first;
+	size_t i;
+	int e;
+
+	if (r->hosts.n == 0 && add_old_hosts(r) < 0)
+		return err_set(err, -ENOMEM, "find slurmctld's host");
+	first = r->shared_address ? r->shared_address : r->hosts.n ? r->hosts.v[0] : NULL;
+	e = first ? add_controller(r, first) : EAI_NONAME;
+	if (e)
+		return err_set_text(err, -EADDRNOTAVAIL, "find slurmctld's host '%s': %s",
+			first ? first : "", gai_strerror(e));
+	for (i = 1; i < r->hosts.n && !r->shared_address; i++)
+		(void)add_controller(r, r->hosts.v[i]);
+	r->conf->controller_name = strdup(first);
+	return r->conf->controller_name ? 0 : err_set(err, -ENOMEM, "find slurmctld's host");
 }
 
 static void reading_clear(struct reading *r)
 {
-	free(r->host);
+	strv_clear(&r->hosts);
+	free(r->shared_address);
+	free(r->machine);
+	free(r->address);
+	free(r->backup);
+	free(r->backup_address);
 	free(r->plugstack);
 	free(r->plugin_dirs);
 }
@@ -529,5 +591,5 @@ int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 	r = conf_lines_read_trusted(path, on_line, &reading, err);
 	if (r == 0)
 		r = read_plugstack(&reading, path, err);
-	return r == 0 ? find_controller(&reading, err) : r;
+	return r == 0 ? find_controllers(&reading, err) : r;
 }

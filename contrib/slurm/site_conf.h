@@ -7,11 +7,11 @@
 #ifndef SLURM_SITE_CONF_H
 #define SLURM_SITE_CONF_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "contrib/slurm/hosts.h"
 #include "contrib/slurm/plugstack.h"
 #include "stepd/base/err.h"
 
@@ -51,7 +51,8 @@ enum site_priority {
 };
 
 struct site_conf {
-	struct sockaddr_in controller;
+	/* slurmctld's: the primary and its backups, or the one address for all (SlurmctldAddr). */
+	struct hosts controllers;
 	char *munge_socket; /* NULL: munged's usual one */
 	uid_t slurm_user;
 	unsigned propagated; /* limits, by bits */
@@ -70,7 +71,7 @@ struct site_conf {
 	char *spool_pattern;             /* SlurmdSpoolDir, with %n and %h; NULL: the default */
 	/* Of batch scripts' environments. */
 	char *cluster;          /* in small letters; NULL: none */
-	char *controller_name;  /* as it is written there */
+	char *controller_name;  /* the first one's address, as it is written there */
 	unsigned select_plugin; /* SelectType's number; 0: another one */
 	bool packs_nodes;       /* SelectTypeParameters has CR_Pack_Nodes */
 	struct plugstack plugstack;

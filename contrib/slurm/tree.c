@@ -168,7 +168,7 @@ static void report_range(struct tree *t)
 	const struct delivery_options to = {.loop = t->options.loop,
 		.munge = t->options.munge,
 		.retry = t->has_parent ? &to_parent : &delivery_to_controller,
-		.address = t->has_parent ? init->frame.parent : t->end.controller,
+		.hosts = t->has_parent ? hosts_of_one(init->frame.parent) : t->end.controllers,
 		.version = init->frame.release,
 		.type = SLURM_REQUEST_STEP_COMPLETE,
 		/* slurmd has the same user on all nodes; slurmctld's may be unknown here */

@@ -18,6 +18,7 @@
 #define SLURM_TREE_H
 
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/hosts.h"
 #include "contrib/slurm/pack.h"
 #include "stepd/base/bitset.h"
 
@@ -82,7 +83,7 @@ int tree_take_report(struct tree *tree, const struct tree_report *report);
 struct tree_end {
 	int32_t status;
 	bool decides; /* that is the status of all, whatever the nodes below report */
-	struct sockaddr_in controller;
+	struct hosts controllers;
 	struct pack record; /* of accounting; empty: none */
 };
 

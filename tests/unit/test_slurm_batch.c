@@ -159,7 +159,7 @@ static void test_document(void **state)
 	site.task_epilog = NULL;
 	assert_int_equal(batch_expand_files(&init.launch, &init.conf, &files, &err), 0);
 
-	site.controller.sin_port = htons(6817);
+	site.controllers.address[0].sin_port = htons(6817);
 	const struct step_spec_input input = {.node = &init.conf,
 		.launch = &init.launch,
 		.site = &site,

@@ -5,7 +5,9 @@
  */
 #include "contrib/slurm/bind.h"
 
+#include <arpa/inet.h>
 #include <endian.h>
+#include <errno.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -198,6 +200,76 @@ static void test_site(void **state)
 	assert_int_equal(site.kill_wait_s, 7);
 }
 
+/* Each is "address:port", those of slurmctld. */
+static void check_controllers(const char *text, const char *const *addresses, size_t n)
+{
+	_cleanup_free_ char *dir = scratch_make(), *path = scratch_path(dir, "slurm.conf");
+	_cleanup_site_conf_ struct site_conf site = {0};
+	struct err err = ERR_INIT;
+	char address[64];
+	size_t i;
+
+	scratch_write(dir, "slurm.conf", text, strlen(text), 0644);
+	if (site_conf_read(path, &site, &err) < 0)
+		fail_msg("%s: %s", text, err.text);
+	scratch_remove(dir);
+	assert_null(site.not_served);
+	assert_int_equal(site.controllers.n, n);
+	for (i = 0; i < n; i++) {
+		const struct sockaddr_in *at = &site.controllers.address[i];
+
+		(void)snprintf(address, sizeof(address), "%s:%u", inet_ntoa(at->sin_addr),
+			ntohs(at->sin_port));
+		assert_string_equal(address, addresses[i]);
+	}
+}
+
+static void test_controllers(void **state)
+{
+	static const char *const three[] = {"127.0.0.1:7000", "127.0.0.2:7000", "127.0.0.3:7000"},
+				 *const others[] = {"127.0.0.1:6817", "127.0.0.3:6817"},
+				 *const shared[] = {"127.0.0.9:6817"};
+
+	(void)state;
+	check_controllers("SlurmctldHost=a(127.0.0.1)\nSlurmctldHost=b(127.0.0.2)\n"
+			  "SlurmctldPort=7000-7003\nSlurmctldHost=127.0.0.3\n",
+		three, 3);
+	/* A backup without an address is none. */
+	check_controllers("SlurmctldHost=a(127.0.0.1)\nSlurmctldHost=no.such.host.invalid\n"
+			  "SlurmctldHost=127.0.0.3\n",
+		others, 2);
+	check_controllers("SlurmctldHost=a(127.0.0.1)\nSlurmctldHost=b(127.0.0.2)\n"
+			  "SlurmctldAddr=127.0.0.9\n",
+		shared, 1);
+	check_controllers("ControlMachine=a\nControlAddr=127.0.0.1\nBackupController=b\n"
+			  "BackupAddr=127.0.0.3\n",
+		others, 2);
+	check_controllers("ControlMachine=127.0.0.1\nBackupController=127.0.0.3\n", others, 2);
+	/* The old keys don't count beside the new one. */
+	check_controllers("ControlMachine=a\nBackupController=127.0.0.8\n"
+			  "SlurmctldHost=127.0.0.1\nSlurmctldHost=127.0.0.3\n",
+		others, 2);
+}
+
+static void test_controllers_fail(void **state)
+{
+	static const char *const texts[] = {"ClusterName=c\n", "BackupController=127.0.0.1\n",
+		"SlurmctldHost=no.such.host.invalid\nSlurmctldHost=127.0.0.1\n"};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(texts); i++) {
+		_cleanup_free_ char *dir = scratch_make(), *path = scratch_path(dir, "slurm.conf");
+		_cleanup_site_conf_ struct site_conf site = {0};
+		struct err err = ERR_INIT;
+
+		scratch_write(dir, "slurm.conf", texts[i], strlen(texts[i]), 0644);
+		assert_int_equal(site_conf_read(path, &site, &err), -EADDRNOTAVAIL);
+		assert_non_null(strstr(err.text, "slurmctld's host"));
+		scratch_remove(dir);
+	}
+}
+
 static void test_site_not_served(void **state)
 {
 	static const char *const lines[] = {"TaskPlugin=task/cgroup,task/other",
@@ -319,6 +391,8 @@ int main(void)
 		cmocka_unit_test(test_large),
 		cmocka_unit_test_setup(test_site_defaults, check_root),
 		cmocka_unit_test_setup(test_site, check_root),
+		cmocka_unit_test_setup(test_controllers, check_root),
+		cmocka_unit_test_setup(test_controllers_fail, check_root),
 		cmocka_unit_test_setup(test_site_not_served, check_root),
 	};
 
