@@ -11,6 +11,7 @@ limit_s=400
 BENCH_SLURM_BACKUP=yes
 BENCH_SLURM_CPUS=8
 BENCH_SLURM_LINES="SlurmctldTimeout=10
+SelectTypeParameters=CR_CPU
 CommunicationParameters=NoCtldInAddrAny,block_null_hash,block_zero_hash
 $slurm_jobs
 $slurmd_log"
@@ -26,7 +27,7 @@ has_state() { # NAME STATE
 }
 until_true serving backup UP
 in_turn both srun -Q -n 2 -l echo both
-in_turn both-script sbatch -Q --wait -n 1 -o both.log --wrap 'srun -Q -n 2 -l echo step; exit 3'
+in_turn both-script sbatch -Q --wait -n 2 -o both.log --wrap 'srun -Q -n 2 -l echo step; exit 3'
 cat both.log >>both-script.out
 
 # The primary is killed while steps run. They end before the backup serves.
@@ -34,7 +35,7 @@ submit ends 'touch up; while [ ! -e go ]; do sleep 0.1; done; exit 5' -n 1 -o lo
 submit steps 'srun -Q -n 2 -l sh -c "touch up; while [ ! -e go ]; do sleep 0.1; done; echo ends"; echo "srun $?"' -n 2 -o log
 until_true is_up ends
 until_true is_up steps
-kill -KILL "$(cat "$at/slurmctld.pid")"
+kill_slurmctld # the primary
 touch ends/go steps/go
 until_true serving primary DOWN
 until_true has_state ends FAILED
@@ -47,7 +48,7 @@ for name in ends steps; do
 	: >$name.err
 done
 in_turn backup srun -Q -n 2 -l echo backup
-in_turn backup-script sbatch -Q --wait -n 1 -o backup.log --wrap 'srun -Q -n 2 -l echo step; exit 4'
+in_turn backup-script sbatch -Q --wait -n 2 -o backup.log --wrap 'srun -Q -n 2 -l echo step; exit 4'
 cat backup.log >>backup-script.out
 until_true no_step
 until_true idle

@@ -55,8 +55,11 @@ is "$(srun_here -w 'n[1-2]' -n 4 --launcher "$over" -- sh -c 'echo $SLURM_PROCID
 head -c 1000000 /dev/urandom >"$tmpdir/bytes"
 srun_here -w n1,n2 -n 2 -i 1 --launcher "$over" cat <"$tmpdir/bytes" | cmp - "$tmpdir/bytes"
 is $? 0 "bytes pass through ssh unchanged, there and back"
-# The line of input comes behind steprun's word that it understands frames.
-echo | srun_here -w n1 --launcher "exec:ssh -F $keys/client %h %q | tee $tmpdir/tap" \
+# The task writes when both sides have found that frames arrive.
+{
+	eventually grep -aq '^@stepd 0 frames' "$tmpdir/tap"
+	echo
+} | srun_here -w n1 --launcher "exec:ssh -F $keys/client %h %q | tee $tmpdir/tap" \
 	sh -c 'read -r line; cat "$0"' "$tmpdir/bytes" | cmp - "$tmpdir/bytes"
 is $? 0 "bytes of a task pass through ssh unchanged"
 ok "bytes travel through ssh without being encoded" sh -c "LC_ALL=C grep -aq '^@stepd 0 out #' '$tmpdir/tap'"
