@@ -75,6 +75,7 @@ struct reading {
 	struct strv hosts;
 	char *shared_address, *machine, *address, *backup, *backup_address;
 	char *plugstack, *plugin_dirs;
+	char *memory_params; /* of JobAcctGatherParams, with UsePss or NoShared */
 	uint32_t port;
 };
 
@@ -380,7 +381,43 @@ static int take_plugin_dirs(struct reading *r, _unused_ const char *key, const c
 	return set_text(&r->plugin_dirs, value, strlen(value));
 }
 
-/* A key is read, or only some values of it are served: those between commas, "" where none is. */
+static bool has_word(const char *list, const char *word, size_t size)
+{
+	size_t n;
+
+	for (; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		if (n == size && strncasecmp(list, word, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whether each word of value is one of served. */
+static bool is_served(const char *served, const char *value)
+{
+	size_t n;
+
+	for (; *value; value += n + (value[n] == ',')) {
+		n = strcspn(value, ",");
+		if (n > 0 && !has_word(served, value, n))
+			return false;
+	}
+	return true;
+}
+
+/* How memory that processes share is counted: what cgroups count is not changed by it. */
+static int take_accounting_params(struct reading *r, const char *key, const char *value)
+{
+	if (!is_served("NoOverMemoryKill,DisableGPUAcct,UsePss,NoShared,NoShare", value))
+		return refuse(r, key, value);
+	free(take_ptr(r->memory_params));
+	return strcasestr(value, "UsePss") || strcasestr(value, "NoShare")
+		? set_text(&r->memory_params, value, strlen(value))
+		: 0;
+}
+
+/* A key is read, or only some words of its value are served: those between commas. */
 static const struct key_row {
 	const char *key;
 	int (*take)(struct reading *r, const char *key, const char *value);
@@ -413,11 +450,13 @@ static const struct key_row {
 	{"CredType", NULL, "cred/munge"},
 	{"HashPlugin", NULL, "hash/k12"},
 	{"JobAcctGatherFrequency", take_frequency, NULL},
-	{"JobAcctGatherParams", NULL, "NoOverMemoryKill,DisableGPUAcct"},
+	{"JobAcctGatherParams", take_accounting_params, NULL},
 	{"JobAcctGatherType", take_accounting, NULL},
 	{"JobContainerType", take_container, NULL},
 	{"KillWait", take_kill_wait, NULL},
-	{"LaunchParameters", NULL, "enable_nss_slurm,send_gids,use_interactive_step"},
+	/* The last three are srun's. */
+	{"LaunchParameters", NULL,
+		"enable_nss_slurm,send_gids,use_interactive_step,mem_sort,mpir_use_nodeaddr,test_exec"},
 	{"PropagatePrioProcess", take_priority, NULL},
 	{"SlurmdSpoolDir", take_spool_dir, NULL},
 	{"SwitchType", NULL, "switch/none"},
@@ -428,18 +467,6 @@ static const struct key_row {
 	{"UsePAM", NULL, "0,no"},
 	{"VSizeFactor", take_virtual_percent, NULL},
 };
-
-static bool is_served(const char *served, const char *value)
-{
-	size_t size = strlen(value), n;
-
-	for (; *served; served += n + (served[n] == ',')) {
-		n = strcspn(served, ",");
-		if (n == size && strncasecmp(served, value, n) == 0)
-			return true;
-	}
-	return false;
-}
 
 static int take_pair(struct reading *r, const struct conf_pair *pair)
 {
@@ -563,6 +590,7 @@ static void reading_clear(struct reading *r)
 	free(r->backup_address);
 	free(r->plugstack);
 	free(r->plugin_dirs);
+	free(r->memory_params);
 }
 
 int site_conf_find(const char **path, struct err *err)
@@ -589,6 +617,8 @@ int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 		.tree_width = TREE_WIDTH,
 		.kill_wait_s = KILL_WAIT_S};
 	r = conf_lines_read_trusted(path, on_line, &reading, err);
+	if (r == 0 && reading.memory_params && conf->accounting == SITE_ACCOUNTING_LINUX)
+		r = refuse(&reading, "JobAcctGatherParams", reading.memory_params);
 	if (r == 0)
 		r = read_plugstack(&reading, path, err);
 	return r == 0 ? find_controllers(&reading, err) : r;

@@ -96,6 +96,11 @@ for type in $("$stepd" plugins | sed -n 's|^mpi/\(pmi[2x]\) .*|\1|p'); do
 done
 is "$(find /tmp "$inside" -maxdepth 1 -name 'stepd-pmix*' -user nobody)" "" "no directory of a service is left"
 
+# A task that can't enter it says so.
+out=$(setpriv --bounding-set=-sys_chroot "$stepd" run --job "$job" --proctrack "$tracker" --mount-namespace "$namespace" -- true 2>&1)
+is $? 126 "a task that can't enter the namespace gives 126"
+like "$out" "task 0 can't enter the mount namespace '$namespace': Operation not permitted" "the failure to enter is reported"
+
 # What is no namespace.
 mkfifo "$tmpdir/fifo"
 for file in /etc/passwd "/proc/$holder/ns/net" "$tmpdir/fifo"; do

@@ -200,6 +200,36 @@ static void test_site(void **state)
 	assert_int_equal(site.kill_wait_s, 7);
 }
 
+/* Several words of a value are served as each of them is. */
+static void test_site_words(void **state)
+{
+	static const struct {
+		const char *lines, *not_served;
+	} confs[] = {
+		{"LaunchParameters=send_gids,use_interactive_step", NULL},
+		{"LaunchParameters=TEST_EXEC,mpir_use_nodeaddr,mem_sort,enable_nss_slurm", NULL},
+		{"JobAcctGatherParams=NoOverMemoryKill,DisableGPUAcct", NULL},
+		{"JobAcctGatherParams=UsePss", NULL},
+		{"JobAcctGatherParams=UsePss\nJobAcctGatherType=jobacct_gather/cgroup", NULL},
+		{"JobAcctGatherParams=UsePss,DisableGPUAcct\nJobAcctGatherType=jobacct_gather/linux",
+			"JobAcctGatherParams=UsePss,DisableGPUAcct"},
+		{"JobAcctGatherType=jobacct_gather/linux\nJobAcctGatherParams=NoShared",
+			"JobAcctGatherParams=NoShared"},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(confs); i++) {
+		_cleanup_site_conf_ struct site_conf site = {0};
+
+		read_site(confs[i].lines, &site);
+		if (!confs[i].not_served != !site.not_served)
+			fail_msg("%s: %s", confs[i].lines, site.not_served ? site.not_served : "");
+		if (confs[i].not_served)
+			assert_string_equal(site.not_served, confs[i].not_served);
+	}
+}
+
 /* Each is "address:port", those of slurmctld. */
 static void check_controllers(const char *text, const char *const *addresses, size_t n)
 {
@@ -273,8 +303,11 @@ static void test_controllers_fail(void **state)
 static void test_site_not_served(void **state)
 {
 	static const char *const lines[] = {"TaskPlugin=task/cgroup,task/other",
-		"JobAcctGatherType=jobacct_gather/other", "JobAcctGatherParams=UsePss",
-		"PropagatePrioProcess=3", "VSizeFactor=-1", "UsePAM=1"};
+		"JobAcctGatherType=jobacct_gather/other", "JobAcctGatherParams=OverMemoryKill",
+		"JobAcctGatherParams=NoOverMemoryKill,OverMemoryKill",
+		"LaunchParameters=slurmstepd_memlock",
+		"LaunchParameters=send_gids,disable_send_gids", "PropagatePrioProcess=3",
+		"VSizeFactor=-1", "UsePAM=1"};
 	size_t i;
 
 	(void)state;
@@ -391,6 +424,7 @@ int main(void)
 		cmocka_unit_test(test_large),
 		cmocka_unit_test_setup(test_site_defaults, check_root),
 		cmocka_unit_test_setup(test_site, check_root),
+		cmocka_unit_test_setup(test_site_words, check_root),
 		cmocka_unit_test_setup(test_controllers, check_root),
 		cmocka_unit_test_setup(test_controllers_fail, check_root),
 		cmocka_unit_test_setup(test_site_not_served, check_root),
