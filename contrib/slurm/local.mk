@@ -85,6 +85,7 @@ libslurmstep_la_SOURCES = \
 	contrib/slurm/listener.c \
 	contrib/slurm/manager_socket.c contrib/slurm/manager_socket.h \
 	contrib/slurm/origin.c contrib/slurm/origin.h \
+	contrib/slurm/pam_session.c contrib/slurm/pam_session.h \
 	contrib/slurm/pmi_tree.c contrib/slurm/pmi_tree.h \
 	contrib/slurm/pmix_nodes.c contrib/slurm/pmix_nodes.h \
 	contrib/slurm/pmix_peers.c contrib/slurm/pmix_peers.h \

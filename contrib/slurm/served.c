@@ -12,6 +12,7 @@
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/epilogs.h"
 #include "contrib/slurm/job_cgroup.h"
+#include "contrib/slurm/pam_session.h"
 #include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/pmix_nodes.h"
 #include "contrib/slurm/spank_serve.h"
@@ -317,6 +318,7 @@ void served_check_over(struct served *s)
 		return;
 	}
 	s->completes = true;
+	s->pam = pam_session_close(s->pam, s->log);
 	if (s->batch && !s->requests.aborted)
 		served_report_script(s);
 	else if (s->reports.tree)
@@ -481,6 +483,7 @@ struct served *served_free(struct served *s)
 		trim_stop(&s->trim, s->loop);
 		ev_loop_destroy(s->loop);
 	}
+	s->pam = pam_session_close(s->pam, s->log);
 	s->munge = munge_client_close(s->munge);
 	agent_clear(&s->agent);
 	served_setup_clear(&s->setup);

@@ -159,6 +159,7 @@ struct served {
 	char label[SLURM_LABEL_SIZE];
 	struct ev_loop *loop;
 	struct munge_client *munge;
+	struct pam_session *pam;       /* NULL: the site has none, or it is over */
 	struct batch *batch;           /* NULL: a step of srun */
 	struct epilogs *epilogs;       /* NULL: there is none */
 	struct accounting *accounting; /* NULL: the site has none */

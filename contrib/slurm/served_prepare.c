@@ -11,6 +11,7 @@
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/credential.h"
 #include "contrib/slurm/job_cgroup.h"
+#include "contrib/slurm/pam_session.h"
 #include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/pmix_nodes.h"
 #include "contrib/slurm/site_conf.h"
@@ -90,6 +91,19 @@ static int prepare_identity(struct served *s, struct err *err)
 	if (r == 0)
 		r = credential_groups(s->launch, &s->setup.groups, &s->setup.groups_count, err);
 	return r == 0 ? credential_user(s->launch, &s->setup.user, err) : r;
+}
+
+/* Before the spec, which has the limits of this process. A failure is slurmstepd's to report: it
+ * meets the same one. */
+static int prepare_pam(struct served *s, struct err *err)
+{
+	const char *host = s->init->conf.hostname;
+
+	if (!s->init->site->uses_pam || s->launch->kind == SLURM_KIND_EXTERN)
+		return 0;
+	if (!s->launch->user)
+		return err_set_text(err, -EBADMSG, "the message has no user for PAM");
+	return pam_session_open(s->launch->user, host ? host : "", &s->pam, err);
 }
 
 /* ---- what the user can reach --------------------------------------------------------------- */
@@ -258,6 +272,21 @@ static struct step_spec_input make_input(const struct served *s)
 		.cwd = s->setup.probe.cwd_error ? SERVED_FALLBACK_DIR : s->launch->cwd};
 }
 
+/* As slurmstepd calls it: by the path at which it was found, but for one of a directory that is not
+ * the step's. A plugin or a prolog may change where it is found, when the step begins. */
+static const char *find_program_path(const struct served *s)
+{
+	const struct user_probe *probe = &s->setup.probe;
+	struct slurm_strs argv = s->launch->argv;
+	const char *name = slurm_strs_next(&argv);
+
+	if (!name || s->setup.programs.tasks || probe->program_error ||
+		s->init->site->spank_loads || task_script_has_prolog(s->launch, s->init->site) ||
+		(*name != '.' && strchr(name, '/')))
+		return NULL;
+	return probe->program;
+}
+
 /* A batch script, in place of the next three. */
 static int prepare_script(struct served *s, struct err *err)
 {
@@ -364,6 +393,7 @@ static int prepare_spec(struct served *s, struct err *err)
 	if (r == 0)
 		r = prepare_pmi(s, &input, err);
 	input.before = &before;
+	input.program = find_program_path(s);
 	input.task_program = s->setup.task_program;
 	return r == 0 ? step_spec_make(&input, &s->agent.doc, err) : r;
 }
@@ -512,6 +542,8 @@ int served_prepare(const struct slurm_init *init, const struct log *log, struct 
 	r = prepare_tasks(s, err);
 	if (r == 0)
 		r = prepare_identity(s, err);
+	if (r == 0)
+		r = prepare_pam(s, err);
 	if (r == 0)
 		r = prepare_kind(s, err);
 	if (r == 0 && init->limits.scope)

@@ -343,6 +343,17 @@ static int take_container(struct reading *r, const char *key, const char *value)
 	return job_namespace_is_other(value) ? refuse(r, key, value) : 0;
 }
 
+static int take_pam(struct reading *r, _unused_ const char *key, const char *value)
+{
+	static const char *const no[] = {"0", "no", "false", "down"};
+	size_t i;
+
+	r->conf->uses_pam = true;
+	for (i = 0; i < ARRAY_SIZE(no); i++)
+		r->conf->uses_pam &= strcasecmp(value, no[i]) != 0;
+	return 0;
+}
+
 static int take_task_prolog(struct reading *r, _unused_ const char *key, const char *value)
 {
 	return set_text(&r->conf->task_prolog, value, strlen(value));
@@ -464,7 +475,7 @@ static const struct key_row {
 	{"TaskPlugin", take_task_plugin, NULL},
 	{"TaskProlog", take_task_prolog, NULL},
 	{"TreeWidth", take_tree_width, NULL},
-	{"UsePAM", NULL, "0,no"},
+	{"UsePAM", take_pam, NULL},
 	{"VSizeFactor", take_virtual_percent, NULL},
 };
 

@@ -62,6 +62,7 @@ struct site_conf {
 	uint32_t sample_s;               /* JobAcctGatherFrequency, the tasks'; 0: no samples */
 	bool binds, limits;              /* TaskPlugin has task/affinity, task/cgroup */
 	bool has_namespaces;             /* JobContainerType=job_container/tmpfs */
+	bool uses_pam;                   /* UsePAM */
 	uint32_t priority;               /* PropagatePrioProcess: enum site_priority */
 	uint32_t virtual_percent;        /* VSizeFactor; 0: none */
 	char *task_prolog, *task_epilog; /* NULL: none */

@@ -109,18 +109,26 @@ bool step_spec_is_managed(const struct slurm_launch *launch, const struct site_c
 
 /* ---- arguments and environment ------------------------------------------------------------- */
 
-static int set_argv(json_t *doc, const struct slurm_launch *launch, const struct strv *before)
+static int append(json_t *argv, const char *text)
 {
-	struct slurm_strs rest = launch->argv;
+	return json_array_append_new(argv, json_string(text)) < 0 ? -EILSEQ : 0;
+}
+
+/* A program is called by the path at which it was found. */
+static int set_argv(json_t *doc, const struct step_spec_input *in)
+{
+	struct slurm_strs rest = in->launch->argv;
 	json_t *argv = json_array();
-	const char *text;
+	const char *text = slurm_strs_next(&rest);
 	int r = argv ? set(doc, "argv", argv) : -ENOMEM;
 	size_t i;
 
-	for (i = 0; r == 0 && before && i < before->n; i++)
-		r = json_array_append_new(argv, json_string(before->v[i])) < 0 ? -EILSEQ : 0;
-	while (r == 0 && (text = slurm_strs_next(&rest)))
-		r = json_array_append_new(argv, json_string(text)) < 0 ? -EILSEQ : 0;
+	for (i = 0; r == 0 && in->before && i < in->before->n; i++)
+		r = append(argv, in->before->v[i]);
+	if (text && in->program)
+		text = in->program;
+	for (; r == 0 && text; text = slurm_strs_next(&rest))
+		r = append(argv, text);
 	return r;
 }
 
@@ -349,8 +357,9 @@ static int put_limit(json_t *rlimits, const char *field, struct rlimit limit)
 	return value ? set(rlimits, field, value) : -ENOMEM;
 }
 
-/* A soft limit of srun's environment, "U8192" if the user has asked for it; not above the hard one
- * of slurmd. A value that can't be read, and an unlimited one above it, changes nothing. */
+/* A soft limit of srun's environment, "U8192" if the user has asked for it. One above the hard
+ * limit of this process is as high as that, unless the user has asked for it: then it can't be had,
+ * and changes nothing, as a value that can't be read. */
 static int set_propagated(json_t *rlimits, const struct step_spec_input *in, enum site_limit limit)
 {
 	static const int resources[SITE_LIMIT_MAX] = {
@@ -368,19 +377,21 @@ static int set_propagated(json_t *rlimits, const struct step_spec_input *in, enu
 	struct rlimit now;
 	char name[32];
 	const char *value;
+	bool asked;
 	uint64_t n;
 
 	(void)snprintf(name, sizeof(name), LIMIT_PREFIX "%s", site_limit_name(limit));
 	value = step_spec_getenv(in->launch, name);
 	if (!value || getrlimit(resources[limit], &now) < 0)
 		return 0;
-	if (*value == 'U')
+	asked = *value == 'U';
+	if (asked)
 		value++;
 	else if (!(in->site->propagated & 1u << limit))
 		return 0;
-	if (parse_u64(value, 0, UINT64_MAX, &n) < 0 || n > now.rlim_max)
+	if (parse_u64(value, 0, UINT64_MAX, &n) < 0 || (asked && n > now.rlim_max))
 		return 0;
-	now.rlim_cur = n;
+	now.rlim_cur = n < now.rlim_max ? n : now.rlim_max;
 	return put_limit(rlimits, site_limit_field(limit), now);
 }
 
@@ -824,7 +835,7 @@ static int set_bound_tasks(
 	int r = tasks ? gres_binding_clear_env(binding, json_object_get(doc, "env")) : -ENOMEM;
 
 	if (r == 0)
-		r = in->tasks ? find_programs(&programs) : set_argv(doc, in->launch, in->before);
+		r = in->tasks ? find_programs(&programs) : set_argv(doc, in);
 	for (i = 0; r == 0 && i < in->ntasks; i++)
 		r = add_task(tasks, doc, &programs, binding, i);
 	free(programs.argv);
@@ -841,8 +852,7 @@ static int set_programs(json_t *doc, const struct step_spec_input *in)
 		return r;
 	if (binding)
 		return set_bound_tasks(doc, in, binding);
-	return in->tasks ? set(doc, "tasks", json_deep_copy(in->tasks))
-			 : set_argv(doc, in->launch, in->before);
+	return in->tasks ? set(doc, "tasks", json_deep_copy(in->tasks)) : set_argv(doc, in);
 }
 
 /* Each program's arguments with those that come before them; NULL: there is only one program. */

@@ -31,6 +31,7 @@ struct step_spec_input {
 	const char *pmix_nspace; /* with it, of PMIx: the name of its ranks; NULL: it has none */
 	const struct pmix_settings *pmix; /* of a step with PMIx; NULL: it is none */
 	const char *cwd;                  /* the one that the user can enter */
+	const char *program;              /* where it was found; NULL: as it is given */
 	const struct strv *before;        /* arguments before those of the program; NULL: none */
 	const char *task_program;         /* which the first one of them is, if there are any */
 };

@@ -32,6 +32,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -281,28 +282,40 @@ static void run_prologs(struct task_program *t)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-/* As slurmstepd, without a shell for what the kernel does not know: the errno. */
-static int execute(const struct task_program *t)
+/* As slurmstepd: "./program" by the directory, and of PATH the first file of that name, whether it
+ * can be executed or not. */
+static void find_path(const struct task_program *t, char path[static PATH_MAX])
 {
-	const char *dirs = strv_env_get(&t->env, "PATH");
-	char path[PATH_MAX];
-	int error = ENOENT;
+	const char *dirs = strv_env_get(&t->env, "PATH"), *name = t->argv[0];
+	char cwd[PATH_MAX];
+	struct stat st;
 	size_t n;
 
-	if (strchr(t->argv[0], '/')) {
-		(void)execve(t->argv[0], t->argv, t->env.v);
-		return errno;
-	}
+	if (name[0] == '.' && getcwd(cwd, sizeof(cwd)) &&
+		snprintf(path, PATH_MAX, "%s/%s", cwd, name) < PATH_MAX)
+		t->argv[0] = path;
+	if (strchr(name, '/'))
+		return;
 	for (; dirs && *dirs; dirs += n + (dirs[n] == ':')) {
 		n = strcspn(dirs, ":");
-		if (snprintf(path, sizeof(path), "%.*s/%s", n ? (int)n : 1, n ? dirs : ".",
-			    t->argv[0]) >= (int)sizeof(path))
-			continue;
-		(void)execve(path, t->argv, t->env.v);
-		if (errno != ENOENT && errno != ENOTDIR)
-			error = errno;
+		if (snprintf(path, PATH_MAX, "%.*s/%s", n ? (int)n : 1, n ? dirs : ".", name) <
+				PATH_MAX &&
+			stat(path, &st) == 0 && !S_ISDIR(st.st_mode)) {
+			t->argv[0] = path;
+			return;
+		}
 	}
-	return error;
+}
+
+/* Without a shell for what the kernel does not know: the errno. The program's own name is the path
+ * by which it is found, as in what is reported. */
+static int execute(const struct task_program *t)
+{
+	static char path[PATH_MAX];
+
+	find_path(t, path);
+	(void)execve(t->argv[0], t->argv, t->env.v);
+	return errno;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */

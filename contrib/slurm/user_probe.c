@@ -30,11 +30,13 @@ static int check_regular(const char *path)
 	return access(path, X_OK) < 0 ? errno : 0;
 }
 
-/* The program as execve() would get it: one of PATH, or relative to the directory. */
+/* The program as slurmstepd's execve() would get it: the first one of PATH, whether it can be
+ * executed or not, or relative to the directory. */
 static void find_program(
 	const struct user_probe_options *o, const char *program, struct user_probe *p)
 {
 	const char *dirs = o->path, *cwd = p->cwd_error ? FALLBACK_DIR : o->cwd;
+	struct stat st;
 	size_t n;
 
 	(void)snprintf(p->program, sizeof(p->program), "%s", program);
@@ -48,7 +50,7 @@ static void find_program(
 		n = strcspn(dirs, ":");
 		(void)snprintf(p->program, sizeof(p->program), "%.*s/%s", n ? (int)n : 1,
 			n ? dirs : ".", program);
-		if (check_regular(p->program) == 0)
+		if (stat(p->program, &st) == 0 && !S_ISDIR(st.st_mode))
 			return;
 	}
 	(void)snprintf(p->program, sizeof(p->program), "%s", program);

@@ -265,6 +265,16 @@ line epilog-missing $step -n 1 --task-epilog=/nowhere/epilog echo done
 	cp killed.list killed.out
 	: >killed.err
 } &
+# A program is called by the path at which it is found.
+mkdir names
+printf '#!/bin/sh\necho "$0"\n' >names/program
+chmod 755 names/program
+echo >names/data
+line name $step -n 2 -l sh -c 'echo "$0"'
+line name-prolog $step -n 1 --task-prolog=/bin/true sh -c 'echo "$0"'
+shell name-directory "cd names; $step -n 1 ./program; $step -n 1 --task-prolog=/bin/true ./program"
+line name-relative $step -n 1 names/program
+shell name-no-access "PATH=\$PATH:\$PWD/names; export PATH; $step -n 1 data; $step -n 1 --task-prolog=/bin/true data"
 line nice nice -n 5 $step -n 1 nice
 line nice-variable sh -c 'nice -n 3 '"$step"' -n 1 printenv SLURM_PRIO_PROCESS'
 line virtual $step -n 1 --mem=200M sh -c 'ulimit -v; ulimit -Hv; ulimit -m'

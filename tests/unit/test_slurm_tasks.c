@@ -209,6 +209,7 @@ static void test_site_words(void **state)
 		{"LaunchParameters=send_gids,use_interactive_step", NULL},
 		{"LaunchParameters=TEST_EXEC,mpir_use_nodeaddr,mem_sort,enable_nss_slurm", NULL},
 		{"JobAcctGatherParams=NoOverMemoryKill,DisableGPUAcct", NULL},
+		{"UsePAM=1", NULL},
 		{"JobAcctGatherParams=UsePss", NULL},
 		{"JobAcctGatherParams=UsePss\nJobAcctGatherType=jobacct_gather/cgroup", NULL},
 		{"JobAcctGatherParams=UsePss,DisableGPUAcct\nJobAcctGatherType=jobacct_gather/linux",
@@ -307,7 +308,7 @@ static void test_site_not_served(void **state)
 		"JobAcctGatherParams=NoOverMemoryKill,OverMemoryKill",
 		"LaunchParameters=slurmstepd_memlock",
 		"LaunchParameters=send_gids,disable_send_gids", "PropagatePrioProcess=3",
-		"VSizeFactor=-1", "UsePAM=1"};
+		"VSizeFactor=-1"};
 	size_t i;
 
 	(void)state;
