@@ -18,7 +18,8 @@ has_namespace() { [ -x "/proc/$holder/root/tmp/only-inside" ] && [ -h "/proc/$ho
 eventually has_namespace
 namespace=/proc/$holder/ns/mnt
 inside=/proc/$holder/root/tmp
-within() { step --mount-namespace "$namespace" "$@"; }
+# The build may be below /tmp, too, and with it the current directory.
+within() { step --mount-namespace "$namespace" --chdir / "$@"; }
 
 # A marker outside, that tasks must not see.
 outside=$(mktemp -d /tmp/stepd-outside.XXXXXX)
@@ -56,7 +57,7 @@ echo typed >"$outside/typed"
 ln -s "$outside/there" "$outside/away"
 mkdir -m 777 "$outside/there"
 (
-	cd "$outside" || exit
+	cd "$outside" || exit 1
 	within --uid nobody --chdir / -n 2 --output "$outside/shared" -- echo shared
 	within --uid nobody --chdir / -n 2 --output "$outside/absolute.%t" -- echo absolute
 	within --uid nobody --chdir / -n 2 --output "$outside/away/by-link.%t" -- echo link
@@ -87,8 +88,14 @@ like "$out" "can't open '$outside/private/file.[01]' for stdout: Permission deni
 out=$(within --uid nobody -n 2 --output /proc/self/root/etc/file.%t -- true 2>&1)
 isnt $? 0 "a file behind a link of /proc is refused"
 
-# A process of mpi/pmi2 and mpi/pmix is inside, too.
+# A process of mpi/pmi2 and mpi/pmix is inside, too, and loads its server from there.
 for type in $("$stepd" plugins | sed -n 's|^mpi/\(pmi[2x]\) .*|\1|p'); do
+	case $type$(cd "$top_builddir" && pwd -P) in
+	pmix/tmp/*)
+		skip 1 "the build is below /tmp, which is another one inside"
+		continue
+		;;
+	esac
 	is "$(within --mpi "$type" --uid nobody -n 2 -- sh -c '
 		readlink /proc/self/ns/mnt
 		d=${PMIX_SERVER_TMPDIR:-/tmp}; [ -d "$d" ] || echo "no directory $d"' | sort | uniq -c | tr -s ' ')" \
@@ -97,7 +104,7 @@ done
 is "$(find /tmp "$inside" -maxdepth 1 -name 'stepd-pmix*' -user nobody)" "" "no directory of a service is left"
 
 # A task that can't enter it says so.
-out=$(setpriv --bounding-set=-sys_chroot "$stepd" run --job "$job" --proctrack "$tracker" --mount-namespace "$namespace" -- true 2>&1)
+out=$(setpriv --bounding-set=-sys_chroot "$stepd" run --job "$job" --proctrack "$tracker" --mount-namespace "$namespace" --chdir / -- true 2>&1)
 is $? 126 "a task that can't enter the namespace gives 126"
 like "$out" "task 0 can't enter the mount namespace '$namespace': Operation not permitted" "the failure to enter is reported"
 
