@@ -62,10 +62,11 @@ in_bed() {
 	"$top_srcdir/tests/testbed/$bed_kind" sh "$top_srcdir/tests/testbed/$bed_script" "$@" \
 		>"$tmpdir/stream" 2>"$tmpdir/err" &
 	bed=$!
-	at_exit 'kill $bed 2>/dev/null && wait $bed'
+	at_exit '[ -z "$bed" ] || { kill $bed && wait $bed; }'
 	relay <"$tmpdir/stream"
 	wait $bed
 	bed_status=$?
+	bed=
 	[ "$bed_status" -ne 125 ] || [ "$tap_count" -ne 0 ] || skip_all "$(tail -n 1 "$tmpdir/err")"
 	diag "$(cat "$tmpdir/err")"
 	diag "the $bed_kind took $(($(date +%s) - bed_begin)) s in all"

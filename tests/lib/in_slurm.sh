@@ -153,8 +153,10 @@ nodes_known() {
 }
 
 end_daemons() {
-	# shellcheck disable=SC2086 # pids
-	kill $daemons
+	for daemon in $daemons; do
+		# One that was ended before may be somebody else's pid by now.
+		[ "$(sed -n 's/^PPid:[^0-9]*//p' "/proc/$daemon/status" 2>/dev/null)" != $$ ] || kill "$daemon"
+	done
 	# shellcheck disable=SC2086
 	wait $daemons
 }

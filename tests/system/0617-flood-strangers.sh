@@ -48,7 +48,6 @@ end_flood() {
 	kill $flood_one $flood_another
 	wait $flood_one $flood_another 2>/dev/null
 }
-at_exit 'kill $flood_one $flood_another 2>/dev/null'
 flood_one=''
 flood_another=''
 

@@ -51,8 +51,6 @@ mkdir "$tmpdir/spool" "$tmpdir/bin"
 ln -s "$(cd "${stepd%/*}" && pwd)/stepd" "$tmpdir/bin/stepd"
 PATH=$tmpdir/bin:$PATH
 
-noded=
-at_exit '[ -z "$noded" ] || kill -9 "$noded" 2>/dev/null'
 noded() { # LOG ARG...
 	log=$1
 	shift

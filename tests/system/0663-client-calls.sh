@@ -69,7 +69,6 @@ is "$(probe "$job.0" "notify:hello from outside")" "" "notify is accepted"
 ok "notify writes to the step's stderr" eventually grep -q 'hello from outside' "$tmpdir/err.0"
 setsid sleep 600 </dev/null >/dev/null 2>&1 &
 added=$!
-at_exit "kill $added 2>/dev/null"
 is "$(probe "$job.0" "add:$added")" "" "add of a process is accepted"
 like "$(probe "$job.0" pids)" "^$added " "an added process is a member of the step"
 
