@@ -4,13 +4,14 @@
 # Who may not, or may less, floods a step's socket: root and the owner are served all the same, and
 # the time limit keeps its moment. Each flood is compared with the load that it is for the machine:
 # the same flood at the socket of another step is what is compared with. The agents and who is to be
-# served run at real-time priority, so that what else the machine does counts in neither.
+# served run at real-time priority, so that what else the machine does counts in neither; in turn (SCHED_RR), so
+# that one that is flooded leaves its processor to others, those of another suite among them.
 # shellcheck source=tests/lib/control.sh disable=SC2317 # what eventually calls is reached
 . "${top_srcdir:?}/tests/lib/control.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "needs root, to be other users"
 command -v setpriv >/dev/null || skip_all "setpriv is missing"
-chrt -f 2 true 2>/dev/null || skip_all "needs real-time priority"
+chrt -r 2 true 2>/dev/null || skip_all "needs real-time priority"
 
 owner=65533 one=65532 another=65531
 rounds=$(rounds 5 9)
@@ -27,7 +28,7 @@ begin_step() { # STEP ARG...
 	step=$1
 	shift
 	start_agent "$step" --proctrack "$tracker" --uid $owner --gid $owner "$@"
-	chrt -a -f -p 1 "$agent" || exit 1
+	chrt -a -r -p 1 "$agent" || exit 1
 }
 
 # Two users, 450 connections each, until end_flood.
@@ -54,7 +55,7 @@ flood_another=''
 # UID: the median and the greatest time in ms that this user's "stepctl ps" of step 0 takes; none, if
 # one fails.
 serve_ms() { # UID
-	timeout 300 chrt -f 2 python3 - "$1" $rounds "$stepctl" "$job.0" <<'END'
+	timeout 300 chrt -r 2 python3 - "$1" $rounds "$stepctl" "$job.0" <<'END'
 import subprocess, sys, time
 uid, rounds = int(sys.argv[1]), int(sys.argv[2])
 times = []
