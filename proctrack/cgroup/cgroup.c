@@ -705,9 +705,10 @@ int proctrack_p_signal_task(uint64_t id, uint32_t rank, int signal)
 }
 
 /* The id alone is found anywhere. What the dead agent was about to do to a task's group is taken
- * back. */
+ * back, and what it was about to remove is removed. */
 int proctrack_p_adopt(stepd_step_rec_t *job, _unused_ const pid_t *pids, _unused_ int n)
 {
+	const struct cgroup_root *root;
 	struct container *c;
 	int r = take_container(job->cont_id, &c);
 
@@ -717,5 +718,7 @@ int proctrack_p_adopt(stepd_step_rec_t *job, _unused_ const pid_t *pids, _unused
 	}
 	if (r == 0)
 		r = cgmembers_thaw_tasks(step_get_members(&c->dir));
+	else if (r == -ESRCH && get_root(&root, NULL) == 0)
+		step_remove_above(root, job);
 	return to_slurm(r);
 }

@@ -282,6 +282,14 @@ int step_remove(const struct step_dir *dir)
 	return 0;
 }
 
+void step_remove_above(const struct cgroup_root *root, const stepd_step_rec_t *job)
+{
+	_cleanup_close_ int top_fd = openat(root->fd, TOP, OPEN_DIR);
+
+	if (top_fd >= 0)
+		remove_above(root->fd, top_fd, job->job_id);
+}
+
 /* ---- finding ------------------------------------------------------------------------------ */
 
 /* Walks the directories of fd whose name begins with prefix, until found returns other than 0. */

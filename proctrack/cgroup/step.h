@@ -90,6 +90,10 @@ bool step_remove_task(const struct step_dir *dir, uint32_t rank);
  * -EBUSY: a member lives. -ESRCH: it is gone already. dir stays the caller's to clear. */
 int step_remove(const struct step_dir *dir);
 
+/* Removes what was made above a step that is gone, as far as it is empty: whoever removed the step
+ * may have been killed before it came to that. */
+void step_remove_above(const struct cgroup_root *root, const stepd_step_rec_t *job);
+
 /* Whether it is this step's. */
 bool step_is_of(const struct step_dir *dir, const stepd_step_rec_t *job);
 

@@ -74,6 +74,29 @@ for b in $(backends); do
 	rm -rf "$(step_dir 5)"
 done
 
+# ---- an agent that died while it removed its groups ------------------------------------------
+# The step's group is gone, and the job's is not.
+if [ "$tracker" = cgroup ]; then
+	UP=$tmpdir/up "$stepd" run -q --job "$job" --step 8 --proctrack cgroup -- \
+		sh -c 'while [ ! -e "$UP" ]; do sleep 0.02; done' &
+	agent=$!
+	eventually running 8
+	pid=$(state_of 8 'tasks[0]["pid"]')
+	groups=$(find /sys/fs/cgroup -type d -path "*job_$job/step_8")
+	kill_agent
+	touch "$tmpdir/up"
+	eventually process_ended "$pid"
+	remove_groups() { find "$groups" -depth -type d -exec rmdir {} +; }
+	eventually remove_groups
+	ok "the group of the job is there" test -d "${groups%/*}"
+	ok "clean succeeds where a step's group is gone" clean
+	fails "clean removes the group of the job, too" test -e "${groups%/*}"
+	rm -f "$tmpdir/up"
+	rm -rf "$(step_dir 8)"
+else
+	skip 3 "needs cgroup v2"
+fi
+
 # ---- an agent that starts tidies up, too -----------------------------------------------------
 for b in $(backends); do
 	UP=$tmpdir/up "$stepd" run -q --job "$job" --step 6 --proctrack "$b" --keep-result 1h -- \
