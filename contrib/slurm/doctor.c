@@ -14,8 +14,8 @@
 
 #include "contrib/jobd/conf/lines.h"
 #include "contrib/slurm/decision.h"
-#include "contrib/slurm/job_namespace.h"
 #include "contrib/slurm/handover.h"
+#include "contrib/slurm/job_namespace.h"
 #include "contrib/slurm/settings.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/spank_check.h"

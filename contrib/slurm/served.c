@@ -373,7 +373,7 @@ static void put_cwd_note(struct served *s, int error, uint32_t times)
 /* slurmstepd tries in itself, and in each task. */
 static void put_cwd_notes(struct served *s)
 {
-	put_cwd_note(s, s->setup.probe.outer_cwd_error, 1);
+	put_cwd_note(s, s->setup.probe.outside_cwd_error, 1);
 	put_cwd_note(s, s->setup.probe.cwd_error, s->tasks.n);
 }
 

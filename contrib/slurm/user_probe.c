@@ -208,7 +208,7 @@ static int enter(int namespace_fd, struct place *place)
 	return place->root < 0 ? -errno : mount_namespace_enter(namespace_fd);
 }
 
-static int check_outer_directory(const struct user_probe_options *o, const struct place *place)
+static int check_directory_outside(const struct user_probe_options *o, const struct place *place)
 {
 	_cleanup_close_ int fd =
 		userpath_open_in(place->root, o->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -230,7 +230,7 @@ static _noreturn_ void probe_child(
 		p.cwd_error = chdir(o->cwd) < 0 ? errno : EACCES;
 		(void)!chdir(FALLBACK_DIR); /* a relative program is not found then */
 	}
-	p.outer_cwd_error = place.root < 0 ? p.cwd_error : check_outer_directory(o, &place);
+	p.outside_cwd_error = place.root < 0 ? p.cwd_error : check_directory_outside(o, &place);
 	check_files(o, &place, &p);
 	check_programs(o, &p);
 	_exit(fs_write_all(to, &p, sizeof(p)) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);

@@ -39,7 +39,7 @@ struct user_probe_options {
 struct user_probe {
 	int file_error;         /* 0, or the errno of the first file that can't be opened */
 	int cwd_error;          /* 0, or the errno: the tasks are in /tmp then */
-	int outer_cwd_error;    /* the same outside of the namespace; without one, that */
+	int outside_cwd_error;  /* the same outside of the namespace; without one, that */
 	int program_error;      /* 0, or the errno of an execve() of the first that fails */
 	bool is_interpreter;    /* program is that of a script, and missing */
 	char program[PATH_MAX]; /* that one, or the last */

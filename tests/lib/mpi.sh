@@ -4,6 +4,8 @@
 # Programs of real MPI libraries, on top of step.sh:
 #	build_mpi SOURCE PROGRAM    compiles with MPICH; skips the test without it
 #	build_ompi SOURCE PROGRAM   the same with Open MPI
+#	build_sums DIRECTORY        makes mpi_sum there with each library that can be had, as "mpich" and "openmpi";
+#	                            $sums are their names
 #	bring_libraries PROGRAM     makes it run in $slurm_root of slurm_root.sh, too
 #	bring_ompi PROGRAM          the same for one of Open MPI, which loads parts of its own
 
@@ -39,6 +41,17 @@ bring_ompi() {
 		done && cp "$part" "$1.parts"
 	done
 	sed -i "2i OMPI_MCA_mca_base_component_path=$1.parts\nexport OMPI_MCA_mca_base_component_path" "$1"
+}
+
+build_sums() {
+	sums=
+	for library in mpich openmpi; do
+		# Open MPI has parts of its own besides libraries.
+		[ "$library" = mpich ] || [ -z "$slurm_root" ] || continue
+		mpicc.$library -O1 -o "$1/$library" "$top_srcdir/tests/lib/mpi_sum.c" 2>/dev/null || continue
+		[ -z "$slurm_root" ] || bring_libraries "$1/$library"
+		sums="$sums $library"
+	done
 }
 
 build_mpi() {

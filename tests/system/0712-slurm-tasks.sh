@@ -192,14 +192,7 @@ S
 printf '#!/bin/sh\nexit 6\n' >"$tmpdir/programs/epilog-fails"
 printf '#!/bin/sh\nexec sleep 100\n' >"$tmpdir/programs/epilog-hangs"
 chmod 755 "$tmpdir"/programs/*
-mpi_lines=
-for library in mpich openmpi; do
-	# Open MPI has parts of its own besides libraries.
-	[ "$library" = mpich ] || [ -z "$slurm_root" ] || continue
-	mpicc.$library -O1 -o "$tmpdir/programs/$library" "$top_srcdir/tests/lib/mpi_sum.c" 2>/dev/null || continue
-	[ -z "$slurm_root" ] || bring_libraries "$tmpdir/programs/$library"
-	mpi_lines="$mpi_lines $library"
-done
+build_sums "$tmpdir/programs"
 PMIX_CLIENT=$builddir/tests/lib/pmixclient
 [ -x "$PMIX_CLIENT" ] || PMIX_CLIENT=
 export PMIX_CLIENT
@@ -305,7 +298,7 @@ script script-epilog-fails text SITE_EPILOG_FAILS=1
 script script-epilog text "EPILOG=$PWD/script.list"
 cat script.list >>script-epilog.out
 S
-echo "$mpi_lines" >"$tmpdir/libraries"
+echo "$sums" >"$tmpdir/libraries"
 BENCH_SLURM_LINES="TaskPlugin=task/affinity
 TaskProlog=$tmpdir/programs/site-prolog
 TaskEpilog=$tmpdir/programs/site-epilog
@@ -322,7 +315,7 @@ OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export BENCH_SLURM_CPUS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 both tasks 2
 same tasks
-for library in $mpi_lines; do
+for library in $sums; do
 	like "$(cat "$tmpdir/tasks-served/$library.out")" "rank 1 of 2, 2 here: right" "an MPI program of $library runs"
 done
 log_lines >"$tmpdir/lines"

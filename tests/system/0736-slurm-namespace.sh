@@ -38,14 +38,8 @@ echo "export ADDED=$(readlink /proc/self/ns/mnt | tr -dc 0-9 | wc -c)"
 S
 printf '#!/bin/sh\necho "epilog $(cat /tmp/mine)" >>/tmp/epilog\n' >"$tmpdir/programs/epilog"
 chmod 755 "$tmpdir"/programs/*
-mpi_lines=
-for library in mpich openmpi; do
-	[ "$library" = mpich ] || [ -z "$slurm_root" ] || continue
-	mpicc.$library -O1 -o "$tmpdir/programs/$library" "$top_srcdir/tests/lib/mpi_sum.c" 2>/dev/null || continue
-	[ -z "$slurm_root" ] || bring_libraries "$tmpdir/programs/$library"
-	mpi_lines="$mpi_lines $library"
-done
-echo "$mpi_lines" >"$tmpdir/libraries"
+build_sums "$tmpdir/programs"
+echo "$sums" >"$tmpdir/libraries"
 OMPI_ALLOW_RUN_AS_ROOT=1
 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
@@ -69,7 +63,7 @@ printf '0 /tmp/only-here one\n1 /tmp/only-here two\n' >list
 in_turn programs srun -Q -n 2 -l --multi-prog list
 in_turn nowhere srun -Q -n 2 -D /nowhere/at-all pwd
 mkdir "/tmp/$of.outside"
-in_turn outer sh -c "srun -Q -n 2 -D /tmp/$of.outside pwd 2>&1 | sed s/[0-9.]*outside/OUTSIDE/"
+in_turn outside sh -c "srun -Q -n 2 -D /tmp/$of.outside pwd 2>&1 | sed s/[0-9.]*outside/OUTSIDE/"
 rmdir "/tmp/$of.outside"
 in_turn inner srun -Q -n 2 -D /tmp/inner pwd
 # Files of streams are outside.
@@ -143,7 +137,7 @@ BENCH_SLURM_CONTAINER="BasePath=@DIR@/base AutoBasePath=true"
 export BENCH_SLURM_LINES BENCH_SLURM_CONTAINER
 both one
 same one
-for library in $mpi_lines; do
+for library in $sums; do
 	like "$(cat "$tmpdir/one-served/$library.out")" "rank 1 of 2, 2 here: right" "an MPI program of $library runs"
 done
 is "$(cat "$tmpdir/one-served/second.out")" "mine
