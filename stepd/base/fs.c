@@ -449,6 +449,21 @@ static int walk_enter_root(struct walk *w)
 	return 0;
 }
 
+/* Whether dir is the directory that is "/", above which nothing is. Of this process's own root the
+ * kernel knows that itself. */
+static int walk_is_at_root(const struct walk *w)
+{
+	struct stat dir, root;
+	long r;
+
+	if (w->root < 0)
+		return 0;
+	r = rawcall(SYS_newfstatat, w->dir, ".", &dir, 0);
+	if (r == 0)
+		r = rawcall(SYS_newfstatat, w->root, ".", &root, 0);
+	return r < 0 ? (int)r : dir.st_dev == root.st_dev && dir.st_ino == root.st_ino;
+}
+
 /* Replaces the link's name by its text, which ends where tail begins. */
 static int walk_splice(struct walk *w, int link, const char *tail)
 {
@@ -517,6 +532,12 @@ static int walk_step(struct walk *w, int flags, mode_t mode, int *ret_fd)
 		return -ENAMETOOLONG;
 	memcpy(name, len ? w->rest + skip : ".", len ? len : 1);
 	name[len ? len : 1] = '\0';
+	if (strcmp(name, "..") == 0) {
+		r = walk_is_at_root(w);
+		if (r < 0)
+			return r;
+		name[2 - r] = '\0'; /* "." there */
+	}
 	if (last && *tail == '\0') {
 		fd = (int)rawcall(SYS_openat, w->dir, name, flags | O_NOFOLLOW, mode);
 		/* With O_DIRECTORY a link is ENOTDIR, with O_PATH alone it is opened. */

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/base/fs.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -401,6 +405,146 @@ static void test_opendir(void **state)
 	assert_int_equal(errno, ENOTDIR);
 }
 
+/* ---- paths within a root ------------------------------------------------------------------- */
+
+/* "root/" has "file", "dir/file" and links; "file" beside it is outside. */
+static void build_root(struct ground *g)
+{
+	static const struct {
+		const char *text, *name;
+	} links[] = {
+		{"/file", "root/absolute"},
+		{"../../../file", "root/dir/up"},
+		{"/../dir/file", "root/above"},
+		{"dir", "root/to-dir"},
+		{"loop", "root/loop"},
+		{"/proc/self/cwd", "root/cwd"},
+	};
+	size_t i;
+
+	assert_int_equal(mkdirat(g->fd, "root", 0755), 0);
+	assert_int_equal(mkdirat(g->fd, "root/dir", 0755), 0);
+	scratch_write(g->dir, "file", "outside", 7, 0644);
+	scratch_write(g->dir, "root/file", "in the root", 11, 0644);
+	scratch_write(g->dir, "root/dir/file", "in dir", 6, 0644);
+	for (i = 0; i < ARRAY_SIZE(links); i++)
+		assert_int_equal(symlinkat(links[i].text, g->fd, links[i].name), 0);
+}
+
+static const struct {
+	const char *path;
+	int error;
+	const char *text;
+} rooted[] = {
+	{"/file", 0, "in the root"},
+	{"/dir/file", 0, "in dir"},
+	{"//dir//./file", 0, "in dir"},
+	{"/dir/../file", 0, "in the root"},
+	{"/../file", 0, "in the root"},
+	{"/dir/../../../file", 0, "in the root"},
+	{"/..", EISDIR, NULL},
+	{"/absolute", 0, "in the root"},
+	{"/dir/up", 0, "in the root"},
+	{"/above", 0, "in dir"},
+	{"/to-dir/../file", 0, "in the root"},
+	{"/to-dir/file", 0, "in dir"},
+	{"/to-dir/up", 0, "in the root"},
+	{"/loop", ELOOP, NULL},
+	{"/cwd", ENOENT, NULL}, /* there is no /proc in it */
+	{"/nothing", ENOENT, NULL},
+	{"/file/more", ENOTDIR, NULL},
+	{"", ENOENT, NULL},
+};
+
+/* The number of the first that is not as it should be, from 1; 0: all are. */
+static int try_rooted(int root)
+{
+	char text[32];
+	ssize_t n;
+	size_t i;
+	int fd;
+
+	for (i = 0; i < ARRAY_SIZE(rooted); i++) {
+		/* Of a directory a read fails, after it was opened. */
+		fd = userpath_open_in(root, rooted[i].path, O_RDONLY | O_CLOEXEC, 0);
+		n = fd < 0 ? fd : read(fd, text, sizeof(text));
+		if (fd >= 0 && n < 0)
+			n = -errno;
+		if (fd >= 0)
+			(void)close(fd);
+		if (rooted[i].error ? n != -rooted[i].error
+				    : n != (ssize_t)strlen(rooted[i].text) ||
+					    memcmp(text, rooted[i].text, (size_t)n) != 0)
+			return (int)i + 1;
+	}
+	/* A file that is made is in the root, too. */
+	fd = userpath_open_in(root, "/to-dir/../../made", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0 || close(fd) < 0 || faccessat(root, "made", F_OK, 0) < 0 ||
+		unlinkat(root, "made", 0) < 0)
+		return (int)i + 1;
+	return 0;
+}
+
+static void test_root(void **state)
+{
+	struct ground *g = *state;
+	int root, wrong;
+
+	build_root(g);
+	root = openat(g->fd, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(root >= 0);
+	wrong = try_rooted(root);
+	(void)close(root);
+	if (wrong)
+		fail_msg("path %d", wrong);
+}
+
+/* On a kernel where openat2() has this answer. */
+static int refuse_openat2(int error)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ((unsigned)error & SECCOMP_RET_DATA)),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {.len = ARRAY_SIZE(code), .filter = code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+		? -1
+		: prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Without it, and where a directory that is renamed elsewhere stands in its way, paths mean the
+ * same. */
+static void test_root_walked(void **state)
+{
+	static const int errors[] = {ENOSYS, EPERM, EAGAIN};
+	struct ground *g = *state;
+	int root, status;
+	size_t i;
+	pid_t pid;
+
+	build_root(g);
+	root = openat(g->fd, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(root >= 0);
+	for (i = 0; i < ARRAY_SIZE(errors); i++) {
+		pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0)
+			_exit(refuse_openat2(errors[i]) < 0 ? 200 : try_rooted(root));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		if (WEXITSTATUS(status) == 200)
+			break; /* no filters here */
+		if (WEXITSTATUS(status))
+			fail_msg("openat2 %s: path %d", strerror(errors[i]), WEXITSTATUS(status));
+	}
+	(void)close(root);
+	if (i < ARRAY_SIZE(errors))
+		skip();
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -420,6 +564,8 @@ int main(void)
 		TEST(test_names_stop),
 		TEST(test_names_fail),
 		TEST(test_opendir),
+		TEST(test_root),
+		TEST(test_root_walked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
