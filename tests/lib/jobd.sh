@@ -69,7 +69,7 @@ begin_jobd() {
 	eventually "$jobctl" nodes || bail "jobd does not start: $(tail -n 3 "$tmpdir/log")"
 }
 kill_jobd() {
-	[ -z "$jobd_pid" ] || kill -KILL "$jobd_pid"
+	[ -z "$jobd_pid" ] || end_child KILL "$jobd_pid"
 	[ -z "$jobd_pid" ] || wait "$jobd_pid" 2>/dev/null
 	jobd_pid=
 }

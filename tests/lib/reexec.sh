@@ -48,7 +48,7 @@ upgrades() {
 }
 
 request_upgrade() {
-	kill -USR2 "$agent"
+	end_child USR2 "$agent"
 }
 
 upgraded_more_than() {

@@ -37,7 +37,7 @@ adapters=0
 
 end_adapter() {
 	[ -n "$adapter_pid" ] || return 0
-	kill "$adapter_pid"
+	end_child TERM "$adapter_pid"
 	wait "$adapter_pid"
 	# shellcheck disable=SC2034 # for the tests
 	adapter_status=$?
@@ -55,7 +55,7 @@ begin_agent() {
 
 end_agents() {
 	for pid in $agents; do
-		kill -9 "$pid" 2>/dev/null
+		end_child KILL "$pid"
 	done
 	# shellcheck disable=SC2086 # pids; without one it would wait for the adapter
 	[ -z "$agents" ] || wait $agents 2>/dev/null

@@ -15,7 +15,7 @@ needs_database() {
 database_pid=
 end_database() {
 	[ -n "$database_pid" ] || return 0
-	kill "$database_pid"
+	end_child TERM "$database_pid"
 	wait "$database_pid"
 	database_pid=
 }

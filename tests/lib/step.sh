@@ -43,7 +43,8 @@
 stepd=${top_builddir:?}/stepd/cli/stepd
 # shellcheck disable=SC2034 # of those who read this
 stepctl=$top_builddir/stepd/cli/stepctl
-job=$$
+# In a guest of tests/testbed pids begin anew, and the host may see its groups.
+job=$((${STEPD_TEST_JOB_BASE:-0} + $$))
 tmpdir
 chmod 755 "$tmpdir"
 run=$tmpdir/run
@@ -74,13 +75,19 @@ processes() {
 	grep -lzxF "STEPD_TEST_JOB=$job" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n'
 }
 
+# Those of the pids that are the job's still: some end by themselves meanwhile.
+kill_left() {
+	for left_pid; do
+		grep -qzxF "STEPD_TEST_JOB=$job" "/proc/$left_pid/environ" || continue
+		kill -KILL "$left_pid"
+	done 2>/dev/null
+}
+
 # However a test ends, nothing of its steps outlives it. One that comes to its end with a cgroup
 # left has failed: whoever made that did not see to it.
 end_steps() {
-	for left_pid in $(processes); do
-		kill -CONT "$left_pid"
-		kill -KILL "$left_pid"
-	done 2>/dev/null
+	# shellcheck disable=SC2046 # pids
+	kill_left $(processes)
 	# shellcheck disable=SC2044 # names without blanks
 	for left_group in $(find /sys/fs/cgroup -type d -name "job_$job" 2>/dev/null); do
 		diag "left behind: $left_group"

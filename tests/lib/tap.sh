@@ -26,6 +26,8 @@
 #	done_testing             the last line
 #	tmpdir                   makes an empty directory, $tmpdir, and removes it at the end
 #	at_exit COMMAND          runs at the end, however it comes; the last one given runs first
+#	end_child SIGNAL PID     signals it if it is a child of this test's still: the pid of one that the shell has
+#	                         reaped, which it does whenever it waits for a command, may be somebody else's
 #	json_get FILE EXPRESSION prints what a Python expression makes of the JSON in FILE, or - for standard
 #	                         input: its fields by their names, d all of it, p its "parameters", docs all
 #	                         documents if there are several (lines of events); a text as it is,
@@ -43,6 +45,10 @@ tap_count=0
 tap_plan=
 tap_done=
 tap_cleanup=
+
+end_child() {
+	[ "$(sed -n 's/^PPid:[^0-9]*//p' "/proc/$2/status" 2>/dev/null)" != $$ ] || kill "-$1" "$2"
+}
 
 diag() {
 	printf '%s\n' "$*" | sed 's/^/# /'

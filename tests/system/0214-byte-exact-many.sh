@@ -31,7 +31,7 @@ through_fifos() { # COMMAND...
 	sums fifos many "$ranks" >got &
 	reader=$!
 	eventually test -e many.read
-	"$@" --output "$tmpdir/many.%t" || kill $reader
+	"$@" --output "$tmpdir/many.%t" || end_child TERM $reader
 	wait $reader
 	rm -f many.*
 }

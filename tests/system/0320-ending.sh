@@ -71,7 +71,7 @@ sh -c 'trap "" HUP; exec "$0" run --job "$1" --step 1 -- sh -c "echo up; exec sl
 	>"$tmpdir/out2" &
 nohup=$!
 eventually test -s "$tmpdir/out2"
-kill -HUP $nohup
+end_child HUP $nohup
 wait $nohup
 is $? 0 "an agent whose caller ignores SIGHUP (nohup) ignores SIGHUP"
 kill -TERM "$agent"

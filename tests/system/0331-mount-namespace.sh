@@ -12,7 +12,7 @@ unshare --mount --propagation private sh -c '
 	mount -t tmpfs -o mode=1777 inside /tmp && mkdir -m 1777 /tmp/inner && cp /bin/echo /tmp/only-inside &&
 	ln -s /tmp/inner /tmp/link && exec sleep 1000' </dev/null >/dev/null 2>&1 &
 holder=$!
-end_holder() { kill -KILL "$holder" 2>/dev/null; }
+end_holder() { end_child KILL "$holder"; }
 at_exit end_holder
 has_namespace() { [ -x "/proc/$holder/root/tmp/only-inside" ] && [ -h "/proc/$holder/root/tmp/link" ]; }
 eventually has_namespace

@@ -86,7 +86,8 @@ yes >"$tmpdir/go" &
 writer=$!
 wait $agent
 is $? 3 "a step on a full file system ends with its tasks' status"
-kill $holder $writer 2>/dev/null
+kill $holder
+end_child TERM $writer
 wait $holder $writer 2>/dev/null
 unlike "$(cat "$tmpdir/err")" "No space" "an agent on a full file system reports no lack of space"
 is "$(json_get "$(step_dir 2)/result.json" '{k: v for k, v in d.items() if k != "keep_until_time_usec"}')" \

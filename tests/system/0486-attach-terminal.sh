@@ -79,7 +79,7 @@ start_session -- sh -c "echo \$\$ >'$tmpdir/pid'; echo up; exec sleep 600"
 is "$(talk 'see up' raw "run kill -KILL $agent" 'see its agent is gone' 'see shell: modes kept' 'see shell: status 4' \
 	-- $at)" ok "the agent's death leaves the client's terminal as it was"
 wait "$agent" 2>/dev/null
-kill -KILL "$(cat "$tmpdir/pid")" 2>/dev/null
+process_ended "$(cat "$tmpdir/pid")" || kill -KILL "$(cat "$tmpdir/pid")"
 eventually process_ended "$(cat "$tmpdir/pid")"
 "$stepctl" clean >/dev/null
 

@@ -115,7 +115,7 @@ done
 "$ptyjob" -o "$stepd" run --job "$job" --result "$tmpdir/r" -- sh -c 'echo up >"$0"; sleep 0.5' "$tmpdir/up" >"$tmpdir/pty" &
 pty=$!
 eventually test -s "$tmpdir/up"
-kill -USR1 $pty
+end_child USR1 $pty
 wait $pty
 is "$(cat "$tmpdir/pty")" "exited 0" "^Z does not stop an agent that no shell could continue"
 json_is "$tmpdir/r" 'suspended_usec > 0' true "^Z suspends a step that no shell could continue for a moment"

@@ -162,7 +162,7 @@ like "$(reply 'p["warnings"]' SetLimits '{"limits": {"cpuset_cpus": "9999"}, "be
 kill "$agent"
 wait "$agent"
 [ "$tracker" != cgroup ] || ok "an added process ends with the step" process_ended $stranger
-kill $stranger 2>/dev/null
+end_child TERM $stranger
 wait $stranger 2>/dev/null
 
 start_step --proctrack "$tracker" -- sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done'

@@ -23,12 +23,12 @@ ok "AddPid to an extern step is accepted" \
 	"$top_srcdir/tests/lib/varlink.py" call "$run/n1_$job.extern/socket" AddPid "{\"pid\": $member}"
 touch "$STEPD_TEST_GASP"
 has_gone() {
-	! running extern && ! test -e "$run/n1_$job.extern"
+	process_ended "$agent" && ! running extern && ! test -e "$run/n1_$job.extern"
 }
 kill -TERM "$agent"
 ok "the agent sees the last member end" eventually has_gone
-kill -KILL "$member" 2>/dev/null
-kill -KILL "$agent" 2>/dev/null
+end_child KILL "$member"
+end_child KILL "$agent"
 wait "$agent"
 is $? 143 "the step of the last member ends by the signal"
 wait "$member" 2>/dev/null

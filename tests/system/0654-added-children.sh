@@ -42,7 +42,6 @@ finish() { # NAME
 	wait "$parent" 2>/dev/null
 	ok "$b: $1: the child of the added process ends with the step" process_ended "$child"
 	nothing_left "$b: $1: the job leaves no cgroup, process or file behind"
-	kill -9 "$child" 2>/dev/null
 }
 
 for b in cgroup linuxproc; do

@@ -107,9 +107,8 @@ eventually running 0
 is "$(standing)" 1 "a task stopped before the suspension stays stopped after it, over an upgrade"
 kill -KILL "$agent" 2>/dev/null
 wait "$agent" 2>/dev/null
-for pid in $(left_processes); do
-	kill -KILL "$pid"
-done
+# shellcheck disable=SC2046 # pids
+kill_left $(left_processes)
 rm -rf "${run:?}"/*
 
 put "$this"

@@ -115,7 +115,7 @@ is "$(cut -d' ' -f1 "$tmpdir/hundred" | sort -u | wc -l)" 100 \
 # One that ends while it is listed, again and again: whatever is listed of it is whole.
 kill "$hundred"
 : >"$tmpdir/racing"
-while kill -0 "$hundred" 2>/dev/null; do
+while ! process_ended "$hundred"; do
 	listpids "$job" >"$tmpdir/one"
 	# SIGPIPE ends scontrol where its next request meets a closed socket: a line of what it has written by then
 	# is cut where its buffer was full.

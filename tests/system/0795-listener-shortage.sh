@@ -121,7 +121,7 @@ if [ -x "$top_builddir/tests/lib/pmixclient" ]; then
 	wait "$agent"
 	is $? 0 "a step whose PMIx service had no descriptors succeeds"
 	is "$(grep -c '^init 0: of 1$' "$tmpdir/out")" 2 "a waiting client of PMIx is served, and the next one"
-	kill "$caller" 2>/dev/null
+	end_child TERM "$caller"
 	wait "$caller" 2>/dev/null
 else
 	skip 5 "built without mpi/pmix"
@@ -136,7 +136,7 @@ call "$spool/n1_9.0" hello
 is_idle "$adapter_pid" "an adapter that can't even turn a client away sleeps"
 ok "an adapter that can't turn a client away does not flood its log" test "$(wc -l <"$tmpdir/adapter.log")" -lt 50
 restore "$adapter_pid"
-kill "$caller" 2>/dev/null
+end_child TERM "$caller"
 wait "$caller" 2>/dev/null
 like "$(python3 -c 'import sys, slurm_client
 print(slurm_client.Client(sys.argv[1], slurm_client.V26_11).state())' "$spool/n1_9.0" 2>&1)" '^[0-9]' \

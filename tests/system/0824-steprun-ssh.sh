@@ -45,7 +45,7 @@ Host n1 n2
 END
 "$sshd" -D -f "$keys/config" -E "$keys/log" &
 server=$!
-at_exit "kill $server 2>/dev/null; wait $server 2>/dev/null"
+at_exit "end_child TERM $server; wait $server 2>/dev/null"
 eventually sh -c "grep -q 'Server listening' '$keys/log'" || bail "no sshd: $(cat "$keys/log")"
 ssh -F "$keys/client" -o BatchMode=yes n1 true 2>"$keys/err" || skip_all "sshd lets nobody in: $(head -n 1 "$keys/err")"
 

@@ -32,7 +32,7 @@ begin_service() {
 }
 
 end_service() {
-	[ -z "$service" ] || kill "$service"
+	[ -z "$service" ] || end_child TERM "$service"
 	[ -z "$service" ] || wait "$service" 2>/dev/null
 	service=
 	rm -f "$JOBD_SOCKET"

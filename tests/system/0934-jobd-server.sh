@@ -49,7 +49,7 @@ stop_jobd() { # SIGNAL: the exit status is in $status
 	status=$?
 	pid=
 }
-at_exit '[ -z "$pid" ] || kill -9 "$pid"'
+at_exit '[ -z "$pid" ] || end_child KILL "$pid"'
 
 result() { # EXPRESSION METHOD [PARAMETERS]
 	# shellcheck disable=SC2086 # $as is options

@@ -34,7 +34,7 @@ groups=/sys/fs/cgroup
 clusters=
 end_clusters() {
 	for cluster in $clusters; do
-		kill -KILL "$(cat "$tmpdir/$cluster/pid")" 2>/dev/null
+		end_child KILL "$(cat "$tmpdir/$cluster/pid")"
 	done
 }
 at_exit end_clusters

@@ -7,6 +7,8 @@
 #	crashes                the guest may define it: tells what its kernel saw crash in a part
 
 cd "${top_builddir:?}" || exit 125
+STEPD_TEST_JOB_BASE=100000
+export STEPD_TEST_JOB_BASE
 
 part() {
 	part=$1
