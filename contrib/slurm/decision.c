@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "contrib/slurm/batch_spec.h"
 #include "contrib/slurm/bind.h"
@@ -105,12 +106,6 @@ static bool wants_namespace(const struct slurm_init *i)
 		(i->name_space.is_made && i->launch.kind == SLURM_KIND_EXTERN);
 }
 
-static bool wants_profile(const struct slurm_init *i)
-{
-	return (i->launch.profile & ~PROFILE_NONE) ||
-		is_plugin(i->conf.profile_type, "acct_gather_profile/none");
-}
-
 static bool wants_tls(const struct slurm_init *i)
 {
 	return is_plugin(i->conf.tls_type, "tls/none");
@@ -140,6 +135,46 @@ static bool is_other_release(const struct slurm_init *i)
 static bool has_site_settings(const struct slurm_init *i)
 {
 	return !i->site || i->site->not_served;
+}
+
+static bool wants_profile(const struct slurm_init *i)
+{
+	if (i->site->profile == SITE_PROFILE_NEVER)
+		return false;
+	if (i->launch.profile)
+		return i->launch.profile != PROFILE_NONE;
+	return i->site->profile == SITE_PROFILE_DEFAULT ||
+		(i->site->profile == SITE_PROFILE_RELEASE && i->frame.release < SLURM_26_05);
+}
+
+/* A plugin of the site's gathers what slurmctld accounts for. */
+static bool is_accounted(const struct slurm_init *i, const char *type, const char *name)
+{
+	struct slurm_tres_list rest = i->conf.tres;
+	struct slurm_tres tres;
+
+	while (name && slurm_tres_next(&rest, &tres)) {
+		if (tres.type && tres.name && strcasecmp(tres.type, type) == 0 &&
+			strcasecmp(tres.name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool has_other_usage(const struct slurm_init *i)
+{
+	return is_accounted(i, "ic", i->site->interconnect) ||
+		is_accounted(i, "fs", i->site->filesystem);
+}
+
+/* Where processors have none to be set nothing comes of it. */
+static bool wants_frequency(const struct slurm_init *i)
+{
+	const struct slurm_launch *l = &i->launch;
+
+	return i->frame.frequencies && (l->kind == SLURM_KIND_SRUN || l->kind == SLURM_KIND_HET) &&
+		(i->site->sets_frequency || is_number(l->cpu_freq_min) ||
+			is_number(l->cpu_freq_max) || is_number(l->cpu_freq_gov));
 }
 
 /* From 24.05 on; and the epilog at its end. */
@@ -176,8 +211,7 @@ static bool wants_binding(const struct slurm_init *i)
 {
 	const struct slurm_launch *l = &i->launch;
 
-	return is_given(l->tres_freq) || is_number(l->cpu_freq_min) || is_number(l->cpu_freq_max) ||
-		is_number(l->cpu_freq_gov) || !bind_is_served(l) ||
+	return is_given(l->tres_freq) || !bind_is_served(l) ||
 		(!i->site->binds && (is_given(l->cpu_bind) || is_given(l->mem_bind)));
 }
 
@@ -301,8 +335,6 @@ static const struct reason_row {
 	[SLURM_REASON_CONTAINER] = {"container", wants_container, "it runs in an OCI container"},
 	[SLURM_REASON_NAMESPACE] = {"namespace", wants_namespace,
 		"the job's namespace is made by a plugin of Slurm"},
-	[SLURM_REASON_PROFILE] = {"profile", wants_profile,
-		"it is profiled (AcctGatherProfileType)"},
 	[SLURM_REASON_TLS] = {"tls", wants_tls, "connections are encrypted (TLSType)"},
 	[SLURM_REASON_NOT_SERVED] = {"not-served", is_not_chosen,
 		"steps of this kind are not served here (slurm_serve in stepd.conf)"},
@@ -310,6 +342,12 @@ static const struct reason_row {
 	[SLURM_REASON_OTHER_RELEASE] = {"other-release", is_other_release,
 		"slurmd, srun and slurmctld are not of one release that is served"},
 	[SLURM_REASON_SITE] = {"site", has_site_settings, "slurm.conf has what is not served"},
+	[SLURM_REASON_PROFILE] = {"profile", wants_profile,
+		"it is profiled (--profile, or the default of acct_gather.conf)"},
+	[SLURM_REASON_USAGE] = {"usage", has_other_usage,
+		"its use of a network or of Lustre is accounted for (AccountingStorageTRES)"},
+	[SLURM_REASON_FREQUENCY] = {"frequency", wants_frequency,
+		"its processors get a frequency or a governor (--cpu-freq, CpuFreqDef)"},
 	[SLURM_REASON_PROLOG] = {"prolog", runs_prolog,
 		"it runs the job's prolog and epilog (PrologFlags=RunInJob)"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "its generic resources (GRES) are not served"},
@@ -319,8 +357,8 @@ static const struct reason_row {
 	[SLURM_REASON_CHILDREN] = {"children", waits_for_children,
 		"its tasks end with the last of their processes (--wait-for-children)"},
 	[SLURM_REASON_BINDING] = {"binding", wants_binding,
-		"it is bound to processors without task/affinity, chooses a frequency, or in 24.11 is "
-		"bound to devices"},
+		"it is bound to processors without task/affinity, chooses a frequency of devices, or in "
+		"24.11 is bound to devices"},
 	[SLURM_REASON_MPI] = {"mpi", wants_mpi, "its MPI is served by no plugin of stepd (--mpi)"},
 	[SLURM_REASON_MPI_NODES] = {"mpi-nodes", has_mpi_nodes,
 		"it has several nodes, or is a het step, and its MPI can't be served there (--mpi)"},

@@ -20,12 +20,14 @@ enum slurm_reason {
 	SLURM_REASON_STEP_MANAGER,
 	SLURM_REASON_CONTAINER,
 	SLURM_REASON_NAMESPACE,
-	SLURM_REASON_PROFILE,
 	SLURM_REASON_TLS,
 	SLURM_REASON_NOT_SERVED, /* its kind is not among those of slurm_serve */
 	SLURM_REASON_RULE,       /* one of slurm_handover */
 	SLURM_REASON_OTHER_RELEASE,
-	SLURM_REASON_SITE,   /* what slurm.conf has */
+	SLURM_REASON_SITE, /* what slurm.conf has */
+	SLURM_REASON_PROFILE,
+	SLURM_REASON_USAGE, /* of networks and file systems */
+	SLURM_REASON_FREQUENCY,
 	SLURM_REASON_PROLOG, /* of the job, in its extern step */
 	SLURM_REASON_GRES,
 	SLURM_REASON_LIMITS, /* of task/cgroup */

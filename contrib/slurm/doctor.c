@@ -42,6 +42,10 @@ enum conf_key {
 	KEY_NAMESPACE,
 	KEY_CONTAINER,
 	KEY_PROFILE,
+	KEY_INTERCONNECT,
+	KEY_FILESYSTEM,
+	KEY_TRES,
+	KEY_FREQUENCY,
 	KEY_TLS,
 	KEY_PLUGSTACK,
 	KEY_PLUGIN_DIR,
@@ -62,6 +66,10 @@ static const struct {
 	[KEY_NAMESPACE] = {"NamespaceType", ""},
 	[KEY_CONTAINER] = {"JobContainerType", ""},
 	[KEY_PROFILE] = {"AcctGatherProfileType", ""},
+	[KEY_INTERCONNECT] = {"AcctGatherInterconnectType", ""},
+	[KEY_FILESYSTEM] = {"AcctGatherFilesystemType", ""},
+	[KEY_TRES] = {"AccountingStorageTRES", ""},
+	[KEY_FREQUENCY] = {"CpuFreqDef", ""},
 	[KEY_TLS] = {"TLSType", ""},
 	[KEY_PLUGSTACK] = {"PlugStackConfig", ""},
 	[KEY_PLUGIN_DIR] = {"PluginDir", ""},
@@ -217,6 +225,11 @@ static bool has_step_manager(const char *value)
 	return has_word(value, "enable_stepmgr");
 }
 
+static bool can_set_frequency(const char *value)
+{
+	return *value && access("/sys/devices/system/cpu/cpu0/cpufreq", F_OK) == 0;
+}
+
 /* What slurm.conf says of the reasons, and of which steps. */
 static const struct {
 	enum conf_key key;
@@ -229,7 +242,8 @@ static const struct {
 	{KEY_NAMESPACE, job_namespace_is_tmpfs, SLURM_REASON_NAMESPACE, "every extern step"},
 	{KEY_CONTAINER, job_namespace_is_other, SLURM_REASON_NAMESPACE, "every step"},
 	{KEY_CONTAINER, job_namespace_is_tmpfs, SLURM_REASON_NAMESPACE, "every extern step"},
-	{KEY_PROFILE, names_plugin, SLURM_REASON_PROFILE, "every step"},
+	{KEY_PROFILE, names_plugin, SLURM_REASON_PROFILE, "steps that are profiled"},
+	{KEY_FREQUENCY, can_set_frequency, SLURM_REASON_FREQUENCY, "every step of srun"},
 	{KEY_TLS, names_plugin, SLURM_REASON_TLS, "every step"},
 	{KEY_PROLOG_FLAGS, has_x11, SLURM_REASON_X11, "the extern step of jobs with --x11"},
 	{KEY_PROLOG_FLAGS, runs_in_job, SLURM_REASON_PROLOG, "every extern step"},
@@ -248,6 +262,26 @@ static bool find_neighbour(
 		access(path, F_OK) == 0;
 }
 
+/* What a plugin gathers is a TRES by its name: "ic/ofed". */
+static void report_usage(struct slurm_doctor *d, enum conf_key key, const char *type)
+{
+	const char *value = value_of(d, key), *slash = strchr(value, '/');
+	_cleanup_free_ char *name = NULL;
+
+	if (!names_plugin(value))
+		return;
+	if (asprintf(&name, "%s/%s", type, slash ? slash + 1 : value) < 0) {
+		name = NULL;
+		d->error = -ENOMEM;
+		return;
+	}
+	if (has_word(value_of(d, KEY_TRES), name))
+		report(d, "note", "slurm.handover", slurm_reason_name(SLURM_REASON_USAGE), "",
+			"by %s=%s and AccountingStorageTRES this is handed over in any case: every "
+			"step; %s",
+			keys[key].name, value, slurm_reason_text(SLURM_REASON_USAGE));
+}
+
 static void report_obstacles(struct slurm_doctor *d)
 {
 	const char *value;
@@ -262,6 +296,8 @@ static void report_obstacles(struct slurm_doctor *d)
 				keys[obstacles[i].key].name, value, obstacles[i].steps,
 				slurm_reason_text(obstacles[i].reason));
 	}
+	report_usage(d, KEY_INTERCONNECT, "ic");
+	report_usage(d, KEY_FILESYSTEM, "fs");
 	if (find_neighbour(d, "oci.conf", path))
 		report(d, "note", "slurm.handover", slurm_reason_name(SLURM_REASON_CONTAINER), "",
 			"by oci.conf this is handed over in any case: steps with --container; %s",

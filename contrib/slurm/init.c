@@ -156,7 +156,6 @@ static bool stream_take_rest(struct stream *s, struct slurm_frame *f)
 
 static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 {
-	uint16_t frequencies;
 	int32_t most = SLURM_INIT_MAX;
 
 	if (!stream_take_release(s, f))
@@ -173,8 +172,8 @@ static bool stream_take_items(struct stream *s, struct slurm_frame *f)
 	/* The client's address, and the node's own. */
 	if (!stream_pass_item(s, most, NULL) || !stream_take_self(s, f))
 		return false;
-	return stream_take(s, &frequencies, sizeof(frequencies)) &&
-		stream_pass(s, (uint64_t)frequencies * CPU_FREQUENCY_SIZE, NULL) &&
+	return stream_take(s, &f->frequencies, sizeof(f->frequencies)) &&
+		stream_pass(s, (uint64_t)f->frequencies * CPU_FREQUENCY_SIZE, NULL) &&
 		stream_take(s, &f->client_release, sizeof(f->client_release)) &&
 		stream_pass_item(s, most, &f->launch) && stream_take_rest(s, f);
 }
@@ -260,7 +259,7 @@ static const struct unpack_row slurm_conf_rows[] = {
 	FIELD("accounting_storage_params", TEXT, .since = SLURM_24_05),
 	FIELD("accounting_storage_type", TEXT, .since = SLURM_24_05),
 	FIELD("acct_gather_energy_type", TEXT),
-	FIELD("acct_gather_profile_type", TEXT, .keep = CONF(profile_type)),
+	FIELD("acct_gather_profile_type", TEXT),
 	FIELD("acct_gather_interconnect_type", TEXT),
 	FIELD("acct_gather_filesystem_type", TEXT),
 	FIELD("acct_gather_node_freq", U16),

@@ -41,6 +41,7 @@ struct slurm_frame {
 	struct sockaddr_in self;
 	struct slurm_span parent_name; /* from 23.11 on, in place of that; without a NUL */
 	uint16_t client_release;       /* of srun, which may be another one */
+	uint16_t frequencies; /* processors whose frequency can be set; 0: none of this node */
 	struct slurm_span conf, launch;
 	/* cgroup.conf, and the node's GRES: size 0 where they are not read. */
 	struct slurm_span cgroup, gres;
@@ -98,7 +99,7 @@ struct slurm_node_conf {
 	struct slurm_array block_map;
 	uint64_t memory_mb;
 	/* From slurm.conf, which slurmd sends from 23.02 on; NULL before. */
-	const char *cred_type, *namespace_plugin, *profile_type, *switch_type, *tls_type;
+	const char *cred_type, *namespace_plugin, *switch_type, *tls_type;
 	uint16_t prolog_flags; /* enum slurm_prolog_flags; 0 before 24.05 */
 	uint16_t tree_width;   /* TreeWidth, or its default, which changes; 0 before 23.02 */
 	uint16_t srun_port_min, srun_port_max; /* SrunPortRange; 0: any, or before 24.05 */

@@ -137,16 +137,12 @@ static int on_line(const struct conf_line *line, void *userdata, struct err *err
 
 static int read_base(const char *conf_path, const char *node, char **ret_base, struct err *err)
 {
-	const char *slash = strrchr(conf_path, '/');
+	_cleanup_free_ char *path = site_conf_beside(conf_path, CONF_NAME);
 	struct reading reading = {.node = node};
-	_cleanup_free_ char *path = NULL;
 	int r;
 
-	if (asprintf(&path, "%.*s" CONF_NAME, slash ? (int)(slash + 1 - conf_path) : 0, conf_path) <
-		0) {
-		path = NULL;
+	if (!path)
 		return err_set(err, -ENOMEM, "read " CONF_NAME);
-	}
 	r = conf_lines_read_trusted(path, on_line, &reading, err);
 	if (r == 0)
 		*ret_base = take_ptr(reading.base);

@@ -75,7 +75,8 @@ struct reading {
 	struct strv hosts;
 	char *shared_address, *machine, *address, *backup, *backup_address;
 	char *plugstack, *plugin_dirs;
-	char *memory_params; /* of JobAcctGatherParams, with UsePss or NoShared */
+	char *memory_params;     /* of JobAcctGatherParams, with UsePss or NoShared */
+	const char *profile_key; /* of acct_gather.conf, with the default; NULL: no plugin */
 	uint32_t port;
 };
 
@@ -343,6 +344,61 @@ static int take_container(struct reading *r, const char *key, const char *value)
 	return job_namespace_is_other(value) ? refuse(r, key, value) : 0;
 }
 
+static int take_profile(struct reading *r, const char *key, const char *value)
+{
+	static const struct {
+		const char *name, *key;
+		enum site_profile usual;
+	} plugins[] = {
+		{"acct_gather_profile/none", NULL, SITE_PROFILE_NEVER},
+		{"acct_gather_profile/hdf5", "ProfileHDF5Default", SITE_PROFILE_ASKED},
+		{"acct_gather_profile/influxdb", "ProfileInfluxDBDefault", SITE_PROFILE_RELEASE},
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(plugins); i++) {
+		if (strcasecmp(plugins[i].name, value) != 0)
+			continue;
+		r->conf->profile = plugins[i].usual;
+		r->profile_key = plugins[i].key;
+		return 0;
+	}
+	return refuse(r, key, value);
+}
+
+/* The plugin's name, of those that are known. */
+static int take_gathered(struct reading *r, const char *key, const char *value)
+{
+	static const struct {
+		const char *plugin, *name;
+	} plugins[] = {
+		{"acct_gather_interconnect/none", NULL},
+		{"acct_gather_interconnect/ofed", "ofed"},
+		{"acct_gather_interconnect/sysfs", "sysfs"},
+		{"acct_gather_filesystem/none", NULL},
+		{"acct_gather_filesystem/lustre", "lustre"},
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(plugins); i++) {
+		if (strcasecmp(plugins[i].plugin, value) != 0)
+			continue;
+		if (strcasecmp(key, "AcctGatherFilesystemType") == 0)
+			r->conf->filesystem = plugins[i].name;
+		else
+			r->conf->interconnect = plugins[i].name;
+		return 0;
+	}
+	return refuse(r, key, value);
+}
+
+static int take_frequency_default(
+	struct reading *r, _unused_ const char *key, _unused_ const char *value)
+{
+	r->conf->sets_frequency = true;
+	return 0;
+}
+
 static int take_pam(struct reading *r, _unused_ const char *key, const char *value)
 {
 	static const char *const no[] = {"0", "no", "false", "down"};
@@ -454,10 +510,11 @@ static const struct key_row {
 	{"PlugStackConfig", take_plugstack, NULL},
 	{"PluginDir", take_plugin_dirs, NULL},
 	{"AcctGatherEnergyType", NULL, "acct_gather_energy/none"},
-	{"AcctGatherFilesystemType", NULL, "acct_gather_filesystem/none"},
-	{"AcctGatherInterconnectType", NULL, "acct_gather_interconnect/none"},
-	{"AcctGatherProfileType", NULL, "acct_gather_profile/none"},
+	{"AcctGatherFilesystemType", take_gathered, NULL},
+	{"AcctGatherInterconnectType", take_gathered, NULL},
+	{"AcctGatherProfileType", take_profile, NULL},
 	{"AuthType", NULL, "auth/munge"},
+	{"CpuFreqDef", take_frequency_default, NULL},
 	{"CredType", NULL, "cred/munge"},
 	{"HashPlugin", NULL, "hash/k12"},
 	{"JobAcctGatherFrequency", take_frequency, NULL},
@@ -506,19 +563,47 @@ static int on_line(const struct conf_line *line, void *userdata, struct err *err
 	return r < 0 ? err_set(err, r, "read a line") : 0;
 }
 
-/* ---- SPANK --------------------------------------------------------------------------------- */
+/* ---- the files beside it ------------------------------------------------------------------- */
 
-char *site_plugstack_path(const char *given, const char *conf_path)
+char *site_conf_beside(const char *conf_path, const char *name)
 {
 	const char *slash = strrchr(conf_path, '/');
 	char *path;
 
-	if (given)
-		return strdup(given);
-	if (asprintf(&path, "%.*splugstack.conf", slash ? (int)(slash + 1 - conf_path) : 0,
-		    conf_path) < 0)
+	if (asprintf(&path, "%.*s%s", slash ? (int)(slash + 1 - conf_path) : 0, conf_path, name) <
+		0)
 		return NULL;
 	return path;
+}
+
+static int on_gather_line(const struct conf_line *line, void *userdata, _unused_ struct err *err)
+{
+	struct reading *r = userdata;
+	size_t i;
+
+	for (i = 0; i < line->n; i++) {
+		if (strcasecmp(line->pairs[i].key, r->profile_key) == 0)
+			r->conf->profile = strcasestr(line->pairs[i].value, "none")
+				? SITE_PROFILE_ASKED
+				: SITE_PROFILE_DEFAULT;
+	}
+	return 0;
+}
+
+/* What of a step is profiled that says nothing of it. */
+static int read_gather_conf(struct reading *r, const char *conf_path, struct err *err)
+{
+	_cleanup_free_ char *path = site_conf_beside(conf_path, "acct_gather.conf");
+
+	return path ? conf_lines_read_trusted(path, on_gather_line, r, err)
+		    : err_set(err, -ENOMEM, "read acct_gather.conf");
+}
+
+/* ---- SPANK --------------------------------------------------------------------------------- */
+
+char *site_plugstack_path(const char *given, const char *conf_path)
+{
+	return given ? strdup(given) : site_conf_beside(conf_path, "plugstack.conf");
 }
 
 static int read_plugstack(struct reading *r, const char *conf_path, struct err *err)
@@ -630,6 +715,8 @@ int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 	r = conf_lines_read_trusted(path, on_line, &reading, err);
 	if (r == 0 && reading.memory_params && conf->accounting == SITE_ACCOUNTING_LINUX)
 		r = refuse(&reading, "JobAcctGatherParams", reading.memory_params);
+	if (r == 0 && reading.profile_key)
+		r = read_gather_conf(&reading, path, err);
 	if (r == 0)
 		r = read_plugstack(&reading, path, err);
 	return r == 0 ? find_controllers(&reading, err) : r;

@@ -50,6 +50,14 @@ enum site_priority {
 	SITE_PRIORITY_MAX,
 };
 
+/* Which steps are profiled. */
+enum site_profile {
+	SITE_PROFILE_NEVER,   /* there is no plugin */
+	SITE_PROFILE_ASKED,   /* by --profile */
+	SITE_PROFILE_DEFAULT, /* all that don't say "none" */
+	SITE_PROFILE_RELEASE, /* before 26.05 all that don't, and then those that ask: influxdb */
+};
+
 struct site_conf {
 	/* slurmctld's: the primary and its backups, or the one address for all (SlurmctldAddr). */
 	struct hosts controllers;
@@ -63,6 +71,11 @@ struct site_conf {
 	bool binds, limits;              /* TaskPlugin has task/affinity, task/cgroup */
 	bool has_namespaces;             /* JobContainerType=job_container/tmpfs */
 	bool uses_pam;                   /* UsePAM */
+	bool sets_frequency;             /* CpuFreqDef */
+	enum site_profile profile;       /* AcctGatherProfileType */
+	/* AcctGatherInterconnectType and AcctGatherFilesystemType, which gather only what slurmctld
+	 * accounts for: the TRES ic/NAME, fs/NAME; NULL: none. */
+	const char *interconnect, *filesystem;
 	uint32_t priority;               /* PropagatePrioProcess: enum site_priority */
 	uint32_t virtual_percent;        /* VSizeFactor; 0: none */
 	char *task_prolog, *task_epilog; /* NULL: none */
@@ -89,6 +102,9 @@ void site_conf_clear(struct site_conf *conf);
 /* Seconds between two samples of the tasks' usage: "30", "task=30,energy=60"; NULL, or a text that
  * has no number for tasks: as the site has it. */
 uint32_t site_sample_interval(const char *text, const struct site_conf *conf);
+
+/* The path of a file of this name beside slurm.conf: from malloc(); NULL: no memory. */
+char *site_conf_beside(const char *conf_path, const char *name) _must_check_;
 
 /* PlugStackConfig, or else the file beside slurm.conf: from malloc(); NULL: no memory. */
 char *site_plugstack_path(const char *given, const char *conf_path) _must_check_;

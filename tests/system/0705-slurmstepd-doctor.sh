@@ -55,6 +55,12 @@ text=$(timeout 900 "$stepd" doctor --slurm)
 like "$(printf '%s' "$text" | tr -s '\n ' '  ')" \
 	"by JobContainerType=job_container/tmpfs this is handed over in any case: every extern step; the job's namespace is made" \
 	"a finding names the line of slurm.conf and the steps"
+sed -i 's/TLSType=.*/AcctGatherInterconnectType=acct_gather_interconnect\/ofed/' "$SLURM_CONF"
+doctor --slurm
+is "$(values_of slurm.handover)" "namespace profile x11 stepmgr container " "a plugin for networks is nothing of the kind by itself"
+echo 'AccountingStorageTRES=gres/gpu,ic/ofed,fs/lustre' >>"$SLURM_CONF"
+doctor --slurm
+is "$(values_of slurm.handover)" "namespace profile x11 stepmgr usage container " "it is one where slurmctld accounts for what it gathers"
 is "$(printf '%s\n' "$text" | awk 'length($0) > 80 && NF > 2 + ($1 == "Remedy:")')" "" "the text fits 80 columns"
 
 # ---- what of the node is served --------------------------------------------------------------
@@ -136,7 +142,7 @@ SLURM_CONF=$whole_conf
 echo 'no pair' >>"$SLURM_CONF"
 doctor --slurm
 is "$status $(of slurm.conf level)" "0 warning" "a slurm.conf that can't be read is a warning"
-like "$(of slurm.conf text)" "slurm.conf:12: 'no pair' must be Key=Value" "the line at fault is named"
+like "$(of slurm.conf text)" "slurm.conf:13: 'no pair' must be Key=Value" "the line at fault is named"
 SLURM_CONF=$tmpdir/nothing
 doctor --slurm
 is "$status $(of slurm.conf level)" "0 warning" "a slurm.conf that is missing is a warning"

@@ -474,7 +474,7 @@ static int try_rooted(int root)
 			(void)close(fd);
 		if (rooted[i].error ? n != -rooted[i].error
 				    : n != (ssize_t)strlen(rooted[i].text) ||
-					    memcmp(text, rooted[i].text, (size_t)n) != 0)
+					memcmp(text, rooted[i].text, (size_t)n) != 0)
 			return (int)i + 1;
 	}
 	/* A file that is made is in the root, too. */

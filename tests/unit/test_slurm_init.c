@@ -69,7 +69,7 @@ static const struct {
 	{"gres", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "7.0", SLURM_22_05},
 	{"multi_prog", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "2.0", SLURM_22_05},
 	{"container", SLURM_KIND_SRUN, SLURM_REASON_CONTAINER, "10.0", SLURM_22_05},
-	{"profile", SLURM_KIND_SRUN, SLURM_REASON_PROFILE, "11.0", SLURM_22_05},
+	{"profile", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "11.0", SLURM_22_05},
 	{"x11", SLURM_KIND_EXTERN, SLURM_REASON_X11, "3.extern", SLURM_22_05},
 	{"srun-24.11", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "1.0", SLURM_24_11},
 	{"batch-24.11", SLURM_KIND_BATCH, SLURM_REASON_NOT_SERVED, "2.batch", SLURM_24_11},
@@ -569,18 +569,14 @@ static void test_reasons(void **state)
 	init.chosen = false;
 	init.conf.tls_type = "tls/none";
 	init.conf.namespace_plugin = "job_container/none";
-	init.conf.profile_type = "acct_gather_profile/none";
-	init.launch.profile = 1;
 	init.launch.x11 = 1; /* of a step that does not forward */
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NOT_SERVED);
 	init.conf.tls_type = "tls/s2n";
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_TLS);
-	init.conf.profile_type = "acct_gather_profile/hdf5";
-	assert_int_equal(slurm_decide(&init), SLURM_REASON_PROFILE);
 	init.conf.namespace_plugin = "namespace/tmpfs";
-	assert_int_equal(slurm_decide(&init), SLURM_REASON_PROFILE);
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_TLS);
 	init.name_space.is_made = true;
-	assert_int_equal(slurm_decide(&init), SLURM_REASON_PROFILE);
+	assert_int_equal(slurm_decide(&init), SLURM_REASON_TLS);
 	(void)err_set_text(&init.namespace_err, -ENOENT, "there is no job_container.conf");
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NAMESPACE);
 	slurm_reason_print(&init, SLURM_REASON_NAMESPACE, text);
@@ -636,6 +632,90 @@ static void test_served(void **state)
 	}
 }
 
+/* By what the step says, and else by what the site's plugin does. */
+static void test_profiled(void **state)
+{
+	static const struct {
+		const char *file;
+		enum site_profile site;
+		uint32_t profile;
+		bool profiled;
+	} rows[] = {
+		{"srun", SITE_PROFILE_NEVER, 0, false},
+		{"srun", SITE_PROFILE_NEVER, 8, false},
+		{"srun", SITE_PROFILE_ASKED, 0, false},
+		{"srun", SITE_PROFILE_ASKED, 1, false},
+		{"srun", SITE_PROFILE_ASKED, 2, true},
+		{"srun", SITE_PROFILE_ASKED, UINT32_MAX, true},
+		{"srun", SITE_PROFILE_DEFAULT, 0, true},
+		{"srun", SITE_PROFILE_DEFAULT, 1, false},
+		{"srun", SITE_PROFILE_RELEASE, 0, true},
+		{"srun-24.11", SITE_PROFILE_RELEASE, 0, true},
+		{"srun-26.05", SITE_PROFILE_RELEASE, 0, false},
+		{"srun-26.05", SITE_PROFILE_RELEASE, 2, true},
+		{"srun-26.05", SITE_PROFILE_RELEASE, 1, false},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct site_conf site = {.tree_width = 50, .profile = rows[i].site};
+		_cleanup_recorded_ struct recorded r = {0};
+
+		load(&r, rows[i].file);
+		decode(&r);
+		r.init.chosen = true;
+		r.init.site = &site;
+		r.init.launch.profile = rows[i].profile;
+		if (slurm_decide(&r.init) !=
+			(rows[i].profiled ? SLURM_REASON_PROFILE : SLURM_REASON_NONE))
+			fail_msg("row %zu", i);
+	}
+}
+
+/* Only where slurmctld accounts for it: every list has the file system "disk". */
+static void test_usage(void **state)
+{
+	struct site_conf site = {.tree_width = 50};
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "srun");
+	decode(&r);
+	r.init.chosen = true;
+	r.init.site = &site;
+	site.interconnect = "ofed";
+	site.filesystem = "lustre";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	site.interconnect = "disk";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	site.filesystem = "disk";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_USAGE);
+}
+
+/* Of nodes whose processors have one to be set, and steps whose processors get it. */
+static void test_frequency(void **state)
+{
+	struct site_conf site = {.tree_width = 50};
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load(&r, "srun");
+	decode(&r);
+	r.init.chosen = true;
+	r.init.site = &site;
+	r.init.launch.cpu_freq_max = 2400000;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.frame.frequencies = 4;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_FREQUENCY);
+	r.init.launch.cpu_freq_max = SLURM_NO_VAL;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	site.sets_frequency = true;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_FREQUENCY);
+	r.init.launch.kind = SLURM_KIND_INTERACTIVE;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+}
+
 /* It has no srun, no MPI, and no address but that of the node above. */
 static void test_extern(void **state)
 {
@@ -689,6 +769,9 @@ int main(void)
 		cmocka_unit_test(test_spank),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_served),
+		cmocka_unit_test(test_profiled),
+		cmocka_unit_test(test_usage),
+		cmocka_unit_test(test_frequency),
 		cmocka_unit_test(test_extern),
 		cmocka_unit_test(test_releases),
 	};

@@ -301,6 +301,89 @@ static void test_controllers_fail(void **state)
 	}
 }
 
+/* The file beside slurm.conf; NULL: there is none. */
+static void check_profile(const char *plugin, const char *gather, enum site_profile expected)
+{
+	_cleanup_free_ char *dir = scratch_make(), *path = scratch_path(dir, "slurm.conf"),
+			    *text = NULL;
+	_cleanup_site_conf_ struct site_conf site = {0};
+	struct err err = ERR_INIT;
+
+	assert_true(
+		asprintf(&text, "SlurmctldHost=127.0.0.1\nAcctGatherProfileType=%s\n", plugin) > 0);
+	scratch_write(dir, "slurm.conf", text, strlen(text), 0644);
+	if (gather)
+		scratch_write(dir, "acct_gather.conf", gather, strlen(gather), 0600);
+	if (site_conf_read(path, &site, &err) < 0)
+		fail_msg("%s: %s", text, err.text);
+	scratch_remove(dir);
+	assert_null(site.not_served);
+	assert_int_equal(site.profile, expected);
+}
+
+static void test_site_profile(void **state)
+{
+	(void)state;
+	check_profile("acct_gather_profile/none", NULL, SITE_PROFILE_NEVER);
+	check_profile("acct_gather_profile/hdf5", "ProfileHDF5Dir=/p\n", SITE_PROFILE_ASKED);
+	check_profile("acct_gather_profile/HDF5",
+		"EnergyIPMIFrequency=10 ProfileHDF5Dir=/p\nprofilehdf5default=Task\n",
+		SITE_PROFILE_DEFAULT);
+	check_profile("acct_gather_profile/hdf5",
+		"ProfileHDF5Default=All\nProfileHDF5Default=None\n", SITE_PROFILE_ASKED);
+	check_profile(
+		"acct_gather_profile/influxdb", "ProfileInfluxDBHost=h:1\n", SITE_PROFILE_RELEASE);
+	check_profile("acct_gather_profile/influxdb",
+		"ProfileHDF5Default=All\nProfileInfluxDBDefault=NONE\n", SITE_PROFILE_ASKED);
+	check_profile("acct_gather_profile/influxdb", "ProfileInfluxDBDefault=Energy,Task\n",
+		SITE_PROFILE_DEFAULT);
+}
+
+/* What decides can't be read, or others could have written it. */
+static void test_site_profile_fails(void **state)
+{
+	_cleanup_free_ char *dir = scratch_make(), *path = scratch_path(dir, "slurm.conf"),
+			    *gather = scratch_path(dir, "acct_gather.conf");
+	static const char text[] =
+		"SlurmctldHost=127.0.0.1\nAcctGatherProfileType=acct_gather_profile/hdf5\n";
+	struct err err = ERR_INIT;
+	struct site_conf site;
+
+	(void)state;
+	scratch_write(dir, "slurm.conf", text, strlen(text), 0644);
+	assert_int_equal(site_conf_read(path, &site, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "acct_gather.conf"));
+	site_conf_clear(&site);
+	scratch_write(dir, "acct_gather.conf", "", 0, 0600);
+	assert_int_equal(chmod(gather, 0666), 0);
+	err = (struct err)ERR_INIT;
+	assert_int_equal(site_conf_read(path, &site, &err), -EPERM);
+	site_conf_clear(&site);
+	scratch_remove(dir);
+}
+
+/* Plugins that gather what slurmctld may account for, and frequencies. */
+static void test_site_gathers(void **state)
+{
+	_cleanup_site_conf_ struct site_conf none = {0}, site = {0};
+
+	(void)state;
+	read_site("AcctGatherInterconnectType=acct_gather_interconnect/none\n"
+		  "AcctGatherFilesystemType=acct_gather_filesystem/none",
+		&none);
+	assert_null(none.not_served);
+	assert_null(none.interconnect);
+	assert_null(none.filesystem);
+	assert_false(none.sets_frequency);
+	read_site("AcctGatherInterconnectType=acct_gather_interconnect/OFED\n"
+		  "AcctGatherFilesystemType=acct_gather_filesystem/lustre\nCpuFreqDef=Performance",
+		&site);
+	assert_null(site.not_served);
+	assert_string_equal(site.interconnect, "ofed");
+	assert_string_equal(site.filesystem, "lustre");
+	assert_true(site.sets_frequency);
+}
+
 static void test_site_not_served(void **state)
 {
 	static const char *const lines[] = {"TaskPlugin=task/cgroup,task/other",
@@ -308,7 +391,10 @@ static void test_site_not_served(void **state)
 		"JobAcctGatherParams=NoOverMemoryKill,OverMemoryKill",
 		"LaunchParameters=slurmstepd_memlock",
 		"LaunchParameters=send_gids,disable_send_gids", "PropagatePrioProcess=3",
-		"VSizeFactor=-1"};
+		"VSizeFactor=-1", "AcctGatherProfileType=acct_gather_profile/own",
+		"AcctGatherInterconnectType=acct_gather_interconnect/own",
+		"AcctGatherFilesystemType=acct_gather_filesystem/own",
+		"AcctGatherEnergyType=acct_gather_energy/rapl"};
 	size_t i;
 
 	(void)state;
@@ -429,6 +515,9 @@ int main(void)
 		cmocka_unit_test_setup(test_controllers, check_root),
 		cmocka_unit_test_setup(test_controllers_fail, check_root),
 		cmocka_unit_test_setup(test_site_not_served, check_root),
+		cmocka_unit_test_setup(test_site_profile, check_root),
+		cmocka_unit_test_setup(test_site_profile_fails, check_root),
+		cmocka_unit_test_setup(test_site_gathers, check_root),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
