@@ -504,6 +504,25 @@ id=$(submit -N 2 exits 6)
 eventually has_ended "$id"
 is "$(doc_of "$id" '["exit_code"]')" 1536 "the exit status of a job on other hosts is known"
 
+# An agent that has its step only when all else of the job is over: the first calls find none.
+kill_jobd
+cat >"$tmpdir/late" <<S
+case "\$2" in
+*serve*) [ "\$1" != n2 ] || until [ -e '$tmpdir/called' ]; do sleep 0.05; done ;;
+esac
+STEPD_RUNTIME_DIR='$tmpdir/remote' sh -c "\$2"
+status=\$?
+case "\$2" in
+*terminate*) echo "\$1 \$status" >>'$tmpdir/called' ;;
+esac
+exit \$status
+S
+begin_jobd --step-launcher local --launcher "sh $tmpdir/late %h %q"
+id=$(submit -w 'n[1-2]' exits 7)
+eventually has_ended "$id"
+is "$(doc_of "$id" '["exit_code"]') $(sort -u "$tmpdir/called" | tr '\n' ' ')" "1792 n2 0 n2 1 " \
+	"an agent on another host that begins late ends with its job"
+
 # ---- what is left
 
 nothing_left_of_jobs 100

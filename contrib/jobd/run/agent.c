@@ -551,7 +551,7 @@ int agent_spawn(struct agent *a, struct err *err)
 {
 	int r = make_spec(a, err);
 
-	a->lost = a->stored = a->found = false;
+	a->lost = a->stored = a->found = a->has_replied = false;
 	a->users_fault = r == -EINVAL;
 	if (r < 0)
 		return r;

@@ -14,8 +14,11 @@
 #include "stepd/base/json.h"
 #include "stepd/base/proc.h"
 
-#define RETRY_S  0.05 /* more clients than its socket takes: the kernel has no event for that */
-#define MS_PER_S 1000.0
+#define RETRY_S        0.05 /* more clients than its socket takes: the kernel has no event for that */
+#define REMOTE_RETRY_S 0.5
+#define MS_PER_S       1000.0
+
+#define STEPCTL_NOT_FOUND 1 /* an exit status */
 
 #define WATCHED (IN_ONLYDIR | IN_CREATE | IN_MOVED_TO)
 
@@ -65,13 +68,31 @@ static uint64_t ms_left(const struct calls *c)
 	return passed < CALL_TIMEOUT_MS ? CALL_TIMEOUT_MS - passed : 0;
 }
 
+static void timer_start(struct agent *a, double seconds);
+
+/* Nobody else ends a step on another host, which may only be out of reach for a time: that is tried
+ * again until it has ended. */
+static void call_failed(struct agent *a, int r, const char *why)
+{
+	if (!a->remote || a->calls.first->kind != CALL_TERMINATE) {
+		call_end(a, r, why);
+		return;
+	}
+	log_warning(a->job->run->options.log,
+		"job %u can't be ended on node %s: %s; this is tried again in %u s", a->job->id,
+		a->node->name, why, CALL_TIMEOUT_MS / 1000);
+	calls_disconnect(a);
+	timer_start(a, CALL_TIMEOUT_MS / MS_PER_S);
+}
+
 static void on_timer(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct agent *a = w->data;
 
 	assert(a);
-	if (a->calls.client || a->calls.command.pid > 0 || ms_left(&a->calls) == 0)
-		call_end(a, -ETIMEDOUT, "its agent does not reply");
+	if (a->calls.client || a->calls.command.pid > 0 ||
+		(a->calls.begun_ms && ms_left(&a->calls) == 0))
+		call_failed(a, -ETIMEDOUT, "its agent does not reply");
 	else
 		calls_next(a);
 }
@@ -293,6 +314,19 @@ static void begin_local(struct agent *a)
 /* ---- on another host --------------------------------------------------------------------------
  */
 
+/* The launcher that starts an agent says nothing of when that has its step: until it has replied
+ * once, a step that is not found is one that does not run yet. One that has ended ends this, too,
+ * with the launcher. */
+static void on_not_found(struct agent *a)
+{
+	if (a->has_replied)
+		call_end(a, -ESRCH, "it has ended");
+	else if (ms_left(&a->calls) > 0)
+		timer_start(a, REMOTE_RETRY_S);
+	else
+		call_failed(a, -ETIMEDOUT, "there is no step there");
+}
+
 static void on_command(struct agent *a)
 {
 	siginfo_t info = {0};
@@ -303,10 +337,17 @@ static void on_command(struct agent *a)
 	ev_io_stop(loop_of(a), &a->calls.io);
 	pidref_close(&a->calls.command);
 	/* ECHILD: the loop's own handler has taken the status, which then nobody knows. */
-	if (r == 0 && info.si_code == CLD_EXITED && info.si_status == 0)
+	if (r < 0 || info.si_code != CLD_EXITED)
+		info.si_status = -1;
+	if (info.si_status == STEPCTL_NOT_FOUND) {
+		on_not_found(a);
+		return;
+	}
+	a->has_replied |= info.si_status == 0;
+	if (info.si_status == 0)
 		call_end(a, 0, "");
 	else
-		call_end(a, -EIO, "stepctl has failed there; the node's log has its reason");
+		call_failed(a, -EIO, "stepctl has failed there; the node's log has its reason");
 }
 
 /* On another host there are those of memory. */
@@ -386,7 +427,7 @@ static void begin_remote(struct agent *a)
 					  .ready = -1},
 			&c->command);
 	if (r < 0) {
-		call_end(a, r, "the launcher can't be started");
+		call_failed(a, r, "the launcher can't be started");
 		return;
 	}
 	timer_start(a, CALL_TIMEOUT_MS / MS_PER_S);

@@ -109,6 +109,7 @@ struct agent {
 	int ready_fd, spec_fd;
 	struct buffer spec;
 	struct calls calls;
+	bool has_replied;       /* one of remote: a call to it has succeeded */
 	unsigned changes;       /* pending calls that suspend or resume it */
 	bool seen;              /* its end was seen */
 	int exit_code;          /* of its process, if that was a child of ours; else -1 */
