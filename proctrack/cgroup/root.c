@@ -107,6 +107,46 @@ int cgmounts_read(struct cgmounts *ret_mounts)
 	return r < 0 ? r : cgmounts_parse(text, ret_mounts);
 }
 
+/* Whether a mount of the whole hierarchy stands there: its first group has the number 1 (kernfs).
+ * Kernels before 5.8 do not say of which mount a file is. */
+static bool is_whole_mount(const char *point, int *ret_id)
+{
+	struct statx st;
+	struct statfs fs;
+
+	if (statx(AT_FDCWD, point, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_INO | STATX_MNT_ID,
+		    &st) < 0 ||
+		!(st.stx_mask & STATX_MNT_ID) || st.stx_ino != 1 || st.stx_mnt_id > INT_MAX ||
+		!(st.stx_attributes & STATX_ATTR_MOUNT_ROOT) || statfs(point, &fs) < 0 ||
+		(uint32_t)fs.f_type != CGROUP2_SUPER_MAGIC)
+		return false;
+	*ret_id = (int)st.stx_mnt_id;
+	return true;
+}
+
+/* In the first namespace of cgroups, whose number the kernel has in its proc_ns.h, the root of such
+ * a mount is "/". */
+#define FIRST_NAMESPACE 0xEFFFFFFBu
+
+int cgmounts_find(struct cgmounts *ret_mounts)
+{
+	static const char *const usual[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+	char root[] = "/", point[PATH_MAX];
+	struct stat ns;
+	size_t i;
+	int id;
+
+	if (stat("/proc/self/ns/cgroup", &ns) == 0 && ns.st_ino == FIRST_NAMESPACE) {
+		for (i = 0; i < ARRAY_SIZE(usual); i++) {
+			if (!is_whole_mount(usual[i], &id))
+				continue;
+			(void)snprintf(point, sizeof(point), "%s", usual[i]);
+			return add_mount(ret_mounts, id, root, point);
+		}
+	}
+	return cgmounts_read(ret_mounts);
+}
+
 void cgmounts_clear(struct cgmounts *mounts)
 {
 	size_t i;
@@ -467,10 +507,14 @@ static char *find_by_libcgroup(void)
 static int mount_id_of(int fd)
 {
 	_cleanup_free_ char *text = NULL;
+	struct statx st;
 	char name[40];
 	uint64_t id = 0;
 	int r;
 
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) == 0 && (st.stx_mask & STATX_MNT_ID) &&
+		st.stx_mnt_id <= INT_MAX)
+		return (int)st.stx_mnt_id;
 	(void)snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
 	r = fs_read(AT_FDCWD, name, 1u << 16, &text, NULL);
 	if (r == 0)
@@ -801,7 +845,7 @@ int root_open_for(
 		if (!p->configured)
 			return err_set(err, -ENOMEM, "find the cgroup2 mount");
 	}
-	r = cgmounts_read(&mounts);
+	r = p->configured ? cgmounts_read(&mounts) : cgmounts_find(&mounts);
 	if (r < 0)
 		return err_set(err, r, "read /proc/self/mountinfo");
 	r = cgpath_of(0, &own);

@@ -36,21 +36,47 @@ static bool read_exe(char exe[PATH_MAX])
 	return true;
 }
 
-/* A user who can change the directories above the program controls the program itself; refusing a
- * build tree in a home directory would gain nothing. */
-static int check_path(const char *path, int flags, const char *program, struct err *err)
-{
-	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC | flags);
-	int r;
+/* Where an open file is, without symbolic links. */
+struct place {
+	int fd;
+	char path[PATH_MAX];
+};
 
-	if (fd < 0)
-		return err_set(err, -errno, "open '%s'", path);
-	r = fs_check_trusted(fd, path, err);
-	return r < 0 ? r : fs_check_parents(path, program, err);
+static void place_close(struct place *p)
+{
+	(void)close_fd(p->fd);
+}
+#define _cleanup_place_ _cleanup_(place_close)
+
+/* The kernel knows it of what it has opened; realpath(3) looks at each name of the path. */
+static int place_open(struct place *p, const char *path, int flags)
+{
+	char self[40];
+	ssize_t n;
+
+	p->fd = open(path, O_PATH | O_CLOEXEC | flags);
+	if (p->fd < 0)
+		return -errno;
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", p->fd);
+	n = readlink(self, p->path, sizeof(p->path) - 1);
+	if (n <= 0)
+		return realpath(path, p->path) ? 0 : -errno; /* without /proc */
+	p->path[n] = '\0';
+	return 0;
 }
 
-/* real is path without symbolic links: a link in a good directory may lead to a bad one. */
-static int check_trusted(const char *dir, const char *path, const char *real, struct err *err)
+/* A user who can change the directories above the program controls the program itself; refusing a
+ * build tree in a home directory would gain nothing. */
+static int check_place(const struct place *p, const char *program, struct err *err)
+{
+	int r = fs_check_trusted(p->fd, p->path, err);
+
+	return r < 0 ? r : fs_check_parents(p->path, program, err);
+}
+
+/* A link in a good directory may lead to a bad one. */
+static int check_trusted(
+	const struct place *dir, const char *path, const struct place *file, struct err *err)
 {
 	char exe[PATH_MAX];
 	const char *program;
@@ -59,20 +85,20 @@ static int check_trusted(const char *dir, const char *path, const char *real, st
 	if (geteuid() != 0)
 		return 0; /* its writer gains no privileges through it */
 	program = read_exe(exe) ? exe : NULL;
-	r = check_path(dir, O_DIRECTORY, program, err);
+	r = check_place(dir, program, err);
 	if (r == 0)
-		r = check_path(real, 0, program, err);
+		r = check_place(file, program, err);
 	if (r < 0 && err)
 		return err_prefix(err, "plugin '%s' is refused", path);
 	return r;
 }
 
 /* dlopen() would wait for a writer of a FIFO. */
-static int check_regular(const char *path, struct err *err)
+static int check_regular(int fd, const char *path, struct err *err)
 {
 	struct stat st;
 
-	if (stat(path, &st) < 0)
+	if (fstat(fd, &st) < 0)
 		return err_set(err, -errno, "open '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set_text(
@@ -162,16 +188,14 @@ static int plugin_add_name(const char *name, void *userdata)
 	return 0;
 }
 
-/* Lists the plugins that exist, for the message about the missing one. */
+/* Lists the plugins that exist, for the message about the one that can't be opened. */
 static int err_missing(const char *dir, const char *path, const struct plugin_kind *kind,
-	const char *name, struct err *err)
+	const char *name, int error, struct err *err)
 {
 	_cleanup_free_ char *list = NULL;
 
-	if (access(path, F_OK) == 0)
-		return 0;
-	if (errno != ENOENT)
-		return err_set(err, -errno, "open '%s'", path);
+	if (error != -ENOENT)
+		return err_set(err, error, "open '%s'", path);
 	if (plugin_each(dir, kind, plugin_add_name, &list, NULL) < 0 || !list)
 		return err_set_text(err, -ENOENT,
 			"there is no plugin %s/%s: '%s' holds no %s plugin at all; install one or name "
@@ -209,7 +233,7 @@ int plugin_load(const char *dir, const struct plugin_kind *kind, const char *nam
 	struct plugin **ret_plugin, struct err *err)
 {
 	_cleanup_plugin_ struct plugin *p = NULL;
-	_cleanup_free_ char *real = NULL, *real_path = NULL;
+	_cleanup_place_ struct place at = {.fd = -1}, file = {.fd = -1};
 	const char *bare = parse_plugin_name(name, kind->name);
 	int r;
 
@@ -218,21 +242,18 @@ int plugin_load(const char *dir, const struct plugin_kind *kind, const char *nam
 			"'%.70s' is not the name of a %s plugin; write NAME or %s/NAME, of letters, "
 			"digits, '_' and '-'",
 			name, kind->name, kind->name);
-	real = realpath(dir, NULL);
-	if (!real)
-		return err_set(err, -errno, "plugin directory '%s'", dir);
-	p = calloc(1, sizeof(*p));
-	if (!p || asprintf(&p->path, "%s/%s_%s.so", real, kind->name, bare) < 0)
-		return err_set(err, -ENOMEM, "load plugin %s/%s", kind->name, bare);
-	r = err_missing(real, p->path, kind, bare, err);
+	r = place_open(&at, dir, O_DIRECTORY);
 	if (r < 0)
-		return r;
-	real_path = realpath(p->path, NULL);
-	if (!real_path)
-		return err_set(err, -errno, "open '%s'", p->path);
-	r = check_regular(real_path, err);
+		return err_set(err, r, "plugin directory '%s'", dir);
+	p = calloc(1, sizeof(*p));
+	if (!p || asprintf(&p->path, "%s/%s_%s.so", at.path, kind->name, bare) < 0)
+		return err_set(err, -ENOMEM, "load plugin %s/%s", kind->name, bare);
+	r = place_open(&file, p->path, 0);
+	if (r < 0)
+		return err_missing(at.path, p->path, kind, bare, r, err);
+	r = check_regular(file.fd, p->path, err);
 	if (r == 0)
-		r = check_trusted(real, p->path, real_path, err);
+		r = check_trusted(&at, p->path, &file, err);
 	if (r == 0)
 		r = load_checked(p, kind, bare, functions, err);
 	if (r < 0)

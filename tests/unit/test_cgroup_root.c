@@ -611,6 +611,49 @@ static void test_a_user_needs_delegation(_unused_ void **state)
 	assert_int_equal(rig_status(pid), 0);
 }
 
+/* A mount that is found without mountinfo is there as well, with the same id and root. */
+static void test_the_usual_mount(_unused_ void **state)
+{
+	_cleanup_cgmounts_ struct cgmounts found = {0}, all = {0};
+	size_t i;
+
+	need_rig(&rig);
+	assert_int_equal(cgmounts_find(&found), 0);
+	assert_int_equal(cgmounts_read(&all), 0);
+	assert_true(found.n > 0);
+	for (i = 0; i < all.n && all.v[i].id != found.v[0].id; i++)
+		;
+	assert_true(i < all.n);
+	assert_string_equal(found.v[0].root, all.v[i].root);
+	assert_string_equal(found.v[0].point, all.v[i].point);
+}
+
+/* In another namespace of cgroups, and below what is mounted over it, mountinfo is read. */
+static void test_the_usual_mount_elsewhere(_unused_ void **state)
+{
+	pid_t pid;
+
+	need_root();
+	pid = rig_fork(rig.fd);
+	if (pid == 0) {
+		struct cgmounts mounts = {0};
+
+		child_check(unshare(CLONE_NEWNS) == 0);
+		child_check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+		child_check(mount("none", "/sys/fs/cgroup", "tmpfs", 0, NULL) == 0);
+		child_check(cgmounts_find(&mounts) == 0);
+		child_check(mounts.n == 0 || strcmp(mounts.v[0].root, "/") == 0);
+		cgmounts_clear(&mounts);
+		child_check(umount2("/sys/fs/cgroup", MNT_DETACH) == 0);
+		child_check(unshare(CLONE_NEWCGROUP) == 0);
+		child_check(cgmounts_find(&mounts) == 0);
+		child_check(mounts.n > 0 && strncmp(mounts.v[0].root, "/..", 3) == 0);
+		cgmounts_clear(&mounts);
+		_exit(0);
+	}
+	assert_int_equal(rig_status(pid), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -622,6 +665,8 @@ int main(void)
 		cmocka_unit_test(test_names_of_own_groups),
 		cmocka_unit_test(test_a_scope_and_a_root),
 #define rig_test(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+		rig_test(test_the_usual_mount),
+		rig_test(test_the_usual_mount_elsewhere),
 		rig_test(test_a_configured_root),
 		rig_test(test_own_cgroup_if_delegated),
 		rig_test(test_a_leaf_of_a_delegated_group),
