@@ -504,11 +504,15 @@ id=$(submit -N 2 exits 6)
 eventually has_ended "$id"
 is "$(doc_of "$id" '["exit_code"]')" 1536 "the exit status of a job on other hosts is known"
 
-# An agent that has its step only when all else of the job is over: the first calls find none.
+# An agent that has its step only when all else of the job is over: the first calls find none. And then a call
+# that does not get there.
 kill_jobd
 cat >"$tmpdir/late" <<S
 case "\$2" in
 *serve*) [ "\$1" != n2 ] || until [ -e '$tmpdir/called' ]; do sleep 0.05; done ;;
+esac
+case "\$2" in
+*terminate*) ! mkdir '$tmpdir/fails' 2>/dev/null || exit 255 ;;
 esac
 STEPD_RUNTIME_DIR='$tmpdir/remote' sh -c "\$2"
 status=\$?
@@ -522,6 +526,8 @@ id=$(submit -w 'n[1-2]' exits 7)
 eventually has_ended "$id"
 is "$(doc_of "$id" '["exit_code"]') $(sort -u "$tmpdir/called" | tr '\n' ' ')" "1792 n2 0 n2 1 " \
 	"an agent on another host that begins late ends with its job"
+is "$(grep -c "job $id can't be ended on node n2: stepctl has failed there;.* tried again in 1 s" "$tmpdir/log")" 1 \
+	"a call that does not get to the host is made again"
 
 # ---- what is left
 

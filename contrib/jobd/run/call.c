@@ -16,6 +16,7 @@
 
 #define RETRY_S        0.05 /* more clients than its socket takes: the kernel has no event for that */
 #define REMOTE_RETRY_S 0.5
+#define FAILURES_MAX   6 /* each doubles the time to the next try: 64 s at most */
 #define MS_PER_S       1000.0
 
 #define STEPCTL_NOT_FOUND 1 /* an exit status */
@@ -51,6 +52,7 @@ static void call_end(struct agent *a, int r, const char *why)
 
 	ev_timer_stop(loop_of(a), &a->calls.timer);
 	a->calls.begun_ms = 0;
+	a->calls.failures = 0;
 	if (r < 0)
 		calls_disconnect(a);
 	a->calls.first = call->next;
@@ -68,21 +70,34 @@ static uint64_t ms_left(const struct calls *c)
 	return passed < CALL_TIMEOUT_MS ? CALL_TIMEOUT_MS - passed : 0;
 }
 
-static void timer_start(struct agent *a, double seconds);
+static void timer_start(struct agent *a, double seconds)
+{
+	ev_timer_stop(loop_of(a), &a->calls.timer);
+	ev_timer_set(&a->calls.timer, seconds, 0.);
+	ev_timer_start(loop_of(a), &a->calls.timer);
+}
 
 /* Nobody else ends a step on another host, which may only be out of reach for a time: that is tried
  * again until it has ended. */
 static void call_failed(struct agent *a, int r, const char *why)
 {
-	if (!a->remote || a->calls.first->kind != CALL_TERMINATE) {
+	struct calls *c = &a->calls;
+	unsigned wait_s;
+
+	if (!a->remote || c->first->kind != CALL_TERMINATE) {
 		call_end(a, r, why);
 		return;
 	}
+	wait_s = 1u << c->failures;
+	if (c->failures < FAILURES_MAX)
+		c->failures++;
 	log_warning(a->job->run->options.log,
 		"job %u can't be ended on node %s: %s; this is tried again in %u s", a->job->id,
-		a->node->name, why, CALL_TIMEOUT_MS / 1000);
+		a->node->name, why, wait_s);
+	if (c->command.pid > 0) /* one that hangs would be one more each time */
+		(void)!pidref_signal(&c->command, SIGKILL);
 	calls_disconnect(a);
-	timer_start(a, CALL_TIMEOUT_MS / MS_PER_S);
+	timer_start(a, wait_s);
 }
 
 static void on_timer(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
@@ -95,13 +110,6 @@ static void on_timer(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int re
 		call_failed(a, -ETIMEDOUT, "its agent does not reply");
 	else
 		calls_next(a);
-}
-
-static void timer_start(struct agent *a, double seconds)
-{
-	ev_timer_stop(loop_of(a), &a->calls.timer);
-	ev_timer_set(&a->calls.timer, seconds, 0.);
-	ev_timer_start(loop_of(a), &a->calls.timer);
 }
 
 /* ---- over the socket --------------------------------------------------------------------------
@@ -316,36 +324,36 @@ static void begin_local(struct agent *a)
 
 /* The launcher that starts an agent says nothing of when that has its step: until it has replied
  * once, a step that is not found is one that does not run yet. One that has ended ends this, too,
- * with the launcher. */
-static void on_not_found(struct agent *a)
+ * with the launcher. Of a signal it may as well be its process that is not found. */
+static bool may_begin_yet(const struct agent *a, int status)
 {
-	if (a->has_replied)
-		call_end(a, -ESRCH, "it has ended");
-	else if (ms_left(&a->calls) > 0)
-		timer_start(a, REMOTE_RETRY_S);
-	else
-		call_failed(a, -ETIMEDOUT, "there is no step there");
+	switch (a->calls.first->kind) {
+	case CALL_SIGNAL:
+	case CALL_SIGNAL_SCRIPT:
+	case CALL_SIGNAL_STEPS:
+		return false;
+	default:
+		return status == STEPCTL_NOT_FOUND && !a->has_replied && ms_left(&a->calls) > 0;
+	}
 }
 
 static void on_command(struct agent *a)
 {
 	siginfo_t info = {0};
-	int r = waitid(P_PIDFD, (id_t)a->calls.command.fd, &info, WEXITED | WNOHANG);
+	int r = waitid(P_PIDFD, (id_t)a->calls.command.fd, &info, WEXITED | WNOHANG), status = -1;
 
 	if (r == 0 && info.si_pid == 0)
 		return;
 	ev_io_stop(loop_of(a), &a->calls.io);
 	pidref_close(&a->calls.command);
 	/* ECHILD: the loop's own handler has taken the status, which then nobody knows. */
-	if (r < 0 || info.si_code != CLD_EXITED)
-		info.si_status = -1;
-	if (info.si_status == STEPCTL_NOT_FOUND) {
-		on_not_found(a);
-		return;
-	}
-	a->has_replied |= info.si_status == 0;
-	if (info.si_status == 0)
+	if (r == 0 && info.si_code == CLD_EXITED)
+		status = info.si_status;
+	a->has_replied |= status == 0;
+	if (status == 0)
 		call_end(a, 0, "");
+	else if (may_begin_yet(a, status))
+		timer_start(a, REMOTE_RETRY_S);
 	else
 		call_failed(a, -EIO, "stepctl has failed there; the node's log has its reason");
 }

@@ -81,6 +81,7 @@ struct calls {
 	ev_io io;                    /* of one of these descriptors */
 	ev_timer timer;              /* the next attempt to connect, or the limit of the call */
 	uint64_t begun_ms;           /* 0: the first call is not under way */
+	unsigned failures;           /* of the first call, which is tried again */
 };
 
 /* ---- agents ------------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ struct agent {
 	int ready_fd, spec_fd;
 	struct buffer spec;
 	struct calls calls;
-	bool has_replied;       /* one of remote: a call to it has succeeded */
+	bool has_replied;       /* remote: a call to it has succeeded */
 	unsigned changes;       /* pending calls that suspend or resume it */
 	bool seen;              /* its end was seen */
 	int exit_code;          /* of its process, if that was a child of ours; else -1 */
