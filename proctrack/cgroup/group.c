@@ -40,18 +40,11 @@ int cgfile_make_group(int parent_fd, const char *name)
 
 int cgfile_get_path(int fd, char path[PATH_MAX])
 {
-	char name[40];
-	ssize_t n;
+	int r = fs_find_path(fd, path);
 
-	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	n = readlink(name, path, PATH_MAX - 1);
-	if (n < 0) {
-		n = -errno;
+	if (r < 0)
 		memcpy(path, "?", sizeof("?"));
-		return (int)n;
-	}
-	path[n] = '\0';
-	return 0;
+	return r;
 }
 
 bool cgfile_is_cgroup2(int fd)

@@ -131,7 +131,7 @@ static bool is_whole_mount(const char *point, int *ret_id)
 int cgmounts_find(struct cgmounts *ret_mounts)
 {
 	static const char *const usual[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-	char root[] = "/", point[PATH_MAX];
+	char root[] = "/", point[sizeof("/sys/fs/cgroup/unified")];
 	struct stat ns;
 	size_t i;
 	int id;

@@ -46,8 +46,8 @@ int cgmounts_parse(char *text, struct cgmounts *ret_mounts) _must_check_;
 int cgmounts_read(struct cgmounts *ret_mounts) _must_check_;
 
 /* The mount at a usual place alone, if it shows the whole hierarchy to a process of the machine's
- * first namespace of cgroups: nothing else would be chosen, and mountinfo is long to read on nodes
- * with many mounts. Else the same as cgmounts_read(). */
+ * first namespace of cgroups: other mounts show the same groups, and mountinfo is long to read on
+ * nodes with many of them. Else the same as cgmounts_read(). */
 int cgmounts_find(struct cgmounts *ret_mounts) _must_check_;
 
 void cgmounts_clear(struct cgmounts *mounts);

@@ -374,17 +374,26 @@ static int check_parents_of(const char *path, struct err *err)
 	return fs_check_parents(whole, NULL, err);
 }
 
-int fs_check_file(int fd, const char *path, struct err *err)
+int fs_find_path(int fd, char path[static PATH_MAX])
 {
-	char self[64], real[PATH_MAX];
+	char self[40];
 	ssize_t n;
-	int r;
 
 	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	n = readlink(self, real, sizeof(real) - 1);
+	n = readlink(self, path, PATH_MAX - 1);
 	if (n < 0)
-		return err_set(err, -errno, "read '%s'", path);
-	real[n] = '\0';
+		return -errno;
+	path[n] = '\0';
+	return 0;
+}
+
+int fs_check_file(int fd, const char *path, struct err *err)
+{
+	char real[PATH_MAX];
+	int r = fs_find_path(fd, real);
+
+	if (r < 0)
+		return err_set(err, r, "read '%s'", path);
 	r = fs_check_trusted(fd, path, err);
 	if (r == 0)
 		r = check_parents_of(path, err);
@@ -449,8 +458,8 @@ static int walk_enter_root(struct walk *w)
 	return 0;
 }
 
-/* Whether dir is the directory that is "/", above which nothing is. Of this process's own root the
- * kernel knows that itself. */
+/* 1: dir is the directory that is "/", above which nothing is. 0: it is another one, or "/" is this
+ * process's own root, of which the kernel knows that itself. -errno. */
 static int walk_is_at_root(const struct walk *w)
 {
 	struct stat dir, root;
@@ -536,7 +545,8 @@ static int walk_step(struct walk *w, int flags, mode_t mode, int *ret_fd)
 		r = walk_is_at_root(w);
 		if (r < 0)
 			return r;
-		name[2 - r] = '\0'; /* "." there */
+		if (r == 1)
+			name[1] = '\0'; /* "." */
 	}
 	if (last && *tail == '\0') {
 		fd = (int)rawcall(SYS_openat, w->dir, name, flags | O_NOFOLLOW, mode);

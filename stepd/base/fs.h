@@ -6,6 +6,7 @@
 #ifndef STEPD_BASE_FS_H
 #define STEPD_BASE_FS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -100,6 +101,9 @@ int fs_check_trusted(int fd, const char *path, struct err *err) _must_check_;
  * trusted (may be NULL), too: others could replace the contents of a directory that they can
  * write, unless it is sticky as /tmp is. */
 int fs_check_parents(const char *path, const char *trusted, struct err *err) _must_check_;
+
+/* Where an open file is, without symbolic links, as the kernel has it in /proc. 0 or -errno. */
+int fs_find_path(int fd, char path[static PATH_MAX]) _must_check_;
 
 /* All of this for an open file: the file, the directories above path, and those above the file to
  * which path leads, since a link may lead from a trusted directory to one that is not. */

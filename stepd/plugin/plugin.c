@@ -51,18 +51,12 @@ static void place_close(struct place *p)
 /* The kernel knows it of what it has opened; realpath(3) looks at each name of the path. */
 static int place_open(struct place *p, const char *path, int flags)
 {
-	char self[40];
-	ssize_t n;
-
 	p->fd = open(path, O_PATH | O_CLOEXEC | flags);
 	if (p->fd < 0)
 		return -errno;
-	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", p->fd);
-	n = readlink(self, p->path, sizeof(p->path) - 1);
-	if (n <= 0)
-		return realpath(path, p->path) ? 0 : -errno; /* without /proc */
-	p->path[n] = '\0';
-	return 0;
+	if (fs_find_path(p->fd, p->path) == 0 || realpath(path, p->path)) /* without /proc */
+		return 0;
+	return -errno;
 }
 
 /* A user who can change the directories above the program controls the program itself; refusing a
