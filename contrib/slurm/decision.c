@@ -184,7 +184,6 @@ static bool runs_prolog(const struct slurm_init *i)
 		(i->conf.prolog_flags & SLURM_PROLOG_RUN_IN_JOB);
 }
 
-/* Of a step, or the script, of several components, only what 22.05 and 24.11 do has been seen. */
 static bool has_gres(const struct slurm_init *i)
 {
 	return i->gres_err.code;

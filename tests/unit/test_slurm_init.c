@@ -50,6 +50,15 @@ static void decode(struct recorded *r)
 	slurm_init_decode(&r->init, r->bytes, &r->frame, missing > 0 ? -ENODATA : (int)missing);
 }
 
+/* Of a kind that the site has chosen. */
+static void load_chosen(struct recorded *r, const char *name, const struct site_conf *site)
+{
+	load(r, name);
+	decode(r);
+	r->init.chosen = true;
+	r->init.site = site;
+}
+
 /* ---- what was recorded --------------------------------------------------------------------- */
 
 static const struct {
@@ -488,10 +497,7 @@ static void test_spank(void **state)
 	char text[SLURM_REASON_SIZE];
 
 	(void)state;
-	load(&r, "srun");
-	decode(&r);
-	r.init.chosen = true;
-	r.init.site = &site;
+	load_chosen(&r, "srun", &site);
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	r.init.launch.kind = SLURM_KIND_EXTERN;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
@@ -512,10 +518,7 @@ static void test_mpi_nodes(void **state)
 	_cleanup_recorded_ struct recorded r = {0};
 
 	(void)state;
-	load(&r, "srun-9");
-	decode(&r);
-	r.init.chosen = true;
-	r.init.site = &site;
+	load_chosen(&r, "srun-9", &site);
 	r.init.launch.env = (struct slurm_strs){0}; /* srun's --mpi=none */
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	site.mpi_default = (char *)"pmi2";
@@ -662,10 +665,7 @@ static void test_profiled(void **state)
 		const struct site_conf site = {.tree_width = 50, .profile = rows[i].site};
 		_cleanup_recorded_ struct recorded r = {0};
 
-		load(&r, rows[i].file);
-		decode(&r);
-		r.init.chosen = true;
-		r.init.site = &site;
+		load_chosen(&r, rows[i].file, &site);
 		r.init.launch.profile = rows[i].profile;
 		if (slurm_decide(&r.init) !=
 			(rows[i].profiled ? SLURM_REASON_PROFILE : SLURM_REASON_NONE))
@@ -680,10 +680,7 @@ static void test_usage(void **state)
 	_cleanup_recorded_ struct recorded r = {0};
 
 	(void)state;
-	load(&r, "srun");
-	decode(&r);
-	r.init.chosen = true;
-	r.init.site = &site;
+	load_chosen(&r, "srun", &site);
 	site.interconnect = "ofed";
 	site.filesystem = "lustre";
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
@@ -700,10 +697,7 @@ static void test_frequency(void **state)
 	_cleanup_recorded_ struct recorded r = {0};
 
 	(void)state;
-	load(&r, "srun");
-	decode(&r);
-	r.init.chosen = true;
-	r.init.site = &site;
+	load_chosen(&r, "srun", &site);
 	r.init.launch.cpu_freq_max = 2400000;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	r.init.frame.frequencies = 4;
@@ -723,10 +717,7 @@ static void test_extern(void **state)
 	_cleanup_recorded_ struct recorded r = {0};
 
 	(void)state;
-	load(&r, "extern");
-	decode(&r);
-	r.init.chosen = true;
-	r.init.site = &site;
+	load_chosen(&r, "extern", &site);
 	assert_int_equal(r.init.launch.srun.sin_family, 0);
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 	r.init.frame.parent_rank = 0;
