@@ -13,6 +13,7 @@ struct rig_task {
 	struct rig *rig;
 	pid_t pid;
 	int pidfd;
+	int gate_fd; /* in turn: it waits for a byte */
 	ev_io io;
 };
 
@@ -21,6 +22,21 @@ static void on_guard(struct ev_loop *loop, ev_timer *timer, int revents)
 	(void)revents;
 	(void)timer;
 	ev_break(loop, EVBREAK_ALL);
+}
+
+static void admit(struct rig_task *task)
+{
+	assert_int_equal(write(task->gate_fd, "", 1), 1);
+	task->gate_fd = close_fd(task->gate_fd);
+}
+
+static void on_idle(struct ev_loop *loop, ev_idle *idle, int revents)
+{
+	struct rig *rig = idle->data;
+
+	(void)revents;
+	ev_idle_stop(loop, idle);
+	admit(&rig->tasks[++rig->turn]);
 }
 
 int rig_set_up(void **state)
@@ -39,6 +55,8 @@ int rig_set_up(void **state)
 	/* The loop makes its descriptors when it first runs: before they are counted. */
 	(void)ev_run(rig->loop, EVRUN_NOWAIT);
 	ev_timer_init(&rig->guard, on_guard, 0., GUARD_S);
+	ev_idle_init(&rig->idle, on_idle);
+	rig->idle.data = rig;
 	rig->log.fd = memfd_create("log", MFD_CLOEXEC);
 	rig->log.most = LOG_LEVEL_DEBUG;
 	(void)snprintf(rig->log.ident, sizeof(rig->log.ident), "stepd");
@@ -70,6 +88,7 @@ int rig_tear_down(void **state)
 			(void)waitpid(rig->tasks[i].pid, NULL, 0);
 		}
 		(void)close_fd(rig->tasks[i].pidfd);
+		(void)close_fd(rig->tasks[i].gate_fd);
 	}
 	rig_end_captures(rig);
 	ev_loop_destroy(rig->loop);
@@ -182,9 +201,10 @@ static int open_stream(const struct stdio_stream *s)
 }
 
 _noreturn_ static void be_task(
-	struct rig *rig, const struct stdio_task *task, rig_body_fn body, void *arg)
+	struct rig *rig, const struct stdio_task *task, int gate_fd, rig_body_fn body, void *arg)
 {
 	int fd[3], i;
+	char byte;
 
 	(void)signal(SIGPIPE, SIG_DFL);
 	(void)umask(rig->mask);
@@ -195,6 +215,8 @@ _noreturn_ static void be_task(
 		if (fd[i] < 0)
 			_exit(91);
 	}
+	if (gate_fd >= 0 && read(gate_fd, &byte, 1) != 1)
+		_exit(92);
 	for (i = 0; i < 3; i++)
 		(void)dup2(fd[i], i);
 	(void)syscall(SYS_close_range, 3, ~0u, 0);
@@ -213,20 +235,38 @@ static void on_exit_of(struct ev_loop *loop, ev_io *io, int revents)
 	assert_int_equal(status, 0);
 	if (--task->rig->running == 0)
 		ev_break(loop, EVBREAK_ALL);
+	else if (task->rig->in_turn)
+		ev_idle_start(loop, &task->rig->idle);
+}
+
+/* The gate's end for the task; -1: it has none. */
+static int make_gate(struct rig *rig, struct rig_task *task)
+{
+	int fd[2];
+
+	task->gate_fd = -1;
+	if (!rig->in_turn || rig->forked == 0)
+		return -1;
+	if (pipe2(fd, O_CLOEXEC) < 0)
+		err(99, "pipe2");
+	task->gate_fd = fd[1];
+	return fd[0];
 }
 
 void rig_fork(struct rig *rig, rig_body_fn body, void *userdata)
 {
 	struct rig_task *task = &rig->tasks[rig->forked];
 	struct stdio_task io;
-	int r = stdio_task_open(rig->io, rig->forked, &io, &rig->err);
+	int r = stdio_task_open(rig->io, rig->forked, &io, &rig->err), gate_fd;
 
 	if (r < 0)
 		fail_msg("stdio_task_open: %s", rig->err.text);
+	gate_fd = make_gate(rig, task);
 	task->rig = rig;
 	task->pid = fork();
 	if (task->pid == 0)
-		be_task(rig, &io, body, userdata);
+		be_task(rig, &io, gate_fd, body, userdata);
+	(void)close_fd(gate_fd);
 	stdio_task_close(rig->io, &io);
 	task->pidfd = (int)syscall(SYS_pidfd_open, task->pid, 0);
 	if (task->pid < 0 || task->pidfd < 0)

@@ -30,6 +30,7 @@ struct rig {
 	struct err err;
 	char *dir; /* the step's directory */
 	mode_t mask;
+	bool in_turn; /* a task begins when the one before it has ended and its output was read */
 
 	uint32_t forked;
 	uint32_t running;
@@ -40,6 +41,8 @@ struct rig {
 	size_t readers_count;
 	int fds; /* before stdio_open() */
 	ev_timer guard;
+	ev_idle idle; /* nothing is to be read: the next one's turn */
+	uint32_t turn;
 };
 
 /* The program of a task: its streams are set up, its directory is the step's. Returns its exit

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -505,7 +506,7 @@ static void test_what_cannot_be_frozen(_unused_ void **state)
 	struct group_events events;
 	double start_ms, took_ms;
 	pid_t pid, other;
-	int status;
+	int status, r;
 
 	need_rig(&rig);
 	pid = rig_fork(rig.fd);
@@ -520,11 +521,16 @@ static void test_what_cannot_be_frozen(_unused_ void **state)
 		(void)rig_status(pid);
 		skip();
 	}
-	(void)nanosleep(&t, NULL); /* it is in write(2) by then; nothing shows that it is */
 	other = rig_sleeper(rig.fd);
-	start_ms = now_ms();
-	assert_int_equal(group_suspend(rig.fd), -ETIMEDOUT);
-	took_ms = now_ms() - start_ms;
+	/* Nothing shows that it is in write(2). Where it is not yet, the group is suspended. */
+	do {
+		assert_int_equal(group_resume(rig.fd), 0);
+		(void)nanosleep(&t, NULL);
+		start_ms = now_ms();
+		r = group_suspend(rig.fd);
+		took_ms = now_ms() - start_ms;
+	} while (r == 0 && *ready > 0);
+	assert_int_equal(r, -ETIMEDOUT);
 	assert_true(took_ms > GROUP_SUSPEND_FREEZE_MS - 1); /* it is counted in whole ms */
 	assert_int_equal(group_resume(rig.fd), 0); /* what was stopped stays so until then */
 	assert_int_equal(group_get_events(rig.fd, &events), 0);
@@ -548,23 +554,33 @@ static void test_what_cannot_be_frozen(_unused_ void **state)
 static void test_wait_ends_in_time(_unused_ void **state)
 {
 	double start_ms;
-	pid_t pid;
+	int ends[2];
+	pid_t pid, holder;
+	char byte;
 
 	need_rig(&rig);
 	assert_int_equal(group_wait_empty(rig.fd, 0), 0);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	pid = rig_fork(rig.fd);
 	if (pid == 0) {
-		struct timespec t = {.tv_nsec = 100000000};
-
-		(void)nanosleep(&t, NULL);
-		_exit(0);
+		(void)close(ends[1]);
+		_exit(read(ends[0], &byte, 1) != 0);
 	}
 	assert_int_equal(group_wait_empty(rig.fd, 0), -ETIMEDOUT);
 	start_ms = now_ms();
 	assert_int_equal(group_wait_empty(rig.fd, 30), -ETIMEDOUT);
 	assert_true(now_ms() - start_ms >= 29);
+	/* It ends while it is waited for. */
+	holder = fork();
+	if (holder == 0) {
+		(void)poll(NULL, 0, 50);
+		_exit(0);
+	}
+	(void)close(ends[0]);
+	(void)close(ends[1]);
 	assert_int_equal(group_wait_empty(rig.fd, -1), 0);
-	(void)rig_status(pid);
+	assert_int_equal(rig_status(pid), 0);
+	assert_int_equal(rig_status(holder), 0);
 }
 
 static void test_usage_is_true(_unused_ void **state)

@@ -50,7 +50,7 @@ static struct mpi_service_options options(bool may_become)
 		.meanwhile = service_wait_for,
 		.message = service_no_message,
 		.userdata = may_become ? NULL : &no,
-		.start_timeout_ms = 300,
+		.start_timeout_ms = 30000,
 		.cgroup_fd = -1,
 	};
 }
@@ -89,6 +89,7 @@ static void a_service_that_is_not_ready_in_time_is_killed(void **state)
 	struct err err = ERR_INIT;
 
 	(void)state;
+	o.start_timeout_ms = 300;
 	assert_int_equal(start(&job, hang, NULL, &o, &s, &err), -ETIMEDOUT);
 	assert_non_null(strstr(err.text, "it was not ready after 300 ms"));
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
@@ -121,6 +122,7 @@ static void a_service_without_end_of_messages_is_killed(void **state)
 	struct err err = ERR_INIT;
 
 	(void)state;
+	o.start_timeout_ms = 300;
 	o.message = some_message;
 	assert_int_equal(start(&job, chat, NULL, &o, &s, &err), -ETIMEDOUT);
 	assert_non_null(strstr(err.text, "it was not ready after 300 ms"));
@@ -160,7 +162,6 @@ static void too_much_environment_is_refused(void **state)
 	struct err err = ERR_INIT;
 
 	(void)state;
-	o.start_timeout_ms = 30000;
 	assert_int_equal(start(&job, send_much_environ, NULL, &o, &s, &err), -E2BIG);
 	assert_non_null(strstr(err.text, "more than 1048576 bytes of environment for all tasks"));
 	assert_null(mpi_service_free(s));

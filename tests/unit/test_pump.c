@@ -18,17 +18,10 @@
 #include "stepd/stdio/output.h"
 #include "tests/lib/stdio_rig.h"
 
-/* One task after the other. */
-static void wait_turn(uint32_t local_id)
-{
-	(void)poll(NULL, 0, 150 * (int)local_id);
-}
-
 static int say(uint32_t local_id, void *userdata)
 {
 	const char *const *texts = userdata;
 
-	wait_turn(local_id);
 	return fs_write_all(STDOUT_FILENO, texts[local_id], strlen(texts[local_id])) < 0;
 }
 
@@ -215,6 +208,7 @@ static void test_label_width(void **state)
 	struct rig *rig = *state;
 	const char *texts[] = {"a\n\nb\n", "c\n"};
 
+	rig->in_turn = true;
 	rig->spec.label = true;
 	rig_layout(rig, 2);
 	rig->spec.ntasks = 1001;
@@ -246,6 +240,7 @@ static void test_partial_then_another(void **state)
 	struct rig *rig = *state;
 	const char *texts[] = {"no end", "line\n"};
 
+	rig->in_turn = true;
 	rig->spec.label = true;
 	rig_layout(rig, 2);
 	rig_capture(rig, 1, "got");
@@ -298,7 +293,6 @@ static void test_both_to_one(void **state)
 static int say_out_err(uint32_t local_id, void *userdata)
 {
 	(void)userdata;
-	wait_turn(local_id);
 	return dprintf(STDOUT_FILENO, "out %u\n", local_id) < 0 ||
 		dprintf(STDERR_FILENO, "err %u", local_id) < 0;
 }
@@ -390,6 +384,7 @@ static void test_full_inherited(void **state)
 {
 	struct rig *rig = *state;
 
+	rig->in_turn = true;
 	rig->spec.label = true;
 	rig_layout(rig, 3);
 	rig_std(rig, 1, open("/dev/full", O_WRONLY | O_CLOEXEC));

@@ -197,7 +197,7 @@ static void check_refused(void (*change)(struct rig_node *n), const char *why)
 	uint32_t i;
 
 	assert_true(rig_open(&rig, 2, 16, "127.0.0.1"));
-	rig.connect_timeout_ms = 300;
+	rig.connect_timeout_ms = 1000;
 	change(&rig.node[1]);
 	rig_start_all(&rig);
 	for (i = 0; i < 2; i++)
@@ -209,9 +209,9 @@ static void check_refused(void (*change)(struct rig_node *n), const char *why)
 		assert_string_equal(rig.node[i].end_text, rig.node[i].lost_text);
 	}
 	assert_non_null(strstr(rig.node[0].end_text,
-		"node 1 (n1) is lost: there was no connection to it within 300 ms"));
+		"node 1 (n1) is lost: there was no connection to it within 1000 ms"));
 	assert_non_null(strstr(rig.node[1].end_text,
-		"node 0 (n0) is lost: there was no connection to it within 300 ms (it refuses this"
+		"node 0 (n0) is lost: there was no connection to it within 1000 ms (it refuses this"
 		" node: "));
 	if (!strstr(rig.node[1].end_text, why))
 		fail_msg("%s", rig.node[1].end_text);
@@ -249,13 +249,13 @@ static void a_false_parent_is_not_believed(void **state)
 
 	(void)state;
 	assert_true(rig_open(&rig, 2, 16, "127.0.0.1"));
-	rig.connect_timeout_ms = 200;
+	rig.connect_timeout_ms = 1000;
 	rig.listen_fd[0] = close_fd(rig.listen_fd[0]);
 	rig_start(&rig, 1);
 	rig_fence(&rig, 1, 0);
 	assert_true(rig_run(&rig, all_ended, LIMIT_MS));
 	assert_string_equal(rig.node[1].end_text,
-		"node 0 (n0) is lost: there was no connection to it within 200 ms (it can't be"
+		"node 0 (n0) is lost: there was no connection to it within 1000 ms (it can't be"
 		" connected to: Connection refused)");
 	rig_close(&rig);
 }
@@ -621,7 +621,7 @@ static void run_munge(const char *const *methods, bool is_good)
 
 	assert_true(rig_open(&rig, 5, 2, "127.0.0.1"));
 	rig.size = 1000;
-	rig.connect_timeout_ms = is_good ? LIMIT_MS : 500;
+	rig.connect_timeout_ms = is_good ? LIMIT_MS : 2000;
 	for (i = 0; i < rig.count; i++)
 		rig.node[i].net.auth = methods[i == 4];
 	rig_start_all(&rig);
