@@ -167,9 +167,14 @@ static int call_bpf(int command, union bpf_attr *attr)
 	return r < 0 ? -errno : r;
 }
 
+/* Since Linux 5.0 a load that finds a signal pending, as it does when this process was frozen and
+ * goes on, fails with EAGAIN; so it may be tried that often. */
+#define LOADS_MAX 20
+
 static int load_once(const struct bpf_insn *insns, size_t count)
 {
 	union bpf_attr attr;
+	int r, i;
 
 	memset(&attr, 0, sizeof(attr)); /* with the padding, which the kernel wants to be 0 */
 	attr.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
@@ -177,7 +182,12 @@ static int load_once(const struct bpf_insn *insns, size_t count)
 	attr.insn_cnt = (uint32_t)count;
 	attr.license = (uintptr_t) "Dual BSD/GPL";
 	memcpy(attr.prog_name, DEVICES_PROGRAM, sizeof(DEVICES_PROGRAM));
-	return call_bpf(BPF_PROG_LOAD, &attr);
+	for (i = 0; i < LOADS_MAX; i++) {
+		r = call_bpf(BPF_PROG_LOAD, &attr);
+		if (r != -EAGAIN)
+			break;
+	}
+	return r;
 }
 
 /* Before Linux 5.11 a program counts as locked memory of its loader, for as long as it is

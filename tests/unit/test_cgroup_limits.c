@@ -14,13 +14,15 @@
 #include <cmocka.h>
 
 #include <linux/bpf.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
-#include <time.h>
+#include <sys/time.h>
 
 #include "proctrack/cgroup/controllers.h"
 #include "proctrack/cgroup/devices.h"
 #include "proctrack/cgroup/step.h"
+#include "stepd/base/clock.h"
 #include "tests/lib/cgroup_rig.h"
 
 static struct rig rig;
@@ -499,30 +501,66 @@ static void test_a_lone_program_above_is_named(_unused_ void **state)
 	assert_has(err.text, "BPF_F_ALLOW_MULTI");
 }
 
-/* The verifier's work grows with the rules, not faster. */
-static void test_hundreds_of_device_rules(_unused_ void **state)
+enum {
+	COUNT = 2000
+};
+
+static stepd_device_rule_t *make_rules(void)
 {
-	enum {
-		COUNT = 2000
-	};
 	stepd_device_rule_t *rules = calloc(COUNT, sizeof(*rules));
-	struct timespec begin, end;
 	int i;
 
-	need_devices();
+	assert_non_null(rules);
 	for (i = 0; i < COUNT; i++)
 		rules[i] = (stepd_device_rule_t)RULE(i % 3 ? 'c' : 'b', (uint32_t)(i % 7 + 200),
 			(uint32_t)i, 1 + (uint32_t)i % 7);
 	rules[COUNT - 1] = (stepd_device_rule_t)RULE('c', 1, NULL_MINOR, R | W);
-	(void)clock_gettime(CLOCK_MONOTONIC, &begin);
+	return rules;
+}
+
+/* The verifier's work grows with the rules, not faster. */
+static void test_hundreds_of_device_rules(_unused_ void **state)
+{
+	_cleanup_free_ stepd_device_rule_t *rules = make_rules();
+	uint64_t begin_ns;
+
+	need_devices();
+	begin_ns = clock_now_ns();
 	set_rules(dir.fd, rules, COUNT);
-	(void)clock_gettime(CLOCK_MONOTONIC, &end);
-	print_message("# %d rules were loaded in %.1f ms\n", COUNT,
-		(double)(end.tv_sec - begin.tv_sec) * 1e3 +
-			(double)(end.tv_nsec - begin.tv_nsec) / 1e6);
+	print_message(
+		"# %d rules were loaded in %.1f ms\n", COUNT, (double)(clock_now_ns() - begin_ns) / 1e6);
 	assert_int_equal(open_in(dir.fd, "/dev/null", O_RDWR), 0);
 	assert_int_equal(open_in(dir.fd, "/dev/zero", O_RDONLY), EPERM);
-	free(rules);
+}
+
+static void note_signal(int signal)
+{
+	(void)signal;
+}
+
+/* At any moment of it. */
+static void test_a_signal_while_rules_are_loaded(_unused_ void **state)
+{
+	_cleanup_free_ stepd_device_rule_t *rules = make_rules();
+	const struct sigaction note = {.sa_handler = note_signal}, dfl = {.sa_handler = SIG_DFL};
+	uint64_t took_ns;
+	int i;
+
+	need_devices();
+	took_ns = clock_now_ns();
+	set_rules(dir.fd, rules, COUNT);
+	took_ns = clock_now_ns() - took_ns;
+	assert_int_equal(sigaction(SIGALRM, &note, NULL), 0);
+	for (i = 1; i < 20; i++) {
+		uint64_t at_us = took_ns / 20000 * (unsigned)i;
+		struct itimerval once = {.it_value = {.tv_sec = (time_t)(at_us / 1000000),
+						 .tv_usec = (suseconds_t)(at_us % 1000000)}};
+
+		assert_int_equal(setitimer(ITIMER_REAL, &once, NULL), 0);
+		set_rules(dir.fd, rules, COUNT);
+	}
+	assert_int_equal(setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL), 0);
+	assert_int_equal(sigaction(SIGALRM, &dfl, NULL), 0);
 }
 
 static void test_rules_that_are_none(_unused_ void **state)
@@ -580,6 +618,7 @@ int main(void)
 		rig_test(test_foreign_device_programs_stay),
 		rig_test(test_a_lone_program_above_is_named),
 		rig_test(test_hundreds_of_device_rules),
+		rig_test(test_a_signal_while_rules_are_loaded),
 		cmocka_unit_test(test_rules_that_are_none),
 		rig_test(test_devices_need_rights),
 	};

@@ -628,20 +628,42 @@ static int write_long_and_pause(uint32_t local_id, void *userdata)
 	return fs_write_all(1, "short\n", 6) < 0;
 }
 
-static void let_go(struct ev_loop *loop, ev_timer *timer, int revents)
+struct pause {
+	struct rig *rig;
+	ev_idle idle;
+	ev_timer timer;
+	double for_s;
+	int gate_fd;
+};
+
+static void on_pause_end(struct ev_loop *loop, ev_timer *timer, int revents)
 {
-	int *gate = timer->data;
+	struct pause *pause = timer->data;
 
 	(void)loop;
 	(void)revents;
-	assert_int_equal(write(*gate, "x", 1), 1);
+	assert_int_equal(write(pause->gate_fd, "x", 1), 1);
 }
 
-/* delay: when the writer of the long line goes on; the other's line waits before. */
-static char *long_line_with_pause(struct rig *rig, double delay, size_t *ret_size)
+/* Nothing is to be read; and the writer of the short line has ended. */
+static void on_idle(struct ev_loop *loop, ev_idle *idle, int revents)
 {
+	struct pause *pause = idle->data;
+
+	if (pause->rig->running > 1)
+		return;
+	ev_idle_stop(loop, idle);
+	if (pause->for_s > 0.)
+		ev_timer_start(loop, &pause->timer);
+	else
+		on_pause_end(loop, &pause->timer, revents);
+}
+
+/* for_s: how long the writer of the long line pauses when the other's line waits. */
+static char *long_line_with_pause(struct rig *rig, double for_s, size_t *ret_size)
+{
+	struct pause pause = {.rig = rig, .for_s = for_s};
 	int gate[2];
-	ev_timer timer;
 	atomic_bool *begun = mmap(
 		NULL, sizeof(*begun), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -654,9 +676,11 @@ static char *long_line_with_pause(struct rig *rig, double delay, size_t *ret_siz
 	rig_capture(rig, 1, "got");
 	rig_open(rig);
 	rig_fork_all(rig, write_long_and_pause, begun);
-	ev_timer_init(&timer, let_go, delay, 0.);
-	timer.data = &gate[1];
-	ev_timer_start(rig->loop, &timer);
+	pause.gate_fd = gate[1];
+	ev_timer_init(&pause.timer, on_pause_end, for_s, 0.);
+	ev_idle_init(&pause.idle, on_idle);
+	pause.timer.data = pause.idle.data = &pause;
+	ev_idle_start(rig->loop, &pause.idle);
 	rig_run(rig);
 	rig_free(rig);
 	(void)close(gate[1]);
@@ -670,7 +694,7 @@ static void test_long_line_waits(void **state)
 	_cleanup_free_ char *text = NULL;
 	size_t size;
 
-	text = long_line_with_pause(*state, 0.3 + PUMP_IDLE_S / 2, &size);
+	text = long_line_with_pause(*state, 0., &size);
 	assert_int_equal(size, 3 + 70000 + 5 + 9);
 	assert_string_equal(text + 3 + 70000, "rest\n1: short\n");
 }
@@ -680,7 +704,7 @@ static void test_long_line_broken(void **state)
 	_cleanup_free_ char *text = NULL;
 	size_t size;
 
-	text = long_line_with_pause(*state, 0.3 + PUMP_IDLE_S * 2, &size);
+	text = long_line_with_pause(*state, PUMP_IDLE_S * 2, &size);
 	assert_string_equal(text + 3 + 70000, "\n1: short\n0: rest\n");
 }
 
