@@ -527,8 +527,8 @@ static void test_hundreds_of_device_rules(_unused_ void **state)
 	need_devices();
 	begin_ns = clock_now_ns();
 	set_rules(dir.fd, rules, COUNT);
-	print_message(
-		"# %d rules were loaded in %.1f ms\n", COUNT, (double)(clock_now_ns() - begin_ns) / 1e6);
+	print_message("# %d rules were loaded in %.1f ms\n", COUNT,
+		(double)(clock_now_ns() - begin_ns) / 1e6);
 	assert_int_equal(open_in(dir.fd, "/dev/null", O_RDWR), 0);
 	assert_int_equal(open_in(dir.fd, "/dev/zero", O_RDONLY), EPERM);
 }
