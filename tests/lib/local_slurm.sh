@@ -16,7 +16,7 @@
 #	$own_mounts         a command before all of this, "unshare --mount" for a Slurm that makes mounts
 #	slurm_port COUNT    the first of so many ports of the test's own
 #	alike [FILE...]     prints it without what is another in each Slurm: names of nodes, times, numbers of
-#	                    steps, the directory; a line for each task
+#	                    steps, the directory, what srun says of a race of its own; a line for each task
 #	log_lines           what the program has logged, where BENCH_SLURM_LINES has $slurmd_log
 # With STEPD_TEST_SLURM=trixie, or sid, the Slurm is that of another Debian, in a tree of its own (slurm_root.sh);
 # $slurm_root is the tree, and $STEPD_TEST_PROTOCOL the version that slurm_client.py speaks.
@@ -111,6 +111,7 @@ in_both() {
 
 alike() {
 	sed -E 's/bench[0-9]+/NODE/g; s,/([a-z]+-)?(real|served)\>,/DIR,g; s/\[[-0-9]{10}T[0-9:]{8}\.[0-9]{3}\] /[TIME] /; s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}/TIME/
+		/^srun: error: IO: Hey, you told me node [0-9]+ was down!$/d
 		s/(STEP|StepId=)[ ]?[0-9]+\.[0-9]+/\1 ID/; s/(\*\*\* JOB )[0-9]+ ON/\1ID ON/; s/\<SLURM_JOB_SLUID=s[0-9A-Z]{13}/SLURM_JOB_SLUID=ID/
 		' "$@" | tasks_apart
 }
