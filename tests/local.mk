@@ -791,7 +791,7 @@ TESTS_LONG += tests/system/0717-slurm-limits.sh
 TESTS_LONG += tests/system/0732-slurm-devices.sh
 EXTRA_DIST += tests/system/0732-slurm-devices.sh
 SLURM_SITES = tests/system/0736-slurm-namespace.sh tests/system/0737-slurm-backup.sh tests/system/0738-slurm-pam.sh \
-	tests/system/0739-slurm-gather.sh
+	tests/system/0733-slurm-launch-parameters.sh tests/system/0739-slurm-gather.sh
 TESTS_LONG += $(SLURM_SITES)
 EXTRA_DIST += $(SLURM_SITES)
 TESTS_LONG += tests/system/0901-slurm-in-vm.sh
@@ -808,7 +808,7 @@ EXTRA_DIST += tests/lib/spank_plugin.h tests/lib/spank_traced.c tests/lib/spank_
 TESTS_LONG += tests/system/0718-slurm-early.sh
 EXTRA_DIST += tests/lib/spank_waiting.c tests/system/0718-slurm-early.sh
 TESTS_LONG += tests/system/0719-slurm-extern.sh
-EXTRA_DIST += tests/system/0719-slurm-extern.sh tests/lib/slurm_adopt.py
+EXTRA_DIST += tests/system/0719-slurm-extern.sh tests/lib/slurm_adopt.py tests/lib/slurm_extern.sh
 TESTS_LONG += tests/system/0731-slurm-accounting.sh
 EXTRA_DIST += tests/system/0731-slurm-accounting.sh tests/lib/slurm_database.sh
 TESTS_LONG += tests/system/0712-slurm-tasks.sh
@@ -825,7 +825,7 @@ EXTRA_DIST += $(SLURM_RELEASES) tests/lib/slurm_release.sh tests/lib/slurm_root.
 	tests/testbed/slurm-root
 # The tests above of 22.05 with the Slurm of 24.11.
 SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-pam.sh tests/system/0729-slurm-24.11-backup.sh tests/system/0729-slurm-24.11-devices.sh tests/system/0729-slurm-24.11-extern.sh tests/system/0729-slurm-24.11-limits.sh \
-	tests/system/0729-slurm-24.11-gather.sh \
+	tests/system/0729-slurm-24.11-gather.sh tests/system/0729-slurm-24.11-launch-parameters.sh \
 	tests/system/0729-slurm-24.11-mpi-nodes.sh tests/system/0729-slurm-24.11-namespace.sh tests/system/0729-slurm-24.11-spank.sh \
 	tests/system/0729-slurm-24.11-tasks.sh tests/system/0729-slurm-24.11-terminal.sh \
 	tests/system/0729-slurm-24.11-in-vm.sh tests/system/0734-slurm-24.11-het.sh \
@@ -834,7 +834,7 @@ TESTS_LONG += $(SLURM_24_11_TESTS)
 EXTRA_DIST += $(SLURM_24_11_TESTS) tests/testbed/guest-slurm-release.sh
 # And with that of 26.05.
 SLURM_26_05_TESTS = tests/system/0730-slurm-26.05-pam.sh tests/system/0730-slurm-26.05-backup.sh tests/system/0730-slurm-26.05-extern.sh tests/system/0730-slurm-26.05-mpi-nodes.sh \
-	tests/system/0730-slurm-26.05-gather.sh \
+	tests/system/0730-slurm-26.05-gather.sh tests/system/0730-slurm-26.05-launch-parameters.sh \
 	tests/system/0730-slurm-26.05-nodes.sh tests/system/0730-slurm-26.05-tasks.sh \
 	tests/system/0730-slurm-26.05-terminal.sh tests/system/0730-slurm-26.05-spank.sh \
 	tests/system/0730-slurm-26.05-limits.sh tests/system/0730-slurm-26.05-het.sh \

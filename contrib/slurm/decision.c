@@ -167,11 +167,14 @@ static bool has_other_usage(const struct slurm_init *i)
 		is_accounted(i, "fs", i->site->filesystem);
 }
 
-/* Where processors have none to be set nothing comes of it. */
+/* Where processors have none to be set nothing comes of it. What a script has of its job's is not
+ * in each release's message. */
 static bool wants_frequency(const struct slurm_init *i)
 {
 	const struct slurm_launch *l = &i->launch;
 
+	if (l->kind == SLURM_KIND_BATCH)
+		return i->frame.frequencies && i->site->sets_batch_frequency;
 	return i->frame.frequencies && (l->kind == SLURM_KIND_SRUN || l->kind == SLURM_KIND_HET) &&
 		(i->site->sets_frequency || is_number(l->cpu_freq_min) ||
 			is_number(l->cpu_freq_max) || is_number(l->cpu_freq_gov));
@@ -346,7 +349,8 @@ static const struct reason_row {
 	[SLURM_REASON_USAGE] = {"usage", has_other_usage,
 		"its use of a network or of Lustre is accounted for (AccountingStorageTRES)"},
 	[SLURM_REASON_FREQUENCY] = {"frequency", wants_frequency,
-		"its processors get a frequency or a governor (--cpu-freq, CpuFreqDef)"},
+		"its processors get a frequency or a governor (--cpu-freq, CpuFreqDef, "
+		"batch_step_set_cpu_freq)"},
 	[SLURM_REASON_PROLOG] = {"prolog", runs_prolog,
 		"it runs the job's prolog and epilog (PrologFlags=RunInJob)"},
 	[SLURM_REASON_GRES] = {"gres", has_gres, "its generic resources (GRES) are not served"},

@@ -46,6 +46,7 @@ enum conf_key {
 	KEY_FILESYSTEM,
 	KEY_TRES,
 	KEY_FREQUENCY,
+	KEY_LAUNCH,
 	KEY_TLS,
 	KEY_PLUGSTACK,
 	KEY_PLUGIN_DIR,
@@ -70,6 +71,7 @@ static const struct {
 	[KEY_FILESYSTEM] = {"AcctGatherFilesystemType", ""},
 	[KEY_TRES] = {"AccountingStorageTRES", ""},
 	[KEY_FREQUENCY] = {"CpuFreqDef", ""},
+	[KEY_LAUNCH] = {"LaunchParameters", ""},
 	[KEY_TLS] = {"TLSType", ""},
 	[KEY_PLUGSTACK] = {"PlugStackConfig", ""},
 	[KEY_PLUGIN_DIR] = {"PluginDir", ""},
@@ -230,6 +232,11 @@ static bool can_set_frequency(const char *value)
 	return *value && access("/sys/devices/system/cpu/cpu0/cpufreq", F_OK) == 0;
 }
 
+static bool can_set_batch_frequency(const char *value)
+{
+	return has_word(value, "batch_step_set_cpu_freq") && can_set_frequency(value);
+}
+
 /* What slurm.conf says of the reasons, and of which steps. */
 static const struct {
 	enum conf_key key;
@@ -244,6 +251,7 @@ static const struct {
 	{KEY_CONTAINER, job_namespace_is_tmpfs, SLURM_REASON_NAMESPACE, "every extern step"},
 	{KEY_PROFILE, names_plugin, SLURM_REASON_PROFILE, "steps that are profiled"},
 	{KEY_FREQUENCY, can_set_frequency, SLURM_REASON_FREQUENCY, "every step of srun"},
+	{KEY_LAUNCH, can_set_batch_frequency, SLURM_REASON_FREQUENCY, "every batch script"},
 	{KEY_TLS, names_plugin, SLURM_REASON_TLS, "every step"},
 	{KEY_PROLOG_FLAGS, has_x11, SLURM_REASON_X11, "the extern step of jobs with --x11"},
 	{KEY_PROLOG_FLAGS, runs_in_job, SLURM_REASON_PROLOG, "every extern step"},

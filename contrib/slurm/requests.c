@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "contrib/slurm/lookup.h"
 #include "stepd/base/json.h"
@@ -225,6 +226,31 @@ static int answer_notified(_unused_ const struct requests_plan *plan, const json
 	return 0;
 }
 
+static int lower_limit(pid_t pid, enum __rlimit_resource resource, uint64_t bytes)
+{
+	struct rlimit limit = {bytes, bytes}, old;
+
+	if (bytes == 0)
+		return 0;
+	if (prlimit(pid, resource, NULL, &old) < 0 ||
+		(old.rlim_max > bytes && prlimit(pid, resource, &limit, NULL) < 0))
+		return errno == ESRCH ? 0 : -errno; /* it has ended */
+	return 0;
+}
+
+/* The process is the step's now: a login, which waits for the answer. One that can't be limited is
+ * refused. */
+static int answer_added(const struct requests_plan *plan, _unused_ const json_t *reply,
+	_unused_ uint16_t version, struct wire_answer *a)
+{
+	int r = lower_limit(plan->added, RLIMIT_RSS, plan->rss);
+
+	if (r == 0)
+		r = lower_limit(plan->added, RLIMIT_AS, plan->as);
+	wire_put_i32(a, r < 0 ? -1 : 0);
+	return 0;
+}
+
 static bool is_member(const json_t *reply)
 {
 	return json_array_size(json_object_get(reply, "found")) > 0;
@@ -388,6 +414,9 @@ static int plan_add(const struct wire_request *request, const struct requests_st
 		refuse(plan, EINVAL);
 		return 0;
 	}
+	plan->added = request->pid;
+	plan->rss = step->adopted_rss;
+	plan->as = step->adopted_as;
 	return set_parameters_take(plan, json_pack("{s:i}", "pid", (int)request->pid));
 }
 
@@ -477,7 +506,7 @@ static const struct {
 				  .method = "AddPid",
 				  .acts = true,
 				  .no_errno = true,
-				  .answer = answer_notified},
+				  .answer = answer_added},
 		plan_add},
 	[WIRE_USER] = {{.access = REQUESTS_ANYONE, .method = "FindPids", .answer = answer_user},
 		plan_lookup},

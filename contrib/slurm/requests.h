@@ -37,7 +37,9 @@ struct requests_step {
 	uid_t admin;  /* besides root: the adapter's user */
 	bool private; /* only for its owner and admins */
 	bool batch;
-	bool adopts;  /* an extern step: it gets processes, and TERM and KILL end it */
+	bool adopts; /* an extern step: it gets processes, and TERM and KILL end it */
+	uint64_t adopted_rss,
+		adopted_as; /* limits of each process that it gets, in bytes; 0: none */
 	bool leaders; /* signals are for the tasks' first processes alone, but for KILL, STOP and
 			 CONT */
 	uint32_t first_rank;            /* what the agent has for rank 0 */
@@ -63,6 +65,8 @@ struct requests_plan {
 	uint32_t first_rank; /* of the step */
 	const struct lookup_user *user;
 	struct wire_lookup lookup;
+	pid_t added; /* the extern step gets this process; with limits in bytes, 0: none */
+	uint64_t rss, as;
 	requests_answer_fn answer;
 };
 

@@ -594,6 +594,17 @@ void served_on_polled(void *userdata)
 
 /* ---- the part ------------------------------------------------------------------------------ */
 
+/* ulimit_pam_adopt, of slurmstepd from 23.02 on. */
+static void limit_adopted(const struct served *s, struct requests_step *step)
+{
+	const struct site_conf *site = s->init->site;
+
+	if (!site->limits_adopted || s->init->frame.release < SLURM_23_02)
+		return;
+	step->adopted_rss = step_spec_memory_bytes(s->launch);
+	step->adopted_as = step_spec_virtual_bytes(s->launch, site);
+}
+
 int served_requests_open(struct served *s, struct err *err)
 {
 	const struct listener_step step = {.step = s->label,
@@ -625,6 +636,7 @@ int served_requests_open(struct served *s, struct err *err)
 		return r;
 	s->requests.listener->step.leaders = !s->init->site->signals_all;
 	s->requests.listener->step.user = &s->setup.user;
+	limit_adopted(s, &s->requests.listener->step);
 	s->requests.listener->step.first_rank = slurm_whole_first_rank(s->launch);
 	return 0;
 }

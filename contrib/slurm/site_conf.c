@@ -484,6 +484,22 @@ static int take_accounting_params(struct reading *r, const char *key, const char
 		: 0;
 }
 
+static int take_launch_parameters(struct reading *r, const char *key, const char *value)
+{
+	/* Those of the second line are srun's, of the third those of a plugin of switches. */
+	static const char served[] =
+		"enable_nss_slurm,send_gids,disable_send_gids,use_interactive_step,"
+		"mem_sort,mpir_use_nodeaddr,test_exec,"
+		"cray_net_exclusive,lustre_no_flush,"
+		"batch_step_set_cpu_freq,ulimit_pam_adopt";
+
+	if (!is_served(served, value))
+		return refuse(r, key, value);
+	r->conf->sets_batch_frequency = strcasestr(value, "batch_step_set_cpu_freq") != NULL;
+	r->conf->limits_adopted = strcasestr(value, "ulimit_pam_adopt") != NULL;
+	return 0;
+}
+
 /* A key is read, or only some words of its value are served: those between commas. */
 static const struct key_row {
 	const char *key;
@@ -522,9 +538,7 @@ static const struct key_row {
 	{"JobAcctGatherType", take_accounting, NULL},
 	{"JobContainerType", take_container, NULL},
 	{"KillWait", take_kill_wait, NULL},
-	/* The last three are srun's. */
-	{"LaunchParameters", NULL,
-		"enable_nss_slurm,send_gids,use_interactive_step,mem_sort,mpir_use_nodeaddr,test_exec"},
+	{"LaunchParameters", take_launch_parameters, NULL},
 	{"PropagatePrioProcess", take_priority, NULL},
 	{"SlurmdSpoolDir", take_spool_dir, NULL},
 	{"SwitchType", NULL, "switch/none"},

@@ -72,6 +72,8 @@ struct site_conf {
 	bool has_namespaces;             /* JobContainerType=job_container/tmpfs */
 	bool uses_pam;                   /* UsePAM */
 	bool sets_frequency;             /* CpuFreqDef */
+	bool sets_batch_frequency;       /* LaunchParameters: batch_step_set_cpu_freq */
+	bool limits_adopted;             /* and ulimit_pam_adopt */
 	enum site_profile profile;       /* AcctGatherProfileType */
 	/* AcctGatherInterconnectType and AcctGatherFilesystemType, which gather only what slurmctld
 	 * accounts for: the TRES ic/NAME, fs/NAME; NULL: none. */

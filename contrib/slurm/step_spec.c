@@ -395,21 +395,31 @@ static int set_propagated(json_t *rlimits, const struct step_spec_input *in, enu
 	return put_limit(rlimits, site_limit_field(limit), now);
 }
 
+uint64_t step_spec_memory_bytes(const struct slurm_launch *l)
+{
+	uint64_t memory_mb = l->kind == SLURM_KIND_BATCH ? l->cred_memory_mb : l->step_memory_mb;
+
+	return memory_mb < MEMORY_MB_MAX ? memory_mb << 20 : 0;
+}
+
+uint64_t step_spec_virtual_bytes(const struct slurm_launch *l, const struct site_conf *site)
+{
+	return (uint64_t)((double)step_spec_memory_bytes(l) * (site->virtual_percent / 100.0));
+}
+
 static int set_rlimits(json_t *doc, const struct step_spec_input *in)
 {
-	const struct slurm_launch *l = in->launch;
-	uint64_t memory_mb = l->kind == SLURM_KIND_BATCH ? l->cred_memory_mb : l->step_memory_mb;
+	uint64_t memory = step_spec_memory_bytes(in->launch);
 	json_t *rlimits = json_object();
 	struct rlimit nofile, limited;
 	int limit, r = rlimits ? set(doc, "rlimits", rlimits) : -ENOMEM;
 
 	for (limit = 0; r == 0 && limit < SITE_LIMIT_MAX; limit++)
 		r = set_propagated(rlimits, in, (enum site_limit)limit);
-	if (r == 0 && memory_mb && memory_mb < MEMORY_MB_MAX) {
-		limited.rlim_cur = limited.rlim_max = memory_mb << 20;
+	if (r == 0 && memory) {
+		limited.rlim_cur = limited.rlim_max = memory;
 		r = put_limit(rlimits, site_limit_field(SITE_LIMIT_RSS), limited);
-		limited.rlim_cur = limited.rlim_max =
-			limited.rlim_cur / 100 * in->site->virtual_percent;
+		limited.rlim_cur = limited.rlim_max = step_spec_virtual_bytes(in->launch, in->site);
 		if (r == 0 && in->site->virtual_percent)
 			r = put_limit(rlimits, site_limit_field(SITE_LIMIT_AS), limited);
 	}

@@ -73,6 +73,11 @@ int step_spec_set_shared(struct json_t *doc, const struct step_spec_input *input
  * NULL: none does. */
 const char *step_spec_find_mpi(const char *type);
 
+/* Of each task, as slurmstepd limits it; 0: there is no limit. The second one is the address space
+ * by VSizeFactor. */
+uint64_t step_spec_memory_bytes(const struct slurm_launch *launch);
+uint64_t step_spec_virtual_bytes(const struct slurm_launch *launch, const struct site_conf *site);
+
 /* The value of a variable of the message's environment, borrowed; NULL: it has none. */
 const char *step_spec_getenv(const struct slurm_launch *launch, const char *name);
 

@@ -9,46 +9,22 @@
 
 needs_slurm python3 sbatch scancel scontrol setpriv squeue srun sstat
 serve "srun, batch, extern"
+# shellcheck source=tests/lib/slurm_extern.sh
+. "$top_srcdir/tests/lib/slurm_extern.sh"
 STEPD=$(cd "$top_builddir" && pwd)/stepd/cli/stepd
-PYTHONPATH=$top_srcdir/tests/lib
-PYTHONDONTWRITEBYTECODE=1
 # shellcheck disable=SC2154 # of tap.sh
 MODULE=${STEPD_TEST_PAM_SLURM_ADOPT:-$(find /lib/security /lib/*/security -name pam_slurm_adopt.so 2>/dev/null | head -n 1)}
 [ -z "$slurm_root" ] || MODULE= # it is one of this system's Slurm
-export STEPD PYTHONPATH PYTHONDONTWRITEBYTECODE MODULE
+export STEPD MODULE
 chmod 755 "$tmpdir" # another user's job is in it
 
 cat >>"$tmpdir/functions" <<'S'
-pause=0.2
-node=$(ls "$at/spool" 2>/dev/null)
 as_nobody() {
 	setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
-}
-id_of() { # NAME
-	squeue -h -n "$1" -o %A
-}
-socket_of() { # JOB: of its extern step, whose number that is
-	echo "$at/spool/$node/${node}_$1.4294967292"
 }
 no_socket() { # JOB
 	[ ! -e "$(socket_of "$1")" ]
 }
-request() { # JOB VERB ARGUMENT...
-	of_job=$1
-	shift
-	python3 "$PYTHONPATH/slurm_step.py" "$(socket_of "$of_job")" "$STEPD_TEST_PROTOCOL" "$@"
-}
-has_state() { # JOB
-	[ "$(request "$1" state 2>/dev/null)" = 2 ]
-}
-# A job without steps of its own, whose extern step runs: its number is in NAME.id.
-allocate() { # NAME OPTION...
-	$as salloc -Q --no-shell -n 1 -J "$@" >"$1.err" 2>&1
-	id_of "$1" >"$1.id"
-	until_true test -S "$(socket_of "$(cat "$1.id")")"
-	until_true has_state "$(cat "$1.id")"
-}
-as=
 # A process that is added to a job's extern step, and then starts another one: their pids are in NAME.pids.
 adopt() { # NAME JOB
 	sh -c 'until [ -e "$0.go" ]; do sleep 0.1; done; sleep 1000 & echo $$ $! >"$0.new"; mv "$0.new" "$0.pids"; wait' "$1" \

@@ -17,7 +17,7 @@ done
 echo 'slurm_serve = srun, batch, extern' >"$STEPD_CONFIG"
 [ -n "$slurm_root" ] || own_mounts="unshare --mount --propagation private"
 
-mkdir "$tmpdir/pam.d"
+mkdir -p "$tmpdir/etc/pam.d"
 cat >"$tmpdir/limits" <<S
 root hard nofile 777
 root soft stack 1234
@@ -37,13 +37,13 @@ esac
 echo "\$PAM_TYPE \$PAM_SERVICE \$PAM_USER \$PAM_RUSER \${PAM_RHOST:+a host}" >>"$tmpdir/list.\$of"
 S
 chmod 755 "$tmpdir/session"
-cat >"$tmpdir/pam.d/slurm" <<S
+cat >"$tmpdir/etc/pam.d/slurm" <<S
 account required pam_permit.so
 auth required pam_permit.so
 session required pam_limits.so conf=$tmpdir/limits
 session required pam_exec.so seteuid $tmpdir/session
 S
-printf 'auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n' >"$tmpdir/pam.d/other"
+printf 'auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n' >"$tmpdir/etc/pam.d/other"
 
 cat >"$tmpdir/one" <<'S'
 . "$1/functions"
@@ -81,9 +81,9 @@ PropagateResourceLimits=$propagated
 CommunicationParameters=block_null_hash,block_zero_hash
 $slurm_jobs
 $slurmd_log"
-	BENCH_SLURM_PAM=$tmpdir/pam.d
+	BENCH_SLURM_ETC=$tmpdir/etc
 	BENCH_SLURM_CPUS=4
-	export BENCH_SLURM_LINES BENCH_SLURM_PAM BENCH_SLURM_CPUS
+	export BENCH_SLURM_LINES BENCH_SLURM_ETC BENCH_SLURM_CPUS
 	rm -rf "$tmpdir"/one-*
 	both one
 	same one

@@ -710,6 +710,22 @@ static void test_frequency(void **state)
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
 }
 
+/* By LaunchParameters=batch_step_set_cpu_freq. */
+static void test_frequency_of_scripts(void **state)
+{
+	struct site_conf site = {.tree_width = 50, .sets_frequency = true};
+	_cleanup_recorded_ struct recorded r = {0};
+
+	(void)state;
+	load_chosen(&r, "batch", &site);
+	r.init.frame.frequencies = 4;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	site.sets_batch_frequency = true;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_FREQUENCY);
+	r.init.frame.frequencies = 0;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+}
+
 /* It has no srun, no MPI, and no address but that of the node above. */
 static void test_extern(void **state)
 {
@@ -763,6 +779,7 @@ int main(void)
 		cmocka_unit_test(test_profiled),
 		cmocka_unit_test(test_usage),
 		cmocka_unit_test(test_frequency),
+		cmocka_unit_test(test_frequency_of_scripts),
 		cmocka_unit_test(test_extern),
 		cmocka_unit_test(test_releases),
 	};

@@ -2,12 +2,16 @@
 #include "contrib/slurm/requests.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,6 +28,20 @@ static const struct requests_step adopting = {
 	.owner = OWNER, .admin = ADMIN, .adopts = true, .leaders = true};
 static const struct requests_step led = {
 	.owner = OWNER, .admin = ADMIN, .batch = true, .leaders = true};
+
+/* The answer to a process that is a member now. */
+static int32_t add_to(const struct requests_step *step, const struct wire_request *request)
+{
+	_cleanup_requests_plan_ struct requests_plan plan = {0};
+	_cleanup_wire_answer_ struct wire_answer a = {0};
+	int32_t n;
+
+	assert_int_equal(requests_make_plan(request, step, &plan), 0);
+	assert_int_equal(plan.answer(&plan, NULL, WIRE_26_11, &a), 0);
+	assert_int_equal(buffer_size(&a.bytes), sizeof(n));
+	memcpy(&n, a.bytes.data, sizeof(n));
+	return n;
+}
 
 static void test_access(void **state)
 {
@@ -381,6 +399,60 @@ static void test_nonsense(void **state)
 	}
 }
 
+/* A process that an extern step gets is limited by it: lowered, never raised. */
+static void test_adopted_limits(void **state)
+{
+	struct requests_step step = adopting;
+	struct wire_request request = {.kind = WIRE_ADD_PID};
+	struct rlimit before, as, rss;
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0) {
+		for (;;)
+			(void)pause();
+	}
+	request.pid = pid;
+	assert_int_equal(prlimit(pid, RLIMIT_AS, NULL, &before), 0);
+	step.adopted_rss = 3 << 20;
+	assert_int_equal(add_to(&step, &request), 0);
+	assert_int_equal(prlimit(pid, RLIMIT_RSS, NULL, &rss), 0);
+	assert_int_equal(prlimit(pid, RLIMIT_AS, NULL, &as), 0);
+	assert_true(rss.rlim_cur == 3 << 20 && rss.rlim_max == 3 << 20);
+	assert_memory_equal(&as, &before, sizeof(as));
+	step.adopted_rss = 5 << 20;
+	step.adopted_as = 7 << 20;
+	assert_int_equal(add_to(&step, &request), 0);
+	assert_int_equal(prlimit(pid, RLIMIT_RSS, NULL, &rss), 0);
+	assert_int_equal(prlimit(pid, RLIMIT_AS, NULL, &as), 0);
+	assert_true(rss.rlim_cur == 3 << 20 && rss.rlim_max == 3 << 20);
+	assert_true(as.rlim_cur == 7 << 20 && as.rlim_max == 7 << 20);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(add_to(&step, &request), 0); /* its end is no failure */
+}
+
+static void test_adopted_limit_that_fails(void **state)
+{
+	struct requests_step step = adopting;
+	const struct wire_request request = {.kind = WIRE_ADD_PID, .pid = getppid()};
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	pid = fork();
+	if (pid == 0) {
+		step.adopted_rss = 3 << 20;
+		if (setgroups(0, NULL) < 0 || setgid(STRANGER) < 0 || setuid(STRANGER) < 0)
+			_exit(9);
+		_exit(add_to(&step, &request) == -1 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* An action has words for its failure, a query has none. */
 static void test_failure(void **state)
 {
@@ -447,6 +519,8 @@ int main(void)
 		cmocka_unit_test(test_no_user),
 		cmocka_unit_test(test_pids),
 		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_adopted_limits),
+		cmocka_unit_test(test_adopted_limit_that_fails),
 		cmocka_unit_test(test_failure),
 		cmocka_unit_test(test_stronger_end),
 	};

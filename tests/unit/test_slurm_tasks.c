@@ -384,13 +384,29 @@ static void test_site_gathers(void **state)
 	assert_true(site.sets_frequency);
 }
 
+static void test_site_launch_parameters(void **state)
+{
+	_cleanup_site_conf_ struct site_conf none = {0}, all = {0};
+
+	(void)state;
+	read_site("LaunchParameters=send_gids,lustre_no_flush,mem_sort", &none);
+	assert_null(none.not_served);
+	assert_false(none.sets_batch_frequency);
+	assert_false(none.limits_adopted);
+	read_site("LaunchParameters=disable_send_gids,ULIMIT_PAM_ADOPT,batch_step_set_cpu_freq",
+		&all);
+	assert_null(all.not_served);
+	assert_true(all.sets_batch_frequency);
+	assert_true(all.limits_adopted);
+}
+
 static void test_site_not_served(void **state)
 {
 	static const char *const lines[] = {"TaskPlugin=task/cgroup,task/other",
 		"JobAcctGatherType=jobacct_gather/other", "JobAcctGatherParams=OverMemoryKill",
 		"JobAcctGatherParams=NoOverMemoryKill,OverMemoryKill",
 		"LaunchParameters=slurmstepd_memlock",
-		"LaunchParameters=send_gids,disable_send_gids", "PropagatePrioProcess=3",
+		"LaunchParameters=send_gids,slurmstepd_memlock_all", "PropagatePrioProcess=3",
 		"VSizeFactor=-1", "AcctGatherProfileType=acct_gather_profile/own",
 		"AcctGatherInterconnectType=acct_gather_interconnect/own",
 		"AcctGatherFilesystemType=acct_gather_filesystem/own",
@@ -514,6 +530,7 @@ int main(void)
 		cmocka_unit_test_setup(test_site_words, check_root),
 		cmocka_unit_test_setup(test_controllers, check_root),
 		cmocka_unit_test_setup(test_controllers_fail, check_root),
+		cmocka_unit_test_setup(test_site_launch_parameters, check_root),
 		cmocka_unit_test_setup(test_site_not_served, check_root),
 		cmocka_unit_test_setup(test_site_profile, check_root),
 		cmocka_unit_test_setup(test_site_profile_fails, check_root),
