@@ -195,9 +195,13 @@ tests_unit_test_usage_values_LDADD = $(UNIT_LDADD)
 endif
 
 # make bench: what a launch costs, in ratios of one run; see tests/bench/README.md.
-EXTRA_PROGRAMS = tests/bench/asktime tests/bench/execdelay tests/bench/noop tests/bench/pairtime \
+EXTRA_PROGRAMS = tests/bench/asktime tests/bench/barestep tests/bench/execdelay tests/bench/noop tests/bench/pairtime \
 	tests/bench/pause tests/bench/ptyloop tests/bench/spawnloop tests/bench/stamp
 tests_bench_asktime_SOURCES = tests/bench/asktime.c tests/bench/slurmask.c tests/bench/slurmask.h
+# What it does is stepd's, and its libraries are, whether it calls them or not.
+tests_bench_barestep_SOURCES = tests/bench/barestep.c
+tests_bench_barestep_LDADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+tests_bench_barestep_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
 tests_bench_pause_SOURCES = tests/bench/pause.c
 tests_bench_pause_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 tests_bench_execdelay_SOURCES = tests/bench/execdelay.c tests/bench/stamp.h
