@@ -38,8 +38,8 @@ struct requests_step {
 	bool private; /* only for its owner and admins */
 	bool batch;
 	bool adopts; /* an extern step: it gets processes, and TERM and KILL end it */
-	uint64_t adopted_rss,
-		adopted_as; /* limits of each process that it gets, in bytes; 0: none */
+	/* Limits of each process that it gets, in bytes; 0: none. */
+	uint64_t adopted_rss, adopted_as;
 	bool leaders; /* signals are for the tasks' first processes alone, but for KILL, STOP and
 			 CONT */
 	uint32_t first_rank;            /* what the agent has for rank 0 */
