@@ -160,11 +160,12 @@ static void io_client_receive(struct io_client *c)
 
 /* ---- the connection ------------------------------------------------------------------------ */
 
-/* An sattach that has stopped must not stop the tasks for ever. */
+/* An sattach that has stopped must not stop the tasks for ever. It may stop with less to take than
+ * what made them wait. */
 static void watch_patience(struct io_client *c)
 {
 	bool waits = c->options.patience_s > 0 && buffer_size(&c->out) > 0 &&
-		(c->finishing || buffer_size(&c->out) >= IO_PENDING_MAX);
+		(c->finishing || buffer_size(&c->out) >= IO_PENDING_LOW);
 
 	if (waits && !ev_is_active(&c->timer))
 		ev_timer_again(c->options.loop, &c->timer);

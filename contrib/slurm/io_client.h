@@ -29,7 +29,8 @@ struct io_client;
 
 #define IO_MESSAGE_MAX 1024u /* bytes behind a header */
 #define IO_HEADER_SIZE 10u
-#define IO_PENDING_MAX (256u << 10)
+#define IO_PENDING_MAX (256u << 10)         /* a client with so much to take has all wait for it */
+#define IO_PENDING_LOW (IO_PENDING_MAX / 2) /* and below this they go on */
 #define IO_ALL_RANKS   0xffffu
 
 enum io_message_type {
@@ -55,7 +56,7 @@ struct io_client_options {
 	const void *key; /* copied */
 	uint32_t key_size;
 	/* Of an sattach: given up when it has taken nothing for so long while it has
-	 * IO_PENDING_MAX bytes to take, or all. 0: never. */
+	 * IO_PENDING_LOW bytes to take, or all. 0: never. */
 	double patience_s;
 
 	/* Once, from the loop: 0, or -errno, and it has gone. */

@@ -229,7 +229,7 @@ static void resume_outputs(struct srun_io *io)
 {
 	uint32_t i;
 
-	if (!io->blocked || !io->was_connected || find_pending(io) >= IO_PENDING_MAX / 2)
+	if (!io->blocked || !io->was_connected || find_pending(io) >= IO_PENDING_LOW)
 		return;
 	io->blocked = false;
 	for (i = 0; i < io->outputs_count; i++) {

@@ -12,7 +12,7 @@
 #	                    $limit_s seconds. $BENCH_SLURM_... are with-slurm's; @NAME@ in their lines is NAME
 #	in_both [-p PREFIX] ARG...  the same in two at a time, whose names are PREFIX and "served", with
 #	                    $slurm_program in slurmstepd's place ($PROGRAM), and "real". An inside that
-#	                    comes to its end writes $tmpdir/NAME/over; else the test is skipped
+#	                    comes to its end writes $tmpdir/NAME/over; the test is skipped where no Slurm comes up
 #	$own_mounts         a command before all of this, "unshare --mount" for a Slurm that makes mounts
 #	slurm_port COUNT    the first of so many ports of the test's own
 #	alike [FILE...]     prints it without what is another in each Slurm: names of nodes, times, numbers of
@@ -105,8 +105,15 @@ in_both() {
 	in_slurm "${both_prefix}real" $((both_port + both_ports)) "$@"
 	wait "$both_pid" # a test may have other processes
 	for name in "${both_prefix}served" "${both_prefix}real"; do
-		[ -s "$tmpdir/$name/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$name.slurm")"
+		came_to_end "$name"
 	done
+}
+
+# The directory is what a script begins with.
+came_to_end() { # NAME
+	[ ! -s "$tmpdir/$1/over" ] || return 0
+	[ -d "$tmpdir/$1" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$1.slurm")"
+	bail "$1: the script has not come to its end within $limit_s s: $(tail -n 1 "$tmpdir/$1.slurm")"
 }
 
 alike() {

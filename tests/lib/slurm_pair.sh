@@ -42,7 +42,7 @@ both() {
 served() {
 	# shellcheck disable=SC2154 # of local_slurm.sh
 	BENCH_SLURM_STEPD=$slurm_program in_slurm "$1-served" "$(slurm_port 2)" "$1"
-	[ -s "$tmpdir/$1-served/over" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/$1-served.slurm")"
+	came_to_end "$1-served"
 }
 seen() { # SCRIPT KIND NAME
 	for part in out err rc; do

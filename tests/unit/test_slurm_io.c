@@ -16,7 +16,9 @@
 
 #include <cmocka.h>
 
+#include "contrib/slurm/io_client.h"
 #include "stepd/base/buffer.h"
+#include "stepd/base/clock.h"
 
 #define RANK 3
 
@@ -296,6 +298,66 @@ static void test_slow_and_dead(void **state)
 	rig_finish(r);
 }
 
+static void on_client_connected(struct io_client *client, int r, void *userdata)
+{
+	(void)client;
+	*(bool *)userdata = true;
+	assert_int_equal(r, 0);
+}
+
+static int on_client_message(
+	struct io_client *client, const struct io_message *message, void *userdata)
+{
+	(void)client;
+	(void)message;
+	(void)userdata;
+	return 0;
+}
+
+static void on_client_event(struct io_client *client, void *userdata)
+{
+	(void)userdata;
+	io_client_watch(client, true);
+}
+
+/* Others wait from IO_PENDING_MAX on until it has no more than half as much to take: one that stops
+ * in between is given up, too. */
+static void test_stopped_between(void **state)
+{
+	static const char zeros[IO_MESSAGE_MAX];
+	const struct io_message message = {
+		.type = IO_STDOUT, .rank = RANK, .data = zeros, .size = sizeof(zeros)};
+	struct rig *r = rig_of(state);
+	bool connected = false;
+	struct io_client_options options = {.loop = r->loop,
+		.address = r->sattach.address,
+		.version = 0x2600,
+		.key = "key",
+		.key_size = 3,
+		.patience_s = 0.05,
+		.connected = on_client_connected,
+		.message = on_client_message,
+		.event = on_client_event,
+		.userdata = &connected};
+	struct err err = ERR_INIT;
+	struct io_client *client;
+	int64_t end_ms = clock_now_ms() + 30000;
+
+	assert_int_equal(io_client_new(&options, &client, &err), 0);
+	while (!connected)
+		ev_run(r->loop, EVRUN_ONCE);
+	while (!io_client_has_gone(client)) {
+		if (io_client_get_pending(client) < IO_PENDING_LOW)
+			io_client_put(client, &message);
+		assert_true(io_client_get_pending(client) < IO_PENDING_MAX);
+		io_client_watch(client, true);
+		ev_run(r->loop, EVRUN_NOWAIT);
+		assert_true(clock_now_ms() < end_ms);
+	}
+	(void)io_client_free(client);
+	rig_finish(r);
+}
+
 /* srun is gone, and the tasks' output is for those who are attached. */
 static void test_without_srun(void **state)
 {
@@ -352,6 +414,7 @@ int main(void)
 		RIG_TEST(test_attach),
 		RIG_TEST(test_replay),
 		RIG_TEST(test_slow_and_dead),
+		RIG_TEST(test_stopped_between),
 		RIG_TEST(test_without_srun),
 		RIG_TEST(test_hostile),
 	};
