@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What a step can't do without, and nothing else: a program that is linked as stepd is and loads
- *two plugins; a directory with the step's files and sockets; four cgroups and one for each task;
- *the tasks, born in them and held until a file tells of them; and the removal of all that. Nothing
- *is checked, read, recorded or served: no launch of stepd's can be faster than this.
+ * two plugins; a directory with the step's files and sockets; four cgroups and one for each task;
+ * the tasks, born in them and held until a file tells of them; and the removal of all that. Nothing
+ * is checked, read, recorded or served: no launch of stepd's can be faster than this.
  *
  *	barestep DIR GROUP N PROGRAM PLUGIN...
  */
