@@ -169,8 +169,9 @@ is "$(ls "$run")" "" "the served steps have left nothing in the runtime director
 # ---- extern steps ----------------------------------------------------------------------------
 same extern-
 for memory in 21 22 31 32 33 34 35; do
-	# A thread of slurmstepd 24.11 may have the user's group while the last function is called, which then can't write.
-	if grep -q '^exit uid=0/0 gid=0/65534 ' "$tmpdir/extern-real.traces/extern-$memory.traced"; then
+	# A thread of slurmstepd 24.11 may have the user's group, and be the user, while the last function is called,
+	# which then can't write.
+	if grep -qE '^exit uid=0/(0|65534) gid=0/65534 ' "$tmpdir/extern-real.traces/extern-$memory.traced"; then
 		for plugin in traced second; do
 			served=$tmpdir/extern-served.traces/extern-$memory.$plugin
 			like "$(cat "$served")" "^exit uid=0/0 gid=0/0 own=1 " "extern-$memory: the last function of $plugin is root's"
