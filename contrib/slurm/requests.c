@@ -226,7 +226,7 @@ static int answer_notified(_unused_ const struct requests_plan *plan, const json
 	return 0;
 }
 
-static int lower_limit(pid_t pid, enum __rlimit_resource resource, uint64_t bytes)
+static int lower_limit(pid_t pid, int resource, uint64_t bytes)
 {
 	struct rlimit limit = {bytes, bytes}, old;
 

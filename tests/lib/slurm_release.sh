@@ -169,7 +169,7 @@ echo >over
 S
 
 slurm() { # NAME
-	own_network="sh $top_srcdir/tests/testbed/own-network" BENCH_SLURM_ALLOCATION=no in_slurm_root timeout -k 10 300 sh "$top_srcdir/tests/bench/with-slurm" \
+	own_network="sh $top_srcdir/tests/testbed/own-network" BENCH_SLURM_ALLOCATION=no in_slurm_root timeout -k 90 300 sh "$top_srcdir/tests/bench/with-slurm" \
 		sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
 }
 port=$(slurm_port 8)

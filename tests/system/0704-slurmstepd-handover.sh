@@ -75,7 +75,7 @@ kill "$slurmd"
 until_true ended "$slurmd"
 S
 BENCH_SLURM_STEPD=$PROGRAM BENCH_SLURM_ALLOCATION=no BENCH_SLURM_LINES="SlurmdLogFile=$log
-PrologFlags=Contain" timeout -k 10 600 sh "$top_srcdir/tests/bench/with-slurm" \
+PrologFlags=Contain" timeout -k 90 600 sh "$top_srcdir/tests/bench/with-slurm" \
 	sh "$tmpdir/inside" "$tmpdir" >"$tmpdir/slurm" 2>&1
 [ -s "$tmpdir/batch.status" ] || skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/slurm")"
 

@@ -102,7 +102,7 @@ CommunicationParameters=block_null_hash,block_zero_hash
 FirstJobId=$((10000000 + $$ % 1000000 * 4))
 PlugStackConfig=$tmpdir/$1.conf
 PluginDir=$plugin_dir:$tmpdir
-SlurmdLogFile=$tmpdir/$1.log" BENCH_SLURM_PORT=$2 BENCH_SLURM_STEPD=${3-} BENCH_SLURM_ALLOCATION=no in_system timeout -k 10 300 \
+SlurmdLogFile=$tmpdir/$1.log" BENCH_SLURM_PORT=$2 BENCH_SLURM_STEPD=${3-} BENCH_SLURM_ALLOCATION=no in_system timeout -k 90 300 \
 		sh "$top_srcdir/tests/bench/with-slurm" sh "$tmpdir/$script" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
 }
 plugin_dir=$(dirname "$(find "$slurm_root/usr/lib" "$slurm_root/usr/lib64" -name auth_munge.so 2>/dev/null | head -n 1)")

@@ -131,7 +131,7 @@ try_release() {
 	printf 'slurm_stepd_path = %s\nslurm_record = %s\n' "$tmpdir/stand-in" "$dir/records" >"$dir/stepd.conf"
 	STEPD_CONFIG=$dir/stepd.conf STAND_IN=$dir/got BENCH_SLURM_STEPD=$program BENCH_SLURM_ALLOCATION=no \
 		BENCH_SLURM_PORT=$(slurm_port 2) BENCH_SLURM_LINES="SlurmdLogFile=$dir/log
-PrologFlags=Contain" in_slurm_root timeout -k 10 300 sh "$top_srcdir/tests/bench/with-slurm" \
+PrologFlags=Contain" in_slurm_root timeout -k 90 300 sh "$top_srcdir/tests/bench/with-slurm" \
 		sh "$tmpdir/inside" "$dir" >"$dir/slurm" 2>&1
 	ok "$release: its Slurm starts, and runs what it is given" test -e "$dir/over" || return
 	cd "$dir" || bail "no directory '$dir'"

@@ -41,7 +41,7 @@ in_step -n 300 true >room 2>&1
 echo $? >>room
 in_step -O -n 300 -- echo x >over 2>over.err
 S
-STEPRUN=$steprun TRACKER=$tracker timeout -k 10 900 sh "$top_srcdir/tests/bench/with-slurm" \
+STEPRUN=$steprun TRACKER=$tracker timeout -k 90 900 sh "$top_srcdir/tests/bench/with-slurm" \
 	sh "$tmpdir/inside" "$tmpdir" >"$tmpdir/slurm" 2>&1 ||
 	skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/slurm")"
 

@@ -46,7 +46,7 @@ scancel "$(grep -v 'interactive\|extern\|batch' steps | head -n 1)"
 wait $pid
 echo $? >killed.status
 S
-STEPRUN=$steprun TRACKER=$tracker BENCH_SLURM_NODES=2 timeout -k 10 900 sh "$top_srcdir/tests/bench/with-slurm" \
+STEPRUN=$steprun TRACKER=$tracker BENCH_SLURM_NODES=2 timeout -k 90 900 sh "$top_srcdir/tests/bench/with-slurm" \
 	sh "$tmpdir/inside" "$tmpdir" >"$tmpdir/slurm" 2>&1 ||
 	skip_all "no Slurm of two nodes came up: $(tail -n 1 "$tmpdir/slurm")"
 
