@@ -24,7 +24,8 @@
 #	diag TEXT                a comment
 #	bail REASON              ends everything: the ground is gone
 #	done_testing             the last line
-#	tmpdir                   makes an empty directory, $tmpdir, and removes it at the end
+#	tmpdir                   makes an empty directory, $tmpdir, and removes it at the end. Of a test that failed
+#	                         its files below 2 MiB stay in the build directory, in tests/failed/TEST
 #	at_exit COMMAND          runs at the end, however it comes; the last one given runs first
 #	end_child SIGNAL PID     signals it if it is a child of this test's still: the pid of one that the shell has
 #	                         reaped, which it does whenever it waits for a command, may be somebody else's
@@ -44,6 +45,7 @@ unset PYTHONUNBUFFERED
 tap_count=0
 tap_plan=
 tap_done=
+tap_failed=
 tap_cleanup=
 
 end_child() {
@@ -57,6 +59,7 @@ diag() {
 tap_result() { # PREFIX NAME [DIRECTIVE]
 	tap_count=$((tap_count + 1))
 	tap_text=$2
+	[ "$1" = ok ] || tap_failed=yes
 	# A '#' in a name would begin a directive.
 	case $tap_text in
 	*'#'* | *"
@@ -221,6 +224,7 @@ skip_all() {
 bail() {
 	printf 'Bail out! %s\n' "$1"
 	tap_done=yes
+	tap_failed=yes
 	exit 1
 }
 
@@ -240,9 +244,20 @@ at_exit() {
 $tap_cleanup"
 }
 
+# What failed once among other tests may not be had again: its logs are all there is to read then.
+tap_kept=$(cd "${top_builddir:-.}" && pwd)/tests/failed/$(basename "$0" .sh)
+tap_keep() {
+	rm -rf "$tap_kept"
+	if [ -n "$tap_failed" ] && [ -d "${tmpdir-}" ] && mkdir -p "$tap_kept"; then
+		(cd "$tmpdir" && find . -xdev -type f -size -2048k -exec cp -p --parents -t "$tap_kept" {} +)
+	fi
+}
+
 tap_end() {
 	tap_status=$?
 	trap - EXIT HUP INT TERM
+	[ -n "$tap_done" ] || tap_failed=yes
+	tap_keep
 	eval "$tap_cleanup"
 	if [ -z "$tap_done" ]; then
 		diag "ended with status $tap_status after check $tap_count, before done_testing"
