@@ -44,6 +44,20 @@ printf '0 true\n1 false\n' >programs
 sacct_of() { # FIELDS
 	sacct -P -n -a -D -S now-1hour -o "$1"
 }
+hold() { # NAME TEXT OPTION...
+	submit "$@"
+	until_true is_up "$1"
+}
+# First of all: slurmd knows of a job that has been there by the second, and clears what it knows every other
+# second. One that begins again sooner, beside others, has no extern step, or fails. Else it begins after two minutes.
+hold requeued 'if [ -n "$SLURM_RESTART_COUNT" ]; then touch again; exit 0; fi; touch up; exec sleep 300' --requeue
+scontrol requeue "$(job requeued)"
+restarted() {
+	scontrol update "JobId=$(job requeued)" StartTime=now >/dev/null 2>&1
+	[ -e requeued/again ]
+}
+sleep 3
+until_true restarted
 # Those that end by themselves.
 script complete 'srun -Q true; srun -Q -n 1 -J named true; srun -Q --multi-prog ../programs; srun -Q -n 1 true & wait; . ../../known' \
 	-n 2 --mem=40
@@ -73,10 +87,6 @@ srun -Q -J interrupted -n 1 sh -c 'trap "exit 11" TERM; touch interrupted.up; sl
 } &
 
 # Those that something is done to.
-hold() { # NAME TEXT OPTION...
-	submit "$@"
-	until_true is_up "$1"
-}
 {
 	hold cancelled 'trap : TERM; srun -Q sh -c "touch up; exec sleep 300"; . ../../known; exit 3'
 	scancel "$(job cancelled)"
@@ -98,16 +108,6 @@ hold() { # NAME TEXT OPTION...
 	scontrol suspend "$(job suspended)"
 	scontrol resume "$(job suspended)"
 	touch suspended/go
-} &
-# It would begin two minutes later.
-restarted() {
-	scontrol update "JobId=$(job requeued)" StartTime=now >/dev/null 2>&1
-	[ -e requeued/again ]
-}
-{
-	hold requeued 'if [ -n "$SLURM_RESTART_COUNT" ]; then touch again; exit 0; fi; touch up; exec sleep 300' --requeue
-	scontrol requeue "$(job requeued)"
-	until_true restarted
 } &
 wait
 until_true idle
