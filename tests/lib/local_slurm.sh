@@ -7,7 +7,8 @@
 #	has_program PROGRAM  whether the Slurm's system has it
 #	in_system COMMAND...  runs it there, from $tmpdir
 #	serve KINDS         what of steps is served, "srun, batch"; $PROGRAM is the program. Makes
-#	                    $tmpdir/functions, in_slurm.sh, for inside, and $tmpdir/waiting
+#	                    $tmpdir/functions, in_slurm.sh, for inside, $tmpdir/waiting, and $tmpdir/meet, a program
+#	                    for tasks: "meet NAME COUNT" ends when so many of them run it
 #	in_slurm NAME PORT ARG...  runs sh "$tmpdir/inside" "$tmpdir" NAME ARG... in a Slurm, at most
 #	                    $limit_s seconds. $BENCH_SLURM_... are with-slurm's; @NAME@ in their lines is NAME
 #	in_both [-p PREFIX] ARG...  the same in two at a time, whose names are PREFIX and "served", with
@@ -73,6 +74,13 @@ serve() {
 	echo "slurm_serve = $1" >"$STEPD_CONFIG"
 	cp "$top_srcdir/tests/lib/in_slurm.sh" "$tmpdir/functions"
 	cp "$top_srcdir/tests/lib/slurm_waiting.py" "$tmpdir/waiting"
+	# Slurm does not end an agent that is being started: srun -K, whose first task has failed by then, waits for it.
+	cat >"$tmpdir/meet" <<-'S'
+		#!/bin/sh
+		: >"$1.$SLURM_PROCID.here"
+		until [ "$(ls "$1".*.here | wc -l)" = "$2" ]; do sleep 0.05; done
+	S
+	chmod 755 "$tmpdir/meet"
 }
 
 slurm_port() {

@@ -50,7 +50,7 @@ line statuses $srun $four -n4 sh -c 'exit $((SLURM_PROCID + 3))'
 line last-status $srun $four -n4 sh -c '[ $SLURM_PROCID != 3 ] || exit 9'
 line killed $srun $two -n2 sh -c 'kill -9 $$'
 line usr1 $srun $four -n4 sh -c '[ $SLURM_PROCID != 2 ] || kill -USR1 $$'
-line bad-exit $srun $three -n3 -K sh -c '[ $SLURM_PROCID != 1 ] || { echo step $SLURM_STEP_ID; exit 7; }; exec sleep 300'
+line bad-exit $srun $three -n3 -K sh -c '"$DIR/meet" bad-exit 3; [ $SLURM_PROCID != 1 ] || { echo step $SLURM_STEP_ID; exit 7; }; exec sleep 300'
 line errors $srun $two -n2 -l sh -c 'echo out; echo err >&2'
 line half $srun $three -n3 printf half
 line files $srun $three -n6 -o files.%t.%n -e files.err.%t sh -c 'echo $SLURM_PROCID; echo e$SLURM_PROCID >&2'

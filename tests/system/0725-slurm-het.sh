@@ -77,8 +77,8 @@ in_turn unbuffered $all -u -l sh -c 'echo out $SLURM_PROCID $SLURM_LOCALID $SLUR
 in_turn status $all sh -c 'exit $SLURM_PROCID'
 in_turn status-one $all sh -c '[ $SLURM_PROCID != 4 ] || exit 7'
 in_turn signal $all sh -c '[ $SLURM_PROCID != 3 ] || kill -9 $$'
-in_turn bad-exit $all -K sh -c '[ $SLURM_PROCID != 2 ] || exit 4; exec sleep 100'
-in_turn bad-exit-first $all -K sh -c '[ $SLURM_PROCID != 0 ] || kill -USR1 $$; exec sleep 100'
+in_turn bad-exit $all -K sh -c '"$DIR/meet" bad-exit 6; [ $SLURM_PROCID != 2 ] || exit 4; exec sleep 100'
+in_turn bad-exit-first $all -K sh -c '"$DIR/meet" bad-exit-first 6; [ $SLURM_PROCID != 0 ] || kill -USR1 $$; exec sleep 100'
 in_turn wait $all -W 1 sh -c '[ $SLURM_PROCID = 0 ] || exec sleep 100'
 in_turn nothing $all /no/such/program
 # slurmstepd's lines may come in pieces: those of one task are compared.
@@ -102,7 +102,7 @@ in_turn pmi2 $all --mpi=pmi2 -K python3 "$DIR/talk"
 in_turn pmi2-one $srun --het-group=1 --mpi=pmi2 -K python3 "$DIR/talk"
 in_turn pmi1 $all --mpi=pmi2 -K python3 "$DIR/talk1"
 in_turn pmi2-first $srun --mpi=pmi2 -K python3 "$DIR/talk"
-in_turn pmi2-abort $all --mpi=pmi2 -K sh -c '[ $SLURM_PROCID != 4 ] || exit 3; exec python3 "$DIR/talk" >/dev/null' # some have written when they are killed
+in_turn pmi2-abort $all --mpi=pmi2 -K sh -c '"$DIR/meet" pmi2-abort 6; [ $SLURM_PROCID != 4 ] || exit 3; exec python3 "$DIR/talk" >/dev/null' # some have written when they are killed
 # On which nodes tasks are left to be cancelled depends on how soon those of the others are gone.
 sed -E 's/bench[0-9]+-[0-9]/NODE/g; s/ AT .*/ AT TIME/' pmi2-abort.err | sort -u >pmi2-abort.lines
 mv pmi2-abort.lines pmi2-abort.err
@@ -153,7 +153,8 @@ in_turn local $srun -n1 -N1 "$DIR/variables" : -n2 -N2 "$DIR/variables"
 in_turn local-labels $srun -l -n2 -N1 sh -c 'echo $SLURM_PROCID $SLURM_NTASKS' : -n4 -N2 sh -c 'echo $SLURM_PROCID $SLURM_NTASKS'
 in_turn local-status $srun -n1 -N1 true : -n2 -N2 sh -c 'exit $SLURM_PROCID'
 # Whether the last ones' "CANCELLED" reaches srun is a race.
-in_turn local-kill sh -c "$srun -K -n1 -N1 sleep 100 : -n2 -N2 sh -c '[ \$SLURM_PROCID != 2 ] || exit 9; exec sleep 100' 2>kill.err
+in_turn local-kill sh -c "$srun -K -n1 -N1 sh -c '\"\$DIR/meet\" local-kill 3; exec sleep 100' : \
+	-n2 -N2 sh -c '\"\$DIR/meet\" local-kill 3; [ \$SLURM_PROCID != 2 ] || exit 9; exec sleep 100' 2>kill.err
 	rc=\$?; grep -v CANCELLED kill.err; exit \$rc"
 in_turn local-several $srun -l -n1 -N1 echo one : -l -n4 -N2 --multi-prog each
 in_turn local-too-many $srun -n1 -N2 echo a : -n2 -N2 echo b
