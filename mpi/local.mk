@@ -44,13 +44,12 @@ libmpiwire_la_LIBADD = libmungeclient.la $(EV_LIBS)
 # The common part of the service processes of all plugins.
 noinst_LTLIBRARIES += libmpiserve.la
 libmpiserve_la_SOURCES = \
-	mpi/serve/peer.c mpi/serve/peer.h \
 	mpi/serve/serve.c mpi/serve/serve.h mpi/serve/serve_impl.h \
 	mpi/serve/spawning.c mpi/serve/spawning.h mpi/serve/spawning_impl.h \
 	mpi/serve/spawning_part.c \
 	mpi/serve/spawning_root.c \
 	mpi/serve/streams.c
-libmpiserve_la_LIBADD = libmpiwire.la libmpilink.la $(JANSSON_LIBS) $(EV_LIBS)
+libmpiserve_la_LIBADD = libpeer.la libmpiwire.la libmpilink.la $(JANSSON_LIBS) $(EV_LIBS)
 
 # The messages of PMI-1 and PMI-2, and the client of an engine's own PMI.
 noinst_LTLIBRARIES += libpmi.la libpmiclient.la

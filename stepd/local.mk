@@ -26,6 +26,10 @@ libbase_la_SOURCES = \
 	stepd/base/proc.c stepd/base/proc.h \
 	stepd/base/strv.c stepd/base/strv.h
 
+# For those whose clients connect by TCP within the node.
+noinst_LTLIBRARIES += libpeer.la
+libpeer_la_SOURCES = stepd/base/peer.c stepd/base/peer.h
+
 # For those whose peers authenticate by munge.
 noinst_LTLIBRARIES += libmungeclient.la
 libmungeclient_la_SOURCES = stepd/base/munge_client.c stepd/base/munge_client.h

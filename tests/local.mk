@@ -1127,7 +1127,7 @@ if CMOCKA
 check_PROGRAMS += tests/unit/test_pmix_admit
 TESTS += tests/unit/test_pmix_admit
 tests_unit_test_pmix_admit_SOURCES = tests/unit/test_pmix_admit.c mpi/pmix/admit.c mpi/pmix/claim.c \
-	mpi/pmix/interpose.c mpi/serve/peer.c mpi/wire/listener.c
+	mpi/pmix/interpose.c stepd/base/peer.c mpi/wire/listener.c
 tests_unit_test_pmix_admit_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMIX_CFLAGS)
 tests_unit_test_pmix_admit_LDADD = libbase.la $(CMOCKA_LIBS) $(EV_LIBS) -lpthread
 endif
@@ -1169,7 +1169,7 @@ tests_unit_test_spawning_LDADD = $(UNIT_LDADD)
 # Whose a connection is.
 check_PROGRAMS += tests/unit/test_peer
 TESTS += tests/unit/test_peer
-tests_unit_test_peer_SOURCES = tests/unit/test_peer.c tests/lib/scratch.h mpi/serve/peer.c
+tests_unit_test_peer_SOURCES = tests/unit/test_peer.c tests/lib/scratch.h stepd/base/peer.c
 tests_unit_test_peer_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_peer_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sendto
 tests_unit_test_peer_LDADD = $(UNIT_LDADD)

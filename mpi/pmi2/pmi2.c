@@ -23,12 +23,12 @@
 
 #include "mpi/pmi/manager_link.h"
 #include "mpi/pmi2/pmi_impl.h"
-#include "mpi/serve/peer.h"
 #include "mpi/serve/serve.h"
 #include "mpi/wire/listener.h"
 #include "stepd/api/env.h"
 #include "stepd/api/mpi.h"
 #include "stepd/base/clock.h"
+#include "stepd/base/peer.h"
 
 const char plugin_type[] = "mpi/pmi2";
 const char plugin_name[] = "PMI-1 and PMI-2";
@@ -198,7 +198,7 @@ static int endpoint_open(struct service *s, struct pmi_task *task, int fd)
  * For programs that can't use a descriptor that they inherit. Tasks get PMI_PORT, an
  * address of the loopback interface, and PMI_ID, which they send first. Any local user can connect,
  * so two things must be right: the kernel names the step's user as the owner of the other end
- * (mpi/serve/peer.h), and the PMI_ID is that of a task without a connection. PMI_ID is no rank but
+ * (stepd/base/peer.h), and the PMI_ID is that of a task without a connection. PMI_ID is no rank but
  * a random number, which only that task's environment has; clients read it as an int, so it has 31
  * bits. Among the processes of the step's own user nothing is secret.
  */

@@ -17,9 +17,9 @@
 
 #include "mpi/pmix/claim.h"
 #include "mpi/pmix/interpose.h"
-#include "mpi/serve/peer.h"
 #include "mpi/wire/listener.h"
 #include "stepd/base/buffer.h"
+#include "stepd/base/peer.h"
 
 #define CLAIM_LIMIT_S  10    /* for a client's first message; libpmix waits without a limit */
 #define PROOF_LIMIT_MS 10000 /* twice: within what the agent gives the service to start */

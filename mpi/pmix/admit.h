@@ -5,8 +5,8 @@
  * (the member `listener` of pmix_server_module_t is not heeded by any version served). So each
  * connection that libpmix accepts is checked before libpmix gets it: accept() in libpmix is ours.
  *
- * - The user is the one that the kernel has for the other end (mpi/serve/peer.h): the step's owner,
- *   or root as a tool. A tool's claim must agree with it.
+ * - The user is the one that the kernel has for the other end (stepd/base/peer.h): the step's
+ *   owner, or root as a tool. A tool's claim must agree with it.
  * - A rank is one process: while it is connected, another process that claims to be it is refused.
  *   The same process may connect again (two copies of libpmix in one program), and another once the
  *   first has finalized or ended (two programs of one task, one after the other).

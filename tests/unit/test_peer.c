@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mpi/serve/peer.h"
+#include "stepd/base/peer.h"
 #include "tests/lib/scratch.h"
 
 #define STRANGER 54321

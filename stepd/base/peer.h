@@ -9,8 +9,8 @@
  * namespace has no owner here, nor has one whose other end is closed or about to: such a one stands
  * in the table as user 0 with no inode.
  */
-#ifndef MPI_SERVE_PEER_H
-#define MPI_SERVE_PEER_H
+#ifndef STEPD_BASE_PEER_H
+#define STEPD_BASE_PEER_H
 
 #include <netinet/in.h>
 #include <stdbool.h>

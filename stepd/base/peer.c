@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "mpi/serve/peer.h"
+#include "stepd/base/peer.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,12 +14,10 @@
 #include <unistd.h>
 
 #include "stepd/base/clock.h"
-
 #include "stepd/base/fs.h"
 
-#define REPLY_MAX                                                                                  \
-	4096 /* an answer has some 100 bytes, and no attributes that were not requested            \
-	      */
+/* An answer has some 100 bytes, and no attributes that were not requested. */
+#define REPLY_MAX 4096
 
 /* An IPv4 client may have made its socket as one of IPv6: so all addresses are compared as those.
  */
