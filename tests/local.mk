@@ -794,10 +794,10 @@ EXTRA_DIST += tests/system/0710-slurm-nodes.sh
 TESTS_LONG += tests/system/0717-slurm-limits.sh
 TESTS_LONG += tests/system/0732-slurm-devices.sh
 EXTRA_DIST += tests/system/0732-slurm-devices.sh
-SLURM_SITES = tests/system/0736-slurm-namespace.sh tests/system/0737-slurm-backup.sh tests/system/0738-slurm-pam.sh \
+SLURM_SITES = tests/system/0707-slurm-x11.sh tests/system/0736-slurm-namespace.sh tests/system/0737-slurm-backup.sh tests/system/0738-slurm-pam.sh \
 	tests/system/0733-slurm-launch-parameters.sh tests/system/0739-slurm-gather.sh
 TESTS_LONG += $(SLURM_SITES)
-EXTRA_DIST += $(SLURM_SITES)
+EXTRA_DIST += $(SLURM_SITES) tests/lib/slurm_x11.py
 TESTS_LONG += tests/system/0901-slurm-in-vm.sh
 EXTRA_DIST += tests/system/0717-slurm-limits.sh tests/system/0901-slurm-in-vm.sh tests/lib/slurm_pair.sh \
 	tests/testbed/guest-slurm.sh tests/testbed/guest-slurm-limits.sh
@@ -833,7 +833,7 @@ SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-pam.sh tests/system/0729-slurm
 	tests/system/0729-slurm-24.11-mpi-nodes.sh tests/system/0729-slurm-24.11-namespace.sh tests/system/0729-slurm-24.11-spank.sh \
 	tests/system/0729-slurm-24.11-tasks.sh tests/system/0729-slurm-24.11-terminal.sh \
 	tests/system/0729-slurm-24.11-in-vm.sh tests/system/0734-slurm-24.11-het.sh \
-	tests/system/0735-slurm-24.11-pmix-nodes.sh
+	tests/system/0735-slurm-24.11-pmix-nodes.sh tests/system/0729-slurm-24.11-x11.sh
 TESTS_LONG += $(SLURM_24_11_TESTS)
 EXTRA_DIST += $(SLURM_24_11_TESTS) tests/testbed/guest-slurm-release.sh
 # And with that of 26.05.
@@ -842,7 +842,8 @@ SLURM_26_05_TESTS = tests/system/0730-slurm-26.05-pam.sh tests/system/0730-slurm
 	tests/system/0730-slurm-26.05-nodes.sh tests/system/0730-slurm-26.05-tasks.sh \
 	tests/system/0730-slurm-26.05-terminal.sh tests/system/0730-slurm-26.05-spank.sh \
 	tests/system/0730-slurm-26.05-limits.sh tests/system/0730-slurm-26.05-het.sh \
-	tests/system/0730-slurm-26.05-in-vm.sh tests/system/0730-slurm-26.05-namespace.sh tests/system/0730-slurm-26.05-devices.sh
+	tests/system/0730-slurm-26.05-in-vm.sh tests/system/0730-slurm-26.05-namespace.sh tests/system/0730-slurm-26.05-devices.sh \
+	tests/system/0730-slurm-26.05-x11.sh
 TESTS_LONG += $(SLURM_26_05_TESTS)
 EXTRA_DIST += $(SLURM_26_05_TESTS)
 check_PROGRAMS += tests/lib/slurm_decode
@@ -857,7 +858,8 @@ SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_delivery te
 	tests/unit/test_slurm_pmix_nodes tests/unit/test_slurm_pmix_peers \
 	tests/unit/test_slurm_probe tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
 	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
-	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire
+	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire \
+	tests/unit/test_slurm_x11 tests/unit/test_slurm_xauthority
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
 TESTS += $(SLURM_UNIT_TESTS)
 tests_unit_test_slurm_batch_SOURCES = tests/unit/test_slurm_batch.c
@@ -933,6 +935,13 @@ tests_unit_test_slurm_versions_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA
 tests_unit_test_slurm_wire_SOURCES = tests/unit/test_slurm_wire.c
 tests_unit_test_slurm_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_wire_LDADD = libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_x11_SOURCES = tests/unit/test_slurm_x11.c tests/lib/scratch.h contrib/slurm/x11.c
+tests_unit_test_slurm_x11_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_x11_LDADD = libslurmserve.la libpeer.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_xauthority_SOURCES = tests/unit/test_slurm_xauthority.c tests/lib/scratch.h \
+	contrib/slurm/xauthority.c
+tests_unit_test_slurm_xauthority_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_xauthority_LDADD = $(UNIT_LDADD)
 endif
 
 # systemd/: scopes, notifications, units.

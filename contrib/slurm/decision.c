@@ -78,12 +78,6 @@ static bool is_number(uint32_t n)
 	return n && n != SLURM_NO_VAL;
 }
 
-/* Slurm sets x11 for the agent that forwards, the one of the extern step. */
-static bool wants_x11(const struct slurm_init *i)
-{
-	return i->launch.x11 && i->launch.kind == SLURM_KIND_EXTERN;
-}
-
 static bool is_given(const char *text)
 {
 	return text && *text;
@@ -331,7 +325,6 @@ static const struct reason_row {
 		"a switch plugin's data have no length in this release"},
 	[SLURM_REASON_UNREADABLE] = {"unreadable", is_unreadable,
 		"what slurmd sent is not understood"},
-	[SLURM_REASON_X11] = {"x11", wants_x11, "X11 forwarding is Slurm's own"},
 	[SLURM_REASON_STEP_MANAGER] = {"stepmgr", has_step_manager,
 		"a step manages those of its job (enable_stepmgr)"},
 	[SLURM_REASON_CONTAINER] = {"container", wants_container, "it runs in an OCI container"},

@@ -16,7 +16,6 @@ enum slurm_reason {
 	SLURM_REASON_RELEASE, /* unknown */
 	SLURM_REASON_SWITCH,  /* its data have no length */
 	SLURM_REASON_UNREADABLE,
-	SLURM_REASON_X11,
 	SLURM_REASON_STEP_MANAGER,
 	SLURM_REASON_CONTAINER,
 	SLURM_REASON_NAMESPACE,
@@ -89,7 +88,7 @@ void slurm_reason_print(const struct slurm_init *init, enum slurm_reason reason,
 /* The sentence of its row. */
 const char *slurm_reason_text(enum slurm_reason reason);
 
-/* Its row's word, for documents: "x11". */
+/* Its row's word, for documents: "container". */
 const char *slurm_reason_name(enum slurm_reason reason);
 
 #endif

@@ -51,6 +51,8 @@ static void delivery_end(struct delivery *d)
 	const struct delivery_options o = d->options;
 	const struct err err = d->err;
 
+	if (!err.code && o.kept_fd)
+		*o.kept_fd = take_fd(&d->fd);
 	(void)delivery_cancel(d); /* always NULL */
 	o.done(&err, o.userdata);
 }
@@ -119,11 +121,23 @@ static void send_more(struct delivery *d)
 		watch_for(d, EV_READ);
 }
 
+/* So many bytes are the message's for certain: of the connection's later ones none is to be taken.
+ */
+static size_t get_missing(const struct delivery *d)
+{
+	size_t had = buffer_size(&d->in);
+	ssize_t size = slurm_rpc_size(buffer_bytes(&d->in), had);
+
+	return size > 0 ? (size_t)size - had : sizeof(uint32_t) - had;
+}
+
 static void receive_more(struct delivery *d)
 {
 	char piece[READ_SIZE];
 	uint32_t result;
-	ssize_t n = recv(d->fd, piece, sizeof(piece), MSG_DONTWAIT), size;
+	size_t most = d->options.kept_fd ? get_missing(d) : sizeof(piece);
+	ssize_t n = recv(d->fd, piece, most < sizeof(piece) ? most : sizeof(piece), MSG_DONTWAIT),
+		size;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;

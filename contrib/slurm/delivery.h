@@ -38,6 +38,9 @@ struct delivery_options {
 	uint16_t version, type;
 	uid_t reader;        /* as slurm_rpc_encode() */
 	const char *forward; /* a node to which a slurmd sends it on, borrowed; NULL: none */
+	/* Where the connection goes that has brought a result of 0, with nothing read behind it; it
+	 * is the owner's then. NULL: it is closed. */
+	int *kept_fd;
 	/* From the loop, once: 0, or why it has been given up. The delivery has been freed. */
 	void (*done)(const struct err *err, void *userdata);
 	void *userdata;

@@ -212,11 +212,6 @@ static bool names_plugin(const char *value)
 	return *value && strcasecmp(slash ? slash + 1 : value, "none") != 0;
 }
 
-static bool has_x11(const char *value)
-{
-	return has_word(value, "X11");
-}
-
 static bool runs_in_job(const char *value)
 {
 	return has_word(value, "RunInJob");
@@ -253,7 +248,6 @@ static const struct {
 	{KEY_FREQUENCY, can_set_frequency, SLURM_REASON_FREQUENCY, "every step of srun"},
 	{KEY_LAUNCH, can_set_batch_frequency, SLURM_REASON_FREQUENCY, "every batch script"},
 	{KEY_TLS, names_plugin, SLURM_REASON_TLS, "every step"},
-	{KEY_PROLOG_FLAGS, has_x11, SLURM_REASON_X11, "the extern step of jobs with --x11"},
 	{KEY_PROLOG_FLAGS, runs_in_job, SLURM_REASON_PROLOG, "every extern step"},
 	{KEY_SLURMCTLD, has_step_manager, SLURM_REASON_STEP_MANAGER,
 		"the extern step of a job's first node"},

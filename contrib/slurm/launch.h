@@ -102,6 +102,19 @@ struct slurm_options {
 	size_t size;
 };
 
+/* Of the extern step that forwards X11: x11.h. */
+struct slurm_launch_x11 {
+	uint16_t flags;   /* 0: it does not */
+	const char *host; /* of the srun or salloc that has the job */
+	uint16_t port;
+	const char *cookie; /* of the X server, hexadecimal */
+	/* The X server as that one reaches it: a host and a TCP port, or with port 0 a socket's
+	 * path.
+	 */
+	const char *target;
+	uint16_t target_port;
+};
+
 struct slurm_launch {
 	enum slurm_step_kind kind;
 	struct slurm_step_id id;
@@ -152,7 +165,7 @@ struct slurm_launch {
 	const char *step_manager;
 	const char *tls_cert;
 	uint32_t profile; /* bits, of which the first is "none" */
-	uint16_t x11;
+	struct slurm_launch_x11 x11;
 	struct slurm_het het;
 	bool has_job; /* the job's own records follow, which are not read */
 	/* Of the plugin for switches, in releases whose messages depend on it; 0: none. */

@@ -102,6 +102,8 @@ libslurmstep_la_SOURCES = \
 	contrib/slurm/srun_abort.c contrib/slurm/srun_abort.h \
 	contrib/slurm/suspension.c contrib/slurm/suspension.h \
 	contrib/slurm/user_probe.c contrib/slurm/user_probe.h \
+	contrib/slurm/x11.c contrib/slurm/x11.h \
+	contrib/slurm/xauthority.c contrib/slurm/xauthority.h \
 	mpi/wire/listener.c mpi/wire/listener.h \
 	stepd/cli/options.c stepd/cli/options.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
@@ -111,7 +113,7 @@ libslurmstep_la_SOURCES = \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/mount_namespace.c stepd/process/mount_namespace.h \
 	stepd/process/process.c stepd/process/process.h
-libslurmstep_la_LIBADD = libslurmserve.la libslurminit.la libslurmwire.la libclient.la libnode.la \
+libslurmstep_la_LIBADD = libslurmserve.la libpeer.la libslurminit.la libslurmwire.la libclient.la libnode.la \
 	libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 pkglibexec_PROGRAMS += contrib/slurm/stepd-slurmstepd

@@ -111,13 +111,16 @@ static int answer_no_sluid(_unused_ const struct requests_plan *plan, const json
 }
 
 /* 0: there is none, and no file for it. */
-static int answer_no_display(_unused_ const struct requests_plan *plan, const json_t *reply,
-	uint16_t version, struct wire_answer *a)
+static int answer_display(const struct requests_plan *plan, const json_t *reply, uint16_t version,
+	struct wire_answer *a)
 {
 	(void)reply;
 	(void)version;
-	wire_put_i32(a, 0);
-	wire_put_i32(a, 0);
+	wire_put_i32(a, (int32_t)plan->display);
+	if (plan->display)
+		wire_put_text(a, plan->xauthority);
+	else
+		wire_put_i32(a, 0);
 	return 0;
 }
 
@@ -443,6 +446,14 @@ static int plan_lookup(const struct wire_request *request, const struct requests
 	return set_parameters_take(plan, json_pack("{s:[i]}", "pids", (int)request->pid));
 }
 
+static int plan_display(_unused_ const struct wire_request *request,
+	const struct requests_step *step, struct requests_plan *plan)
+{
+	plan->display = step->display;
+	plan->xauthority = step->xauthority;
+	return 0;
+}
+
 static const struct {
 	struct requests_plan plan;
 	int (*fill)(const struct wire_request *request, const struct requests_step *step,
@@ -519,7 +530,7 @@ static const struct {
 				     .no_errno = true,
 				     .answer = answer_notified},
 		NULL},
-	[WIRE_X11_DISPLAY] = {{.access = REQUESTS_OWNER, .answer = answer_no_display}, NULL},
+	[WIRE_X11_DISPLAY] = {{.access = REQUESTS_OWNER, .answer = answer_display}, plan_display},
 	[WIRE_NAMESPACE] = {{.access = REQUESTS_OWNER, .answer = answer_no_namespace}, NULL},
 	[WIRE_NAMESPACES] = {{.access = REQUESTS_OWNER, .answer = answer_no_namespace}, NULL},
 	/* As the agent has it: not for the step's owner. */

@@ -44,6 +44,8 @@ struct requests_step {
 			 CONT */
 	uint32_t first_rank;            /* what the agent has for rank 0 */
 	const struct lookup_user *user; /* NULL: the job's user is not known */
+	unsigned display;               /* of X11, 0: none */
+	const char *xauthority;         /* the path of its file */
 };
 
 bool requests_may(const struct requests_step *step, enum requests_access access, uid_t uid);
@@ -67,6 +69,8 @@ struct requests_plan {
 	struct wire_lookup lookup;
 	pid_t added; /* the extern step gets this process; with limits in bytes, 0: none */
 	uint64_t rss, as;
+	unsigned display;
+	const char *xauthority;
 	requests_answer_fn answer;
 };
 

@@ -19,6 +19,7 @@
 #include "contrib/slurm/srun_io.h"
 #include "contrib/slurm/tree.h"
 #include "contrib/slurm/window.h"
+#include "contrib/slurm/x11.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
 #include "stepd/base/munge_client.h"
@@ -467,6 +468,7 @@ struct served *served_free(struct served *s)
 		return NULL;
 	s->agent.supervisor = supervisor_free(s->agent.supervisor);
 	s->spank = spank_serve_free(s->spank);
+	s->x11 = x11_close(s->x11);
 	s->job_cgroup = job_cgroup_close(s->job_cgroup);
 	s->accounting = accounting_close(s->accounting);
 	s->epilogs = epilogs_close(s->epilogs);

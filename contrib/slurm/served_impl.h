@@ -41,6 +41,7 @@ struct supervisor;
 struct suspension;
 struct tree;
 struct window;
+struct x11;
 
 #define SERVED_FALLBACK_DIR "/tmp"
 #define SERVED_EARLY_MAX    8
@@ -166,6 +167,7 @@ struct served {
 	struct pmi_tree *pmi;          /* NULL: no PMI-2 over several nodes */
 	struct pmix_nodes *pmix;       /* NULL: no PMIx over several nodes */
 	struct spank_serve *spank;     /* NULL: no SPANK plugin has to do with it */
+	struct x11 *x11;               /* NULL: the step forwards no X11 */
 
 	struct served_setup setup;
 	struct served_tasks tasks;

@@ -20,6 +20,7 @@
 #include "contrib/slurm/step_spec.h"
 #include "contrib/slurm/task_script.h"
 #include "contrib/slurm/window.h"
+#include "contrib/slurm/x11.h"
 #include "stepd/base/munge_client.h"
 #include "stepd/cli/options.h"
 #include "stepd/spec/fname.h"
@@ -365,6 +366,20 @@ static int prepare_pmi(struct served *s, struct step_spec_input *input, struct e
 	return r;
 }
 
+/* A failure is slurmstepd's to report: it meets the same one. */
+static int prepare_x11(struct served *s, struct err *err)
+{
+	const struct x11_options options = {.loop = s->loop,
+		.log = s->log,
+		.munge = s->munge,
+		.init = s->init,
+		.groups = s->setup.groups,
+		.groups_count = s->setup.groups_count,
+		.home = s->setup.user.home};
+
+	return s->launch->x11.flags ? x11_open(&options, &s->x11, err) : 0;
+}
+
 /* Which has neither tasks nor streams. */
 static int prepare_extern(struct served *s, struct err *err)
 {
@@ -372,7 +387,9 @@ static int prepare_extern(struct served *s, struct err *err)
 	int r = served_reports_open(s, err);
 
 	s->streams.ended = true;
-	return r == 0 ? step_spec_make_extern(&input, &s->agent.doc, err) : r;
+	if (r == 0)
+		r = step_spec_make_extern(&input, &s->agent.doc, err);
+	return r == 0 ? prepare_x11(s, err) : r;
 }
 
 static int prepare_spec(struct served *s, struct err *err)

@@ -16,6 +16,7 @@
 #include "contrib/slurm/step_spec.h"
 #include "contrib/slurm/suspension.h"
 #include "contrib/slurm/tree.h"
+#include "contrib/slurm/x11.h"
 #include "stepd/cli/relay/supervisor.h"
 
 /* The job is none of slurmctld's any more: it is not to be told of the end. */
@@ -636,6 +637,10 @@ int served_requests_open(struct served *s, struct err *err)
 		return r;
 	s->requests.listener->step.leaders = !s->init->site->signals_all;
 	s->requests.listener->step.user = &s->setup.user;
+	if (s->x11) {
+		s->requests.listener->step.display = x11_get_display(s->x11);
+		s->requests.listener->step.xauthority = x11_get_path(s->x11);
+	}
 	limit_adopted(s, &s->requests.listener->step);
 	s->requests.listener->step.first_rank = slurm_whole_first_rank(s->launch);
 	return 0;

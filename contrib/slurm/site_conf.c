@@ -55,6 +55,7 @@ void site_conf_clear(struct site_conf *conf)
 	free(conf->munge_socket);
 	free(conf->mpi_default);
 	free(conf->spool_pattern);
+	free(conf->tmp_pattern);
 	free(conf->cluster);
 	free(conf->controller_name);
 	free(conf->task_prolog);
@@ -410,6 +411,17 @@ static int take_pam(struct reading *r, _unused_ const char *key, const char *val
 	return 0;
 }
 
+static int take_tmp(struct reading *r, _unused_ const char *key, const char *value)
+{
+	return set_text(&r->conf->tmp_pattern, value, strlen(value));
+}
+
+static int take_x11(struct reading *r, _unused_ const char *key, const char *value)
+{
+	r->conf->has_home_xauthority = strcasestr(value, "home_xauthority") != NULL;
+	return 0;
+}
+
 static int take_task_prolog(struct reading *r, _unused_ const char *key, const char *value)
 {
 	return set_text(&r->conf->task_prolog, value, strlen(value));
@@ -545,9 +557,11 @@ static const struct key_row {
 	{"TaskEpilog", take_task_epilog, NULL},
 	{"TaskPlugin", take_task_plugin, NULL},
 	{"TaskProlog", take_task_prolog, NULL},
+	{"TmpFS", take_tmp, NULL},
 	{"TreeWidth", take_tree_width, NULL},
 	{"UsePAM", take_pam, NULL},
 	{"VSizeFactor", take_virtual_percent, NULL},
+	{"X11Parameters", take_x11, NULL},
 };
 
 static int take_pair(struct reading *r, const struct conf_pair *pair)
@@ -575,6 +589,26 @@ static int on_line(const struct conf_line *line, void *userdata, struct err *err
 	for (i = 0; r == 0 && i < line->n; i++)
 		r = take_pair(reading, &line->pairs[i]);
 	return r < 0 ? err_set(err, r, "read a line") : 0;
+}
+
+char *site_tmp_directory(const struct site_conf *conf, const char *node, const char *host)
+{
+	const char *at = conf->tmp_pattern ? conf->tmp_pattern : "/tmp";
+	char *path = NULL;
+	size_t size;
+	FILE *out = open_memstream(&path, &size);
+
+	if (!out)
+		return NULL;
+	for (; *at; at++) {
+		if (at[0] == '%' && (at[1] == 'n' || at[1] == 'h'))
+			(void)fputs(*++at == 'n' ? node : host, out);
+		else
+			(void)fputc(*at, out);
+	}
+	if (fclose(out) != 0)
+		free(take_ptr(path));
+	return path;
 }
 
 /* ---- the files beside it ------------------------------------------------------------------- */

@@ -85,6 +85,8 @@ struct site_conf {
 	uint32_t tree_width;             /* TreeWidth */
 	uint32_t kill_wait_s;            /* KillWait */
 	char *spool_pattern;             /* SlurmdSpoolDir, with %n and %h; NULL: the default */
+	char *tmp_pattern;               /* TmpFS, with %n and %h; NULL: the default */
+	bool has_home_xauthority;        /* X11Parameters */
 	/* Of batch scripts' environments. */
 	char *cluster;          /* in small letters; NULL: none */
 	char *controller_name;  /* the first one's address, as it is written there */
@@ -104,6 +106,10 @@ void site_conf_clear(struct site_conf *conf);
 /* Seconds between two samples of the tasks' usage: "30", "task=30,energy=60"; NULL, or a text that
  * has no number for tasks: as the site has it. */
 uint32_t site_sample_interval(const char *text, const struct site_conf *conf);
+
+/* TmpFS for a node, from malloc(); NULL: no memory. */
+char *site_tmp_directory(
+	const struct site_conf *conf, const char *node, const char *host) _must_check_;
 
 /* The path of a file of this name beside slurm.conf: from malloc(); NULL: no memory. */
 char *site_conf_beside(const char *conf_path, const char *name) _must_check_;

@@ -50,17 +50,17 @@ TLSType=tls/s2n
 E2
 : >"$tmpdir/oci.conf"
 doctor --slurm
-is "$(values_of slurm.handover)" "namespace profile tls x11 stepmgr container " "doctor --slurm reports what is handed over in any case"
+is "$(values_of slurm.handover)" "namespace profile tls stepmgr container " "doctor --slurm reports what is handed over in any case"
 text=$(timeout 900 "$stepd" doctor --slurm)
 like "$(printf '%s' "$text" | tr -s '\n ' '  ')" \
 	"by JobContainerType=job_container/tmpfs this is handed over in any case: every extern step; the job's namespace is made" \
 	"a finding names the line of slurm.conf and the steps"
 sed -i 's/TLSType=.*/AcctGatherInterconnectType=acct_gather_interconnect\/ofed/' "$SLURM_CONF"
 doctor --slurm
-is "$(values_of slurm.handover)" "namespace profile x11 stepmgr container " "a plugin for networks is nothing of the kind by itself"
+is "$(values_of slurm.handover)" "namespace profile stepmgr container " "a plugin for networks is nothing of the kind by itself"
 echo 'AccountingStorageTRES=gres/gpu,ic/ofed,fs/lustre' >>"$SLURM_CONF"
 doctor --slurm
-is "$(values_of slurm.handover)" "namespace profile x11 stepmgr usage container " "it is one where slurmctld accounts for what it gathers"
+is "$(values_of slurm.handover)" "namespace profile stepmgr usage container " "it is one where slurmctld accounts for what it gathers"
 is "$(printf '%s\n' "$text" | awk 'length($0) > 80 && NF > 2 + ($1 == "Remedy:")')" "" "the text fits 80 columns"
 
 # ---- what of the node is served --------------------------------------------------------------

@@ -73,7 +73,7 @@ like "$(cat "$log")" "^\[[-0-9T:.]{23}\] \[2\.0\] stepd-slurmstepd: srun step ha
 	"slurmd's log says which step it was, and why it was handed over"
 is "$(wc -l <"$log")" 1 "the log of slurmd has one line for a step"
 
-for row in "batch|\[3.batch\] .*: batch step .*not served here" "x11|\[3.extern\] .*: extern step .*: X11 forwarding" \
+for row in "batch|\[3.batch\] .*: batch step .*not served here" "x11|\[3.extern\] .*: extern step .*not served here" \
 	"container|\[10.0\] .*: srun step .*: it runs in an OCI container" "profile|\[11.0\] .*: srun step .*not served here" \
 	"het|\[8.0\] .*: het step " "interactive|\[2.interactive\] .*: interactive step "; do
 	init_of "${row%%|*}"

@@ -42,6 +42,7 @@ struct host {
 	ev_io listener, reader;
 	struct buffer in;
 	uint32_t answers[ANSWERS];
+	const char *behind; /* what it sends behind an answer; NULL: nothing, and it hangs up */
 	unsigned asked;
 };
 
@@ -50,6 +51,8 @@ struct rig {
 	struct host hosts[HOSTS];
 	ev_timer guard;
 	bool over;
+	bool keeps; /* the connection: */
+	int kept_fd;
 	struct err err;
 };
 
@@ -63,6 +66,8 @@ static void answer(struct host *h)
 	assert_true(h->asked < ANSWERS);
 	pack_u32(&body, h->answers[h->asked++]);
 	assert_int_equal(slurm_rpc_encode(NULL, &rpc, &body, &message, &err), 0);
+	if (h->behind)
+		assert_int_equal(buffer_add(&message.bytes, h->behind, strlen(h->behind)), 0);
 	assert_int_equal(
 		write(h->connection, buffer_bytes(&message.bytes), buffer_size(&message.bytes)),
 		(ssize_t)buffer_size(&message.bytes));
@@ -89,7 +94,8 @@ static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int r
 	size = slurm_rpc_size(buffer_bytes(&h->in), buffer_size(&h->in));
 	if (size > 0 && buffer_size(&h->in) >= (size_t)size) {
 		answer(h);
-		host_hang_up(h);
+		if (!h->behind)
+			host_hang_up(h);
 	}
 }
 
@@ -180,6 +186,7 @@ static void deliver(struct rig *r, unsigned n, const struct delivery_retry *retr
 		.version = SLURM_24_11,
 		.type = SLURM_REQUEST_STEP_COMPLETE,
 		.reader = (uid_t)-1,
+		.kept_fd = r->keeps ? &r->kept_fd : NULL,
 		.done = on_done,
 		.userdata = r};
 	struct delivery *delivery;
@@ -308,6 +315,31 @@ static void test_later(void **state)
 	assert_asked(r, 3, 0, 0);
 }
 
+/* What comes behind a result is for the connection's owner. */
+static void test_kept(void **state)
+{
+	struct rig *r = *state;
+	char text[16] = "";
+
+	r->keeps = true;
+	r->kept_fd = -1;
+	r->hosts[0].behind = "behind";
+	deliver(r, 1, &with_success);
+	assert_int_equal(r->err.code, 0);
+	assert_true(r->kept_fd >= 0);
+	assert_int_equal(read(r->kept_fd, text, sizeof(text)), 6);
+	assert_string_equal(text, "behind");
+	r->kept_fd = close_fd(r->kept_fd);
+	host_hang_up(&r->hosts[0]);
+	/* None is kept of those that have failed. */
+	r->hosts[0].answers[1] = r->hosts[0].answers[2] = 1;
+	r->hosts[0].behind = NULL;
+	r->over = false;
+	deliver(r, 1, &with_success);
+	assert_int_equal(r->err.code, -EREMOTEIO);
+	assert_int_equal(r->kept_fd, -1);
+}
+
 /* A machine that is down answers nothing, not even that nobody listens. */
 static void test_silent(void **state)
 {
@@ -342,6 +374,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_alone_in_standby, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_later, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_silent, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_kept, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

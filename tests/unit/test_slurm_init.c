@@ -79,7 +79,7 @@ static const struct {
 	{"multi_prog", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "2.0", SLURM_22_05},
 	{"container", SLURM_KIND_SRUN, SLURM_REASON_CONTAINER, "10.0", SLURM_22_05},
 	{"profile", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "11.0", SLURM_22_05},
-	{"x11", SLURM_KIND_EXTERN, SLURM_REASON_X11, "3.extern", SLURM_22_05},
+	{"x11", SLURM_KIND_EXTERN, SLURM_REASON_NOT_SERVED, "3.extern", SLURM_22_05},
 	{"srun-24.11", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "1.0", SLURM_24_11},
 	{"batch-24.11", SLURM_KIND_BATCH, SLURM_REASON_NOT_SERVED, "2.batch", SLURM_24_11},
 	{"extern-24.11", SLURM_KIND_EXTERN, SLURM_REASON_NOT_SERVED, "1.extern", SLURM_24_11},
@@ -572,7 +572,6 @@ static void test_reasons(void **state)
 	init.chosen = false;
 	init.conf.tls_type = "tls/none";
 	init.conf.namespace_plugin = "job_container/none";
-	init.launch.x11 = 1; /* of a step that does not forward */
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NOT_SERVED);
 	init.conf.tls_type = "tls/s2n";
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_TLS);
@@ -587,10 +586,8 @@ static void test_reasons(void **state)
 		"the job's namespace is made by a plugin of Slurm: there is no job_container.conf");
 	init.namespace_err = (struct err)ERR_INIT;
 	init.launch.kind = SLURM_KIND_EXTERN;
-	init.launch.x11 = 0;
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NAMESPACE);
 	init.launch.kind = SLURM_KIND_SRUN;
-	init.launch.x11 = 1;
 	init.conf.namespace_plugin = "namespace/linux";
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NAMESPACE);
 	slurm_reason_print(&init, SLURM_REASON_NAMESPACE, text);
@@ -600,8 +597,6 @@ static void test_reasons(void **state)
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_CONTAINER);
 	init.launch.has_job = true;
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_STEP_MANAGER);
-	init.launch.kind = SLURM_KIND_EXTERN;
-	assert_int_equal(slurm_decide(&init), SLURM_REASON_X11);
 	init.error = -EBADMSG;
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_UNREADABLE);
 	init.launch.switch_plugin = 104;
@@ -739,8 +734,22 @@ static void test_extern(void **state)
 	r.init.frame.parent_rank = 0;
 	r.init.frame.parent.sin_family = AF_INET6;
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_ADDRESS);
-	r.init.launch.x11 = 1;
-	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_X11);
+}
+
+static void test_x11(void **state)
+{
+	_cleanup_recorded_ struct recorded r = {0};
+	const struct slurm_launch_x11 *x = &r.init.launch.x11;
+
+	(void)state;
+	load(&r, "x11");
+	decode(&r);
+	assert_int_equal(x->flags, 1);
+	assert_string_equal(x->host, "127.0.0.1");
+	assert_int_equal(x->port, 42591);
+	assert_string_equal(x->cookie, "0123456789abcdef0123456789abcdef");
+	assert_string_equal(x->target, "localhost");
+	assert_int_equal(x->target_port, 6010);
 }
 
 static void test_releases(void **state)
@@ -773,6 +782,7 @@ int main(void)
 		cmocka_unit_test(test_field_is_named),
 		cmocka_unit_test(test_mpi_nodes),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_x11),
 		cmocka_unit_test(test_spank),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_served),

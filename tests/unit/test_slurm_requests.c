@@ -228,6 +228,33 @@ static void test_numbers(void **state)
 	}
 }
 
+/* Of an extern step that forwards X11. */
+static void test_display(void **state)
+{
+	static const char path[] = "/tmp/.Xauthority-1";
+	const struct wire_request request = {.kind = WIRE_X11_DISPLAY};
+	const struct requests_step step = {.owner = OWNER, .display = 21, .xauthority = path};
+	_cleanup_requests_plan_ struct requests_plan plan = {0};
+	_cleanup_wire_answer_ struct wire_answer none = {0}, a = {0};
+	const char *const replies[] = {NULL};
+	int32_t n[2] = {-1, -1};
+
+	(void)state;
+	assert_int_equal(answer(&request, WIRE_26_11, replies, &none), 0);
+	assert_int_equal(buffer_size(&none.bytes), sizeof(n));
+	memcpy(n, none.bytes.data, sizeof(n));
+	assert_int_equal(n[0], 0);
+	assert_int_equal(n[1], 0);
+	assert_int_equal(requests_make_plan(&request, &step, &plan), 0);
+	assert_int_equal(plan.access, REQUESTS_OWNER);
+	assert_int_equal(plan.answer(&plan, NULL, WIRE_26_11, &a), 0);
+	assert_int_equal(buffer_size(&a.bytes), sizeof(n) + sizeof(path));
+	memcpy(n, a.bytes.data, sizeof(n));
+	assert_int_equal(n[0], 21);
+	assert_int_equal(n[1], sizeof(path));
+	assert_string_equal(buffer_bytes(&a.bytes) + sizeof(n), path);
+}
+
 /* nss_slurm's: a process of the job's, or one that does not have to be. */
 static void test_lookups(void **state)
 {
@@ -515,6 +542,7 @@ int main(void)
 		cmocka_unit_test(test_plans),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_display),
 		cmocka_unit_test(test_lookups),
 		cmocka_unit_test(test_no_user),
 		cmocka_unit_test(test_pids),

@@ -200,6 +200,28 @@ static void test_site(void **state)
 	assert_int_equal(site.kill_wait_s, 7);
 }
 
+static void check_tmp(const char *lines, const char *wanted, bool home)
+{
+	_cleanup_site_conf_ struct site_conf site = {0};
+	_cleanup_free_ char *path = NULL;
+
+	read_site(lines, &site);
+	assert_null(site.not_served);
+	path = site_tmp_directory(&site, "n1", "host");
+	assert_string_equal(path, wanted);
+	assert_int_equal(site.has_home_xauthority, home);
+}
+
+/* Where the cookie of an X display is kept. */
+static void test_site_x11(void **state)
+{
+	(void)state;
+	check_tmp("MpiDefault=none", "/tmp", false);
+	check_tmp("TmpFS=/scratch/%n/%h/%j%\nX11Parameters=use_raw_hostname",
+		"/scratch/n1/host/%j%", false);
+	check_tmp("X11Parameters=Home_Xauthority", "/tmp", true);
+}
+
 /* Several words of a value are served as each of them is. */
 static void test_site_words(void **state)
 {
@@ -528,6 +550,7 @@ int main(void)
 		cmocka_unit_test_setup(test_site_defaults, check_root),
 		cmocka_unit_test_setup(test_site, check_root),
 		cmocka_unit_test_setup(test_site_words, check_root),
+		cmocka_unit_test_setup(test_site_x11, check_root),
 		cmocka_unit_test_setup(test_controllers, check_root),
 		cmocka_unit_test_setup(test_controllers_fail, check_root),
 		cmocka_unit_test_setup(test_site_launch_parameters, check_root),

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The file with the cookie of a display, made by a real xauth(1) as the user, and removed.
+ */
+#include "contrib/slurm/xauthority.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/scratch.h"
+
+#define USER 54321
+#define needs_xauth()                                                                              \
+	do {                                                                                       \
+		if (access("/usr/bin/xauth", X_OK) < 0)                                            \
+			skip();                                                                    \
+	} while (0)
+#define COOKIE "00112233445566778899aabbccddeeff"
+
+static const struct log silent = {.fd = -1};
+
+struct rig {
+	char *dir;
+	struct xauthority_options options;
+	size_t fds;
+};
+
+static int set_up(void **state)
+{
+	struct rig *r = calloc(1, sizeof(*r));
+
+	assert_non_null(r);
+	r->fds = (size_t)scratch_count_fds();
+	r->dir = scratch_make();
+	assert_int_equal(chmod(r->dir, 01777), 0);
+	r->options = (struct xauthority_options){.uid = getuid() ? getuid() : USER,
+		.gid = getuid() ? getgid() : USER,
+		.directory = r->dir,
+		.display = 21,
+		.cookie = COOKIE};
+	*state = r;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct rig *r = *state;
+
+	assert_int_equal(scratch_count_fds(), r->fds);
+	scratch_remove(r->dir);
+	free(r->dir);
+	free(r);
+	return 0;
+}
+
+/* What xauth says of a file. */
+static char *list(const char *path)
+{
+	_cleanup_free_ char *command = NULL;
+	char *text = calloc(1, 4096);
+	FILE *out;
+	size_t n;
+
+	assert_true(asprintf(&command, "xauth -f '%s' list", path) > 0);
+	out = popen(command, "re");
+	assert_non_null(out);
+	n = fread(text, 1, 4095, out);
+	text[n] = '\0';
+	assert_int_equal(pclose(out), 0);
+	return text;
+}
+
+static unsigned count_files(const char *dir)
+{
+	_cleanup_closedir_ DIR *d = opendir(dir);
+	const struct dirent *entry;
+	unsigned n = 0;
+
+	while (d && (entry = readdir(d)))
+		n += entry->d_name[0] != '.' || strncmp(entry->d_name, ".Xauthority", 11) == 0;
+	return n;
+}
+
+static void expect_entry(char text[static 256], unsigned display)
+{
+	char host[128] = "";
+
+	assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+	(void)snprintf(text, 256, "%s/unix:%u  MIT-MAGIC-COOKIE-1  " COOKIE "\n", host, display);
+}
+
+static void test_new_file(void **state)
+{
+	struct rig *r = *state;
+	struct xauthority *file = NULL;
+	struct err err = ERR_INIT;
+	struct stat st;
+	char wanted[256];
+
+	needs_xauth();
+	assert_int_equal(xauthority_make(&r->options, &file, &err), 0);
+	assert_int_equal(stat(xauthority_get_path(file), &st), 0);
+	assert_int_equal(st.st_uid, r->options.uid);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(strncmp(xauthority_get_path(file), r->dir, strlen(r->dir)), 0);
+	expect_entry(wanted, 21);
+	{
+		_cleanup_free_ char *text = list(xauthority_get_path(file));
+
+		assert_string_equal(text, wanted);
+	}
+	(void)xauthority_remove(file, &silent);
+	assert_int_equal(count_files(r->dir), 0);
+}
+
+/* Beside entries of the user's own. */
+static void test_home(void **state)
+{
+	struct rig *r = *state;
+	_cleanup_free_ char *path = scratch_path(r->dir, ".Xauthority"), *command = NULL;
+	struct xauthority *file = NULL;
+	struct err err = ERR_INIT;
+	char wanted[256];
+
+	needs_xauth();
+	assert_true(asprintf(&command,
+			    "xauth -q -f '%s' add other/unix:1 MIT-MAGIC-COOKIE-1 " COOKIE
+			    "; chown %u '%s'",
+			    path, (unsigned)r->options.uid, path) > 0);
+	assert_int_equal(system(command), 0);
+	r->options.home = r->dir;
+	r->options.directory = NULL;
+	assert_int_equal(xauthority_make(&r->options, &file, &err), 0);
+	assert_string_equal(xauthority_get_path(file), path);
+	expect_entry(wanted, 21);
+	{
+		_cleanup_free_ char *text = list(path);
+
+		assert_non_null(strstr(text, wanted));
+		assert_non_null(strstr(text, "other/unix:1"));
+	}
+	(void)xauthority_remove(file, &silent);
+	{
+		_cleanup_free_ char *text = list(path);
+
+		assert_null(strstr(text, wanted));
+		assert_non_null(strstr(text, "other/unix:1"));
+	}
+}
+
+static void expect_failure(struct rig *r, int wanted)
+{
+	struct xauthority *file = NULL;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(xauthority_make(&r->options, &file, &err), wanted);
+	assert_true(err.text[0]);
+	assert_int_equal(count_files(r->dir), 0);
+}
+
+/* It becomes a command of xauth's. */
+static void test_cookie(void **state)
+{
+	static const char *const cookies[] = {NULL, "", "0g", "00\nremove x", "00 11", "-"};
+	struct rig *r = *state;
+	char many[1024];
+	size_t i;
+
+	needs_xauth();
+	for (i = 0; i < ARRAY_SIZE(cookies); i++) {
+		r->options.cookie = cookies[i];
+		expect_failure(r, -EINVAL);
+	}
+	memset(many, '0', sizeof(many) - 1);
+	many[sizeof(many) - 1] = '\0';
+	r->options.cookie = many;
+	expect_failure(r, -EINVAL);
+	r->options.cookie = "123"; /* an odd number of digits: xauth refuses it */
+	expect_failure(r, -EREMOTEIO);
+}
+
+static void test_no_directory(void **state)
+{
+	struct rig *r = *state;
+
+	r->options.directory = "/nonexistent/directory";
+	expect_failure(r, -ENOENT);
+}
+
+/* The user's own rights count, and root's file stays as it is. */
+static void test_rights(void **state)
+{
+	struct rig *r = *state;
+	_cleanup_free_ char *home = scratch_path(r->dir, "home"),
+			    *link = scratch_path(home, ".Xauthority"),
+			    *target = scratch_path(r->dir, "root");
+	struct xauthority *file = NULL;
+	struct err err = ERR_INIT;
+	struct stat st;
+
+	needs_xauth();
+	if (getuid() != 0)
+		skip();
+	assert_int_equal(chmod(r->dir, 0755), 0);
+	expect_failure(r, -EACCES);
+	assert_int_equal(chmod(r->dir, 01777), 0);
+	scratch_write(r->dir, "root", "root's", 6, 0600);
+	assert_int_equal(mkdir(home, 0700), 0);
+	assert_int_equal(symlink(target, link), 0);
+	assert_int_equal(lchown(link, USER, USER), 0);
+	assert_int_equal(chown(home, USER, USER), 0);
+	r->options.home = home;
+	assert_int_equal(xauthority_make(&r->options, &file, &err), -EREMOTEIO);
+	assert_int_equal(stat(target, &st), 0);
+	assert_int_equal(st.st_size, 6);
+	assert_int_equal(st.st_uid, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_new_file, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_home, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_cookie, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_directory, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_rights, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
