@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -238,20 +237,6 @@ static _noreturn_ void probe_child(
 
 /* ---- in the parent ------------------------------------------------------------------------- */
 
-/* 1: there is something to be read, or no writer; 0: the time is over. */
-static int wait_for_result(int fd, int64_t until_ms)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	int64_t left_ms;
-	int r;
-
-	do {
-		left_ms = until_ms - clock_now_ms();
-		r = poll(&p, 1, left_ms > 0 ? (int)left_ms : 0);
-	} while (r < 0 && errno == EINTR);
-	return r < 0 ? -errno : r;
-}
-
 static int read_result(int fd, unsigned timeout_ms, struct user_probe *p)
 {
 	int64_t until_ms = clock_now_ms() + timeout_ms;
@@ -260,7 +245,7 @@ static int read_result(int fd, unsigned timeout_ms, struct user_probe *p)
 	int r;
 
 	while (at < sizeof(*p)) {
-		r = wait_for_result(fd, until_ms);
+		r = fs_wait_readable(fd, until_ms);
 		if (r <= 0)
 			return r < 0 ? r : -ETIMEDOUT;
 		n = read(fd, (char *)p + at, sizeof(*p) - at);
@@ -280,7 +265,7 @@ static void end_child(pid_t pid, int from, bool kills)
 {
 	if (kills) {
 		(void)kill(pid, SIGKILL);
-		if (wait_for_result(from, clock_now_ms() + KILL_TIMEOUT_MS) <= 0)
+		if (fs_wait_readable(from, clock_now_ms() + KILL_TIMEOUT_MS) <= 0)
 			return;
 	}
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

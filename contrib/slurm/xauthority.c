@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -60,20 +59,6 @@ static int execute_xauth(void *userdata)
 	return -errno;
 }
 
-/* 1: it has ended; 0: the time is over. */
-static int wait_for_end(const struct pidref *process, int timeout_ms)
-{
-	struct pollfd p = {.fd = process->fd, .events = POLLIN};
-	int64_t until_ms = clock_now_ms() + timeout_ms, left_ms;
-	int r;
-
-	do {
-		left_ms = until_ms - clock_now_ms();
-		r = poll(&p, 1, left_ms > 0 ? (int)left_ms : 0);
-	} while (r < 0 && errno == EINTR);
-	return r < 0 ? -errno : r;
-}
-
 static int check_status(int status, struct err *err)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -87,12 +72,12 @@ static int check_status(int status, struct err *err)
 /* One that even KILL does not end, in a file system whose server is gone, stays behind. */
 static int reap(const struct pidref *process, struct err *err)
 {
-	int status, r = wait_for_end(process, XAUTH_TIMEOUT_MS);
+	int status, r = fs_wait_readable(process->fd, clock_now_ms() + XAUTH_TIMEOUT_MS);
 	pid_t pid;
 
 	if (r <= 0) {
 		(void)!pidref_signal(process, SIGKILL); /* it may have ended just now */
-		if (wait_for_end(process, KILL_TIMEOUT_MS) > 0)
+		if (fs_wait_readable(process->fd, clock_now_ms() + KILL_TIMEOUT_MS) > 0)
 			(void)waitpid(process->pid, NULL, 0);
 		return err_set(err, r < 0 ? r : -ETIMEDOUT, "wait for xauth");
 	}

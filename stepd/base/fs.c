@@ -11,6 +11,7 @@
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
 #include <linux/xattr.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/rawcall.h"
 
 #ifndef SO_PASSRIGHTS
@@ -132,6 +134,20 @@ int fs_write(int dirfd, const char *name, const char *text)
 	if (n < 0)
 		return -errno;
 	return (size_t)n == len ? 0 : -EIO;
+}
+
+int fs_wait_readable(int fd, int64_t until_ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int64_t left_ms;
+	int r;
+
+	do {
+		left_ms = until_ms - clock_now_ms();
+		left_ms = left_ms > INT_MAX ? INT_MAX : left_ms;
+		r = poll(&p, 1, left_ms > 0 ? (int)left_ms : 0);
+	} while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : r;
 }
 
 int fs_write_all(int fd, const void *data, size_t size)

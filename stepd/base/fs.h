@@ -50,6 +50,10 @@ int fs_write(int dirfd, const char *name, const char *text) _must_check_;
 /* Writes all of size bytes to fd, over short writes and EINTR. */
 int fs_write_all(int fd, const void *data, size_t size) _must_check_;
 
+/* Waits until something can be read from fd, or its end, at most until then (clock_now_ms()): 1; 0:
+ * the time is over. */
+int fs_wait_readable(int fd, int64_t until_ms) _must_check_;
+
 /* A sealed file in memory with these bytes, at its beginning: its descriptor. name is for /proc. */
 int fs_memory(const char *name, const void *data, size_t size) _must_check_;
 

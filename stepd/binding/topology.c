@@ -23,7 +23,6 @@ int topology_load(_unused_ const char *file, _unused_ const struct identity *id,
 
 #include <fcntl.h>
 #include <hwloc.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -271,15 +270,9 @@ _noreturn_ static void child(const char *file, const struct identity *id, int fd
  * then neither its alarm nor its end comes. */
 static ssize_t read_piece(int fd, pid_t pid, int64_t deadline_ms, char *buf, size_t size)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	int64_t left = deadline_ms - clock_now_ms();
 	ssize_t n;
-	int r;
 
-	do
-		r = poll(&p, 1, left > 0 ? (int)left : 0);
-	while (r < 0 && errno == EINTR);
-	if (r <= 0) {
+	if (fs_wait_readable(fd, deadline_ms) <= 0) {
 		(void)kill(pid, SIGKILL); /* our child, not reaped; its status has the reason */
 		return 0;
 	}

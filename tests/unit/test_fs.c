@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "stepd/base/clock.h"
 #include "tests/lib/scratch.h"
 
 struct ground {
@@ -545,6 +546,22 @@ static void test_root_walked(void **state)
 		skip();
 }
 
+static void test_wait_readable(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(fs_wait_readable(fds[0], clock_now_ms() - 1), 0);
+	assert_int_equal(fs_wait_readable(fds[0], clock_now_ms() + 5), 0);
+	assert_int_equal(write(fds[1], "x", 1), 1);
+	assert_int_equal(fs_wait_readable(fds[0], 0), 1);
+	assert_int_equal(read(fds[0], &(char){0}, 1), 1);
+	(void)close(fds[1]);
+	assert_int_equal(fs_wait_readable(fds[0], INT64_MAX), 1);
+	(void)close(fds[0]);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -553,6 +570,7 @@ int main(void)
 		TEST(test_read_fails),
 		TEST(test_read_fd_from_where_it_stands),
 		TEST(test_write),
+		TEST(test_wait_readable),
 		TEST(test_write_all),
 		TEST(test_write_atomic),
 		TEST(test_write_atomic_fails),
