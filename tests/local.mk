@@ -833,7 +833,8 @@ SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-pam.sh tests/system/0729-slurm
 	tests/system/0729-slurm-24.11-mpi-nodes.sh tests/system/0729-slurm-24.11-namespace.sh tests/system/0729-slurm-24.11-spank.sh \
 	tests/system/0729-slurm-24.11-tasks.sh tests/system/0729-slurm-24.11-terminal.sh \
 	tests/system/0729-slurm-24.11-in-vm.sh tests/system/0734-slurm-24.11-het.sh \
-	tests/system/0735-slurm-24.11-pmix-nodes.sh tests/system/0729-slurm-24.11-x11.sh
+	tests/system/0735-slurm-24.11-pmix-nodes.sh tests/system/0729-slurm-24.11-x11.sh \
+	tests/system/0729-slurm-24.11-auth.sh
 TESTS_LONG += $(SLURM_24_11_TESTS)
 EXTRA_DIST += $(SLURM_24_11_TESTS) tests/testbed/guest-slurm-release.sh
 # And with that of 26.05.
@@ -843,7 +844,7 @@ SLURM_26_05_TESTS = tests/system/0730-slurm-26.05-pam.sh tests/system/0730-slurm
 	tests/system/0730-slurm-26.05-terminal.sh tests/system/0730-slurm-26.05-spank.sh \
 	tests/system/0730-slurm-26.05-limits.sh tests/system/0730-slurm-26.05-het.sh \
 	tests/system/0730-slurm-26.05-in-vm.sh tests/system/0730-slurm-26.05-namespace.sh tests/system/0730-slurm-26.05-devices.sh \
-	tests/system/0730-slurm-26.05-x11.sh
+	tests/system/0730-slurm-26.05-x11.sh tests/system/0730-slurm-26.05-auth.sh
 TESTS_LONG += $(SLURM_26_05_TESTS)
 EXTRA_DIST += $(SLURM_26_05_TESTS)
 check_PROGRAMS += tests/lib/slurm_decode
@@ -857,7 +858,7 @@ SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_delivery te
 	tests/unit/test_slurm_pmi tests/unit/test_slurm_pmi_tree tests/unit/test_slurm_pmix \
 	tests/unit/test_slurm_pmix_nodes tests/unit/test_slurm_pmix_peers \
 	tests/unit/test_slurm_probe tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
-	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_tree \
+	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_token tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire \
 	tests/unit/test_slurm_x11 tests/unit/test_slurm_xauthority
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
@@ -926,6 +927,9 @@ tests_unit_test_slurm_served_LDADD = libslurmstep.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_tasks_SOURCES = tests/unit/test_slurm_tasks.c tests/lib/scratch.h
 tests_unit_test_slurm_tasks_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_tasks_LDADD = libslurminit.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_token_SOURCES = tests/unit/test_slurm_token.c tests/lib/scratch.h
+tests_unit_test_slurm_token_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_token_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_usage_SOURCES = tests/unit/test_slurm_usage.c
 tests_unit_test_slurm_usage_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_usage_LDADD = libslurmserve.la $(CMOCKA_LIBS)

@@ -204,7 +204,7 @@ static void put_end(const struct batch *b, const struct batch_end *end, struct p
 int batch_report(struct batch *b, const struct batch_end *end, struct err *err)
 {
 	const struct delivery_options to = {.loop = end->loop,
-		.munge = end->munge,
+		.auth = end->auth,
 		.retry = &to_controller,
 		.hosts = end->controllers,
 		.version = b->init->frame.release,

@@ -21,7 +21,7 @@
 struct accounting;
 struct batch;
 struct ev_loop;
-struct munge_client;
+struct slurm_auth;
 
 /* Writes the script. init is borrowed. -EEXIST: there is a directory of that name that is not
  * root's. */
@@ -45,7 +45,7 @@ int batch_make_spec(const struct batch *batch, const struct step_spec_input *inp
 
 struct batch_end {
 	struct ev_loop *loop;
-	const struct munge_client *munge;
+	const struct slurm_auth *auth;
 	struct hosts controllers;
 	const struct accounting *accounting; /* NULL: none */
 	int job_status; /* the script's wait status, or an error of Slurm in its place */

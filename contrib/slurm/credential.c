@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "contrib/slurm/auth.h"
 #include "stepd/base/munge_client.h"
 
 #define GROUPS_MAX 65536u
@@ -18,7 +19,20 @@ static int check_claims(const struct slurm_launch *l, struct err *err)
 	return 0;
 }
 
-int credential_check(const struct slurm_launch *launch, const struct munge_client *munge,
+/* What it says beside the body. Its signature slurmd has checked: token.h. */
+static int check_token(const struct slurm_launch *l, const struct slurm_auth *auth, struct err *err)
+{
+	if (slurm_auth_munge(auth))
+		return err_set_text(err, -EACCES, "the job's credential is a token");
+	if (l->token_uid != l->uid || l->token_gid != l->gid)
+		return err_set_text(err, -EACCES,
+			"the job's token is for uid %u and gid %u, and its credential for uid %u and "
+			"gid %u",
+			l->token_uid, l->token_gid, l->uid, l->gid);
+	return 0;
+}
+
+int credential_check(const struct slurm_launch *launch, const struct slurm_auth *auth,
 	uid_t slurm_user, struct err *err)
 {
 	const struct slurm_array *signature = &launch->cred_signature;
@@ -36,9 +50,13 @@ int credential_check(const struct slurm_launch *launch, const struct munge_clien
 	if (signature->n == 0 ||
 		memchr(signature->bytes, '\0', signature->n) != signature->bytes + signature->n - 1)
 		return err_set_text(err, -EACCES, "the job's credential has no signature");
+	if (launch->has_token)
+		return check_token(launch, auth, err);
+	if (!slurm_auth_munge(auth))
+		return err_set_text(err, -EACCES, "the job's credential is no token");
 	/* slurmd has decoded it just now. */
-	r = munge_client_decode(
-		munge, (const char *)signature->bytes, true, &signed_bytes, &size, &uid, err);
+	r = munge_client_decode(slurm_auth_munge(auth), (const char *)signature->bytes, true,
+		&signed_bytes, &size, &uid, err);
 	if (r < 0)
 		return err_prefix(err, "the job's credential");
 	if (uid != 0 && uid != slurm_user)

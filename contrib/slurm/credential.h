@@ -2,7 +2,7 @@
  *
  * The job's credential, by which slurmctld has allowed a step: whom it runs as. Its signature is a
  * credential of munge, made by SlurmUser or root, with the same bytes. That of a batch script,
- * and that of an extern step, are not signed.
+ * and that of an extern step, are not signed. With auth/slurm it is a token: token.h.
  */
 #ifndef SLURM_CREDENTIAL_H
 #define SLURM_CREDENTIAL_H
@@ -10,10 +10,10 @@
 #include "contrib/slurm/launch.h"
 #include "contrib/slurm/lookup.h"
 
-struct munge_client;
+struct slurm_auth;
 
 /* -EACCES: it is not what slurmctld has signed, or the message claims another user beside it. */
-int credential_check(const struct slurm_launch *launch, const struct munge_client *munge,
+int credential_check(const struct slurm_launch *launch, const struct slurm_auth *auth,
 	uid_t slurm_user, struct err *err) _must_check_;
 
 /* The supplementary groups, sorted, each once, for free(): the credential's, or where the site does

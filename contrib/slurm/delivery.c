@@ -206,7 +206,7 @@ static int make_message(struct delivery *d)
 		.reader = o->reader,
 		.forward = o->forward,
 		.forward_ms = (uint32_t)(DELIVERY_TIMEOUT_S * 1000)};
-	int r = slurm_rpc_encode(o->munge, &rpc, &d->body, &message, &d->err);
+	int r = slurm_rpc_encode(o->auth, &rpc, &d->body, &message, &d->err);
 
 	if (r == 0)
 		d->out = take_struct(message.bytes);

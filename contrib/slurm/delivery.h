@@ -4,7 +4,7 @@
  * back. Tried again with back-off, as slurmstepd does: for srun 5 times within 1.5 s, for slurmctld
  * every so often until it is there. Of several hosts each is tried before a pause, in their order:
  * one that can't be reached, or answers that it stands by, has not got the message. Nor has a
- * slurmctld that wants it later. Nothing waits but for munged.
+ * slurmctld that wants it later. Nothing waits but for munged, or slurmd's token.
  */
 #ifndef SLURM_DELIVERY_H
 #define SLURM_DELIVERY_H
@@ -32,7 +32,7 @@ extern const struct delivery_retry delivery_to_srun, delivery_to_controller;
 
 struct delivery_options {
 	struct ev_loop *loop;
-	const struct munge_client *munge;
+	const struct slurm_auth *auth;
 	const struct delivery_retry *retry; /* borrowed */
 	struct hosts hosts;
 	uint16_t version, type;

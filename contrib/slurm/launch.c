@@ -4,8 +4,10 @@
 #include <assert.h>
 #include <endian.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "contrib/slurm/token.h"
 #include "stepd/base/hostlist.h"
 
 #define SWITCH_NONE      100u
@@ -221,13 +223,43 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred step_mem", CALL, .call = take_memory),
 	FIELD("cred selinux_context", TEXT),
 	FIELD("cred switch", BYTES, .since = SLURM_24_11),
+};
+
+static const struct unpack_row cred_end_rows[] = {
 	FIELD("cred body", CALL, .call = end_credential),
 	FIELD("cred signature", BYTES, .keep = LAUNCH(cred_signature)),
 };
 /* clang-format on */
 
-/* In its own version, which may be that of an older slurmctld or srun. With auth/slurm it is a
- * token, which has the body in it and is passed over whole. */
+/* The body is in it. */
+static void take_token(struct unpack *u, struct slurm_launch *launch, uint16_t version)
+{
+	struct slurm_array text = unpack_array(u, unpack_u32(u), 1);
+	struct slurm_token token = {0};
+	struct unpack body = {.release = version, .about = u->about};
+
+	if (u->bad)
+		return;
+	if (slurm_token_read_credential(text.bytes, text.n, &token) < 0) {
+		unpack_fail(u, "a token without a credential");
+		return;
+	}
+	launch->has_token = true;
+	launch->token_uid = token.uid;
+	launch->token_gid = token.gid;
+	launch->token_body = token.payload;
+	launch->token_body_size = token.payload_size;
+	launch->cred_signature = text;
+	body.data = token.payload;
+	body.size = token.payload_size;
+	unpack_rows(&body, cred_rows, ARRAY_SIZE(cred_rows), launch);
+	if (body.bad || body.at != body.size) {
+		unpack_fail(u, body.bad ? body.bad : "more data than fields");
+		u->field = body.field ? body.field : "the token's end";
+	}
+}
+
+/* In its own version, which may be that of an older slurmctld or srun. */
 static void take_credential(struct unpack *u, void *result)
 {
 	const struct slurm_node_conf *conf = u->about;
@@ -240,13 +272,15 @@ static void take_credential(struct unpack *u, void *result)
 		unpack_fail(u, "a credential of an unknown release");
 		return;
 	}
-	if (conf->cred_type && strcmp(conf->cred_type, "auth/slurm") == 0) {
-		unpack_skip(u, UNPACK_BYTES);
+	launch->cred_release = version;
+	if (conf->cred_type && slurm_token_is_type(conf->cred_type)) {
+		take_token(u, launch, version);
 		return;
 	}
-	u->release = launch->cred_release = version;
+	u->release = version;
 	launch->cred_body.bytes = u->data + u->at;
 	unpack_rows(u, cred_rows, ARRAY_SIZE(cred_rows), result);
+	unpack_rows(u, cred_end_rows, ARRAY_SIZE(cred_end_rows), result);
 	u->release = release;
 }
 
@@ -749,6 +783,11 @@ static enum slurm_step_kind kind_of(const struct slurm_frame *frame, const struc
 	return (l->het.job && l->het.job != SLURM_NO_VAL) || l->id.het_component != SLURM_NO_VAL
 		? SLURM_KIND_HET
 		: SLURM_KIND_SRUN;
+}
+
+void slurm_launch_clear(struct slurm_launch *launch)
+{
+	free(take_ptr(launch->token_body));
 }
 
 int slurm_launch_decode(const void *data, const struct slurm_frame *frame,

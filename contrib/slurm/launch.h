@@ -126,7 +126,12 @@ struct slurm_launch {
 		claimed_gid; /* what the message has beside it; SLURM_NO_VAL: nothing */
 	struct slurm_array gids, cred_gids; /* of the message, and of the credential */
 	uint16_t cred_release;
-	struct slurm_array cred_body, cred_signature;
+	struct slurm_array cred_body, cred_signature; /* a token is both */
+	/* auth/slurm: whom the token is for, and the memory of what is borrowed from its body. */
+	bool has_token;
+	uint32_t token_uid, token_gid;
+	void *token_body;
+	size_t token_body_size;
 	struct slurm_array cred_partition; /* slurm_launch_partition() */
 	uint16_t restart_count;
 	struct slurm_cores cores; /* the credential's */
@@ -172,10 +177,13 @@ struct slurm_launch {
 	uint32_t switch_plugin;
 };
 
-/* 0 or -EBADMSG; what was read before the failure is valid. conf is that of the init. */
+/* 0 or -EBADMSG; what was read before the failure is valid, until slurm_launch_clear(). conf is
+ * that of the init. */
 int slurm_launch_decode(const void *data, const struct slurm_frame *frame,
 	const struct slurm_node_conf *conf, struct slurm_launch *launch,
 	struct err *err) _must_check_;
+
+void slurm_launch_clear(struct slurm_launch *launch);
 
 /* The node's index in the step. -ENOENT: it has no part in it; -EINVAL: the message has no list. */
 int slurm_launch_find_node(

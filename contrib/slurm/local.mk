@@ -45,17 +45,20 @@ libslurminit_la_SOURCES = \
 	contrib/slurm/step_limits.c contrib/slurm/step_limits.h \
 	contrib/slurm/step_spec.c contrib/slurm/step_spec.h \
 	contrib/slurm/task_script.c contrib/slurm/task_script.h \
+	contrib/slurm/token.c contrib/slurm/token.h \
 	contrib/slurm/unpack.c contrib/slurm/unpack.h
 libslurminit_la_LIBADD = libpmi.la libbase.la $(JANSSON_LIBS)
 
 # The steps that it serves: messages to srun and slurmctld, and srun's streams.
 noinst_LTLIBRARIES += libslurmserve.la
 libslurmserve_la_SOURCES = \
+	contrib/slurm/auth.c contrib/slurm/auth.h \
 	contrib/slurm/credential.c contrib/slurm/credential.h \
 	contrib/slurm/delivery.c contrib/slurm/delivery.h \
 	contrib/slurm/k12.c contrib/slurm/k12.h \
 	contrib/slurm/pack.c contrib/slurm/pack.h \
 	contrib/slurm/rpc.c contrib/slurm/rpc.h \
+	contrib/slurm/sack.c contrib/slurm/sack.h \
 	contrib/slurm/io_client.c contrib/slurm/io_client.h \
 	contrib/slurm/pmi_gather.c contrib/slurm/pmi_gather.h \
 	contrib/slurm/pmi_messages.c contrib/slurm/pmi_messages.h \

@@ -128,7 +128,7 @@ static int send_above(struct pmi_tree *t, const struct pack *part, struct err *e
 		.tries = 5, .first_s = 1, .longest_s = 8, .needs_success = true};
 	const struct slurm_init *init = t->options.init;
 	const struct delivery_options to = {.loop = t->options.loop,
-		.munge = t->options.munge,
+		.auth = t->options.auth,
 		.retry = &retry,
 		.hosts = hosts_of_one(init->frame.self),
 		.version = init->frame.release,

@@ -25,14 +25,14 @@
 #include "contrib/slurm/fifos.h"
 
 struct ev_loop;
-struct munge_client;
+struct slurm_auth;
 struct pmi_tree;
 
 struct pmi_tree_options {
 	struct ev_loop *loop;
 	const struct log *log;
 	const char *label; /* the step's, for messages */
-	const struct munge_client *munge;
+	const struct slurm_auth *auth;
 	const struct slurm_init *init; /* with the site's slurm.conf */
 	const struct fifos *fifos;
 	uint32_t node_id; /* in the whole */

@@ -514,7 +514,7 @@ static int open_sockets(struct pmix_nodes *n, struct err *err)
 	const struct pmix_peers_options peers = {.loop = o->loop,
 		.log = o->log,
 		.label = o->label,
-		.munge = o->munge,
+		.auth = o->auth,
 		.init = o->init,
 		.nodes = n->nodes,
 		.node = o->node_id,

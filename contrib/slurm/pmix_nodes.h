@@ -18,7 +18,7 @@
 #include "contrib/slurm/fifos.h"
 
 struct ev_loop;
-struct munge_client;
+struct slurm_auth;
 struct pmix_nodes;
 struct pmix_settings;
 
@@ -26,7 +26,7 @@ struct pmix_nodes_options {
 	struct ev_loop *loop;
 	const struct log *log;
 	const char *label; /* the step's, for messages */
-	const struct munge_client *munge;
+	const struct slurm_auth *auth;
 	const struct slurm_init *init; /* with the site's slurm.conf */
 	const struct pmix_settings *settings;
 	const struct fifos *fifos;

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "contrib/slurm/auth.h"
 #include "contrib/slurm/delivery.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/spool.h"
@@ -315,7 +316,7 @@ static void send_by_slurmd(struct peer *peer, struct waiting *w)
 {
 	struct pmix_peers *p = peer->peers;
 	const struct delivery_options to = {.loop = p->options.loop,
-		.munge = p->options.munge,
+		.auth = p->options.auth,
 		.retry = &by_slurmd,
 		.hosts = hosts_of_one(p->options.nodes[peer->node].address),
 		.version = p->options.init->frame.release,
@@ -396,7 +397,7 @@ static int make_credential(struct pmix_peers *p, char **ret_credential, struct e
 
 	if (uid != own && setresuid((uid_t)-1, uid, (uid_t)-1) < 0)
 		return err_set(err, -errno, "make a credential as uid %u", (unsigned)uid);
-	r = munge_client_encode(p->options.munge, 0, NULL, 0, ret_credential, err);
+	r = munge_client_encode(slurm_auth_munge(p->options.auth), 0, NULL, 0, ret_credential, err);
 	if (uid != own && setresuid((uid_t)-1, own, (uid_t)-1) < 0)
 		abort(); /* root's real uid allows it */
 	return r;
@@ -510,8 +511,8 @@ static bool is_nodes(struct pmix_peers *p, struct slice body)
 	uid_t uid;
 
 	if (!credential ||
-		munge_client_decode(p->options.munge, credential, false, &data, &size, &uid, &err) <
-			0)
+		munge_client_decode(slurm_auth_munge(p->options.auth), credential, false, &data,
+			&size, &uid, &err) < 0)
 		return false;
 	/* Others that root makes, as for a job or a message, users have, too. */
 	return size == 0 && (uid == 0 || uid == init->launch.uid);

@@ -32,7 +32,7 @@
 #include "contrib/slurm/pmix_messages.h"
 
 struct ev_loop;
-struct munge_client;
+struct slurm_auth;
 struct pmix_peers;
 
 /* A node of the step. */
@@ -45,7 +45,7 @@ struct pmix_peers_options {
 	struct ev_loop *loop;
 	const struct log *log;
 	const char *label; /* the step's, for messages */
-	const struct munge_client *munge;
+	const struct slurm_auth *auth;
 	const struct slurm_init *init;
 	const struct pmix_node *nodes;
 	uint32_t node, nnodes;

@@ -4,12 +4,11 @@
 #include <endian.h>
 #include <string.h>
 
+#include "contrib/slurm/auth.h"
 #include "contrib/slurm/k12.h"
 #include "contrib/slurm/unpack.h"
-#include "stepd/base/munge_client.h"
 
-#define PLUGIN_MUNGE 101u
-#define HASH_K12     2
+#define HASH_K12 2
 
 /* Of the tree by which one node is reached. */
 #define FORWARD_WIDTH 2
@@ -20,7 +19,7 @@
 #define WITHOUT_SENDER 0x40
 
 /* 0 or -errno. */
-static int make_credential(const struct munge_client *munge, uint16_t type, const struct pack *body,
+static int make_credential(const struct slurm_auth *auth, uint16_t type, const struct pack *body,
 	uid_t reader, char **ret_credential, struct err *err)
 {
 	uint8_t payload[1 + K12_SIZE] = {HASH_K12};
@@ -28,7 +27,7 @@ static int make_credential(const struct munge_client *munge, uint16_t type, cons
 
 	k12_hash(buffer_bytes(&body->bytes), buffer_size(&body->bytes), &custom, sizeof(custom),
 		payload + 1);
-	return munge_client_encode(munge, reader, payload, sizeof(payload), ret_credential, err);
+	return slurm_auth_encode(auth, reader, payload, sizeof(payload), ret_credential, err);
 }
 
 static void put_header(struct pack *p, const struct slurm_rpc *rpc, const struct pack *body)
@@ -49,7 +48,7 @@ static void put_header(struct pack *p, const struct slurm_rpc *rpc, const struct
 	pack_u16(p, 0);
 }
 
-int slurm_rpc_encode(const struct munge_client *munge, const struct slurm_rpc *rpc,
+int slurm_rpc_encode(const struct slurm_auth *auth, const struct slurm_rpc *rpc,
 	const struct pack *body, struct pack *message, struct err *err)
 {
 	_cleanup_free_ char *credential = NULL;
@@ -57,11 +56,11 @@ int slurm_rpc_encode(const struct munge_client *munge, const struct slurm_rpc *r
 	int r = body->failed ? -ENOMEM : 0;
 
 	if (r == 0)
-		r = make_credential(munge, rpc->type, body, rpc->reader, &credential, err);
+		r = make_credential(auth, rpc->type, body, rpc->reader, &credential, err);
 	if (r < 0)
 		return r == -ENOMEM ? err_set(err, r, "make a message") : r;
 	put_header(&p, rpc, body);
-	pack_u32(&p, PLUGIN_MUNGE);
+	pack_u32(&p, slurm_auth_plugin(auth));
 	pack_text(&p, credential);
 	pack_raw(&p, buffer_bytes(&body->bytes), buffer_size(&body->bytes));
 	pack_bytes(message, buffer_bytes(&p.bytes), (uint32_t)buffer_size(&p.bytes));

@@ -5,7 +5,7 @@
  *
  *	u32 length of the rest
  *	u16 version, flags, type; u32 length of the body; u16 forwards, replies; u16 family (0)
- *	u32 plugin (101: munge); text: a credential
+ *	u32 plugin (101: munge, 103: slurm); text: a credential, or a token
  *	body
  *
  * The credential's payload is the type of a hash, K12, and the hash of the body, so that no other
@@ -26,7 +26,7 @@
 #include "contrib/slurm/pack.h"
 #include "stepd/base/err.h"
 
-struct munge_client;
+struct slurm_auth;
 struct slurm_step_id;
 
 enum slurm_rpc_type {
@@ -59,7 +59,7 @@ struct slurm_rpc {
 };
 
 /* The message with its length in front. The body is what pack.h has made. */
-int slurm_rpc_encode(const struct munge_client *munge, const struct slurm_rpc *rpc,
+int slurm_rpc_encode(const struct slurm_auth *auth, const struct slurm_rpc *rpc,
 	const struct pack *body, struct pack *message, struct err *err) _must_check_;
 
 /* A step in a body: from 24.11 on its number in the cluster precedes the job's. */

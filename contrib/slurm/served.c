@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "contrib/slurm/accounting.h"
+#include "contrib/slurm/auth.h"
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/epilogs.h"
 #include "contrib/slurm/job_cgroup.h"
@@ -22,7 +23,6 @@
 #include "contrib/slurm/x11.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
-#include "stepd/base/munge_client.h"
 #include "stepd/cli/relay/supervisor.h"
 
 /* ---- slurmd's answer ------------------------------------------------------------------------ */
@@ -486,7 +486,7 @@ struct served *served_free(struct served *s)
 		ev_loop_destroy(s->loop);
 	}
 	s->pam = pam_session_close(s->pam, s->log);
-	s->munge = munge_client_close(s->munge);
+	s->auth = slurm_auth_close(s->auth);
 	agent_clear(&s->agent);
 	served_setup_clear(&s->setup);
 	free(s->tasks.v);

@@ -33,7 +33,7 @@ struct batch;
 struct call;
 struct epilogs;
 struct json_t;
-struct munge_client;
+struct slurm_auth;
 struct pmi_tree;
 struct pmix_nodes;
 struct spank_serve;
@@ -159,7 +159,7 @@ struct served {
 	const struct log *log;
 	char label[SLURM_LABEL_SIZE];
 	struct ev_loop *loop;
-	struct munge_client *munge;
+	struct slurm_auth *auth;
 	struct pam_session *pam;       /* NULL: the site has none, or it is over */
 	struct batch *batch;           /* NULL: a step of srun */
 	struct epilogs *epilogs;       /* NULL: there is none */

@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "contrib/slurm/accounting.h"
+#include "contrib/slurm/auth.h"
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/credential.h"
 #include "contrib/slurm/job_cgroup.h"
@@ -21,7 +22,6 @@
 #include "contrib/slurm/task_script.h"
 #include "contrib/slurm/window.h"
 #include "contrib/slurm/x11.h"
-#include "stepd/base/munge_client.h"
 #include "stepd/cli/options.h"
 #include "stepd/spec/fname.h"
 #include "stepd/state/steps.h"
@@ -85,10 +85,10 @@ static int prepare_tasks(struct served *s, struct err *err)
 
 static int prepare_identity(struct served *s, struct err *err)
 {
-	int r = munge_client_open(s->init->site->munge_socket, &s->munge, err);
+	int r = slurm_auth_open(s->init->site, s->init->frame.release, &s->auth, err);
 
 	if (r == 0)
-		r = credential_check(s->launch, s->munge, s->init->site->slurm_user, err);
+		r = credential_check(s->launch, s->auth, s->init->site->slurm_user, err);
 	if (r == 0)
 		r = credential_groups(s->launch, &s->setup.groups, &s->setup.groups_count, err);
 	return r == 0 ? credential_user(s->launch, &s->setup.user, err) : r;
@@ -315,7 +315,7 @@ static int prepare_pmix(struct served *s, struct step_spec_input *input, struct 
 	const struct pmix_nodes_options options = {.loop = s->loop,
 		.log = s->log,
 		.label = s->label,
-		.munge = s->munge,
+		.auth = s->auth,
 		.init = s->init,
 		.settings = &s->setup.pmix,
 		.fifos = &s->streams.fifos,
@@ -348,7 +348,7 @@ static int prepare_pmi(struct served *s, struct step_spec_input *input, struct e
 	const struct pmi_tree_options options = {.loop = s->loop,
 		.log = s->log,
 		.label = s->label,
-		.munge = s->munge,
+		.auth = s->auth,
 		.init = s->init,
 		.fifos = &s->streams.fifos,
 		.node_id = slurm_whole_first_node(s->launch) + s->setup.node_id,
@@ -371,7 +371,7 @@ static int prepare_x11(struct served *s, struct err *err)
 {
 	const struct x11_options options = {.loop = s->loop,
 		.log = s->log,
-		.munge = s->munge,
+		.auth = s->auth,
 		.init = s->init,
 		.groups = s->setup.groups,
 		.groups_count = s->setup.groups_count,

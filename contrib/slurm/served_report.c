@@ -77,7 +77,7 @@ static void send_to_srun(struct served *s, enum slurm_rpc_type type, struct pack
 {
 	bool launch = type == SLURM_RESPONSE_LAUNCH_TASKS;
 	struct delivery_options to = {.loop = s->loop,
-		.munge = s->munge,
+		.auth = s->auth,
 		.retry = &s->reports.to_srun,
 		.hosts = hosts_of_one(s->launch->srun),
 		.version = s->init->frame.client_release,
@@ -151,7 +151,7 @@ void served_send_exits(struct served *s, const struct attach_peer *peer, int sta
 	const uint32_t *ranks, uint32_t n)
 {
 	const struct delivery_options to = {.loop = s->loop,
-		.munge = s->munge,
+		.auth = s->auth,
 		.retry = &attach_retry,
 		.hosts = hosts_of_one(peer->response),
 		.version = peer->version,
@@ -393,7 +393,7 @@ static void request_end(struct served *s, const char *why, uint16_t number, uint
 		.step = s->launch->id.step,
 		.het_component = SLURM_NO_VAL};
 	const struct delivery_options to = {.loop = s->loop,
-		.munge = s->munge,
+		.auth = s->auth,
 		.retry = &retry,
 		.hosts = find_controllers(s),
 		.version = s->init->frame.release,
@@ -453,7 +453,7 @@ void served_report_script(struct served *s)
 {
 	int status = s->tasks.v[0].ended ? s->tasks.v[0].status : s->agent.launch_error;
 	const struct batch_end end = {.loop = s->loop,
-		.munge = s->munge,
+		.auth = s->auth,
 		.controllers = find_controllers(s),
 		.job_status = get_reported(s, status),
 		.error = s->agent.node_error,
@@ -515,7 +515,7 @@ int served_reports_open(struct served *s, struct err *err)
 	const struct tree_options options = {.loop = s->loop,
 		.log = s->log,
 		.label = s->label,
-		.munge = s->munge,
+		.auth = s->auth,
 		.init = s->init,
 		.done = served_on_reported,
 		.userdata = s};

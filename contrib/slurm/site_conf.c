@@ -12,6 +12,7 @@
 #include "contrib/jobd/conf/lines.h"
 #include "contrib/slurm/job_namespace.h"
 #include "contrib/slurm/spank_check.h"
+#include "contrib/slurm/token.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
@@ -76,8 +77,9 @@ struct reading {
 	struct strv hosts;
 	char *shared_address, *machine, *address, *backup, *backup_address;
 	char *plugstack, *plugin_dirs;
-	char *memory_params;     /* of JobAcctGatherParams, with UsePss or NoShared */
-	const char *profile_key; /* of acct_gather.conf, with the default; NULL: no plugin */
+	bool has_token_credentials; /* CredType */
+	char *memory_params;        /* of JobAcctGatherParams, with UsePss or NoShared */
+	const char *profile_key;    /* of acct_gather.conf, with the default; NULL: no plugin */
 	uint32_t port;
 };
 
@@ -155,6 +157,21 @@ static int take_auth_info(struct reading *r, _unused_ const char *key, const cha
 		return 0;
 	at += strlen(name);
 	return set_text(&r->conf->munge_socket, at, strcspn(at, ","));
+}
+
+static int take_auth_type(struct reading *r, const char *key, const char *value)
+{
+	r->conf->uses_tokens = strcasecmp(value, "auth/slurm") == 0;
+	return r->conf->uses_tokens || strcasecmp(value, "auth/munge") == 0 ? 0
+									    : refuse(r, key, value);
+}
+
+static int take_cred_type(struct reading *r, const char *key, const char *value)
+{
+	r->has_token_credentials = slurm_token_is_type(value);
+	return r->has_token_credentials || strcasecmp(value, "cred/munge") == 0
+		? 0
+		: refuse(r, key, value);
 }
 
 static int take_user(struct reading *r, const char *key, const char *value)
@@ -541,9 +558,9 @@ static const struct key_row {
 	{"AcctGatherFilesystemType", take_gathered, NULL},
 	{"AcctGatherInterconnectType", take_gathered, NULL},
 	{"AcctGatherProfileType", take_profile, NULL},
-	{"AuthType", NULL, "auth/munge"},
+	{"AuthType", take_auth_type, NULL},
 	{"CpuFreqDef", take_frequency_default, NULL},
-	{"CredType", NULL, "cred/munge"},
+	{"CredType", take_cred_type, NULL},
 	{"HashPlugin", NULL, "hash/k12"},
 	{"JobAcctGatherFrequency", take_frequency, NULL},
 	{"JobAcctGatherParams", take_accounting_params, NULL},
@@ -763,6 +780,8 @@ int site_conf_read(const char *path, struct site_conf *conf, struct err *err)
 	r = conf_lines_read_trusted(path, on_line, &reading, err);
 	if (r == 0 && reading.memory_params && conf->accounting == SITE_ACCOUNTING_LINUX)
 		r = refuse(&reading, "JobAcctGatherParams", reading.memory_params);
+	if (r == 0 && conf->uses_tokens != reading.has_token_credentials)
+		r = refuse(&reading, "CredType", conf->uses_tokens ? "cred/munge" : "cred/slurm");
 	if (r == 0 && reading.profile_key)
 		r = read_gather_conf(&reading, path, err);
 	if (r == 0)

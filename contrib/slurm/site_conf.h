@@ -61,6 +61,7 @@ enum site_profile {
 struct site_conf {
 	/* slurmctld's: the primary and its backups, or the one address for all (SlurmctldAddr). */
 	struct hosts controllers;
+	bool uses_tokens;   /* AuthType=auth/slurm */
 	char *munge_socket; /* NULL: munged's usual one */
 	uid_t slurm_user;
 	unsigned propagated; /* limits, by bits */

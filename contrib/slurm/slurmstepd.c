@@ -117,6 +117,7 @@ static void read_init(struct stepd *s)
 		return;
 	r = read_until(&s->bytes, &frame, slurm_init_missing_gres_conf);
 	/* The bytes may have moved. */
+	slurm_launch_clear(&s->init.launch);
 	slurm_init_decode(&s->init, buffer_bytes(&s->bytes), &frame, r);
 }
 
@@ -290,6 +291,7 @@ static void stepd_clear(struct stepd *s)
 	slurm_settings_clear(&s->settings);
 	site_conf_clear(&s->site);
 	step_limits_clear(&s->init.limits);
+	slurm_launch_clear(&s->init.launch);
 	buffer_clear(&s->bytes);
 }
 

@@ -166,7 +166,7 @@ static void report_range(struct tree *t)
 {
 	const struct slurm_init *init = t->options.init;
 	const struct delivery_options to = {.loop = t->options.loop,
-		.munge = t->options.munge,
+		.auth = t->options.auth,
 		.retry = t->has_parent ? &to_parent : &delivery_to_controller,
 		.hosts = t->has_parent ? hosts_of_one(init->frame.parent) : t->end.controllers,
 		.version = init->frame.release,

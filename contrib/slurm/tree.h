@@ -23,7 +23,7 @@
 #include "stepd/base/bitset.h"
 
 struct ev_loop;
-struct munge_client;
+struct slurm_auth;
 struct tree;
 
 /* ---- who has reported ---------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ struct tree_options {
 	struct ev_loop *loop;
 	const struct log *log;
 	const char *label; /* the step's, for messages */
-	const struct munge_client *munge;
+	const struct slurm_auth *auth;
 	const struct slurm_init *init;
 	/* From the loop, once, after tree_end_take(): all is reported. */
 	void (*done)(void *userdata);

@@ -190,7 +190,7 @@ static int conn_call_srun(struct conn *c, struct err *err)
 {
 	const struct x11_options *o = &c->x11->options;
 	const struct delivery_options to = {.loop = o->loop,
-		.munge = o->munge,
+		.auth = o->auth,
 		.retry = &once,
 		.hosts = c->x11->srun,
 		.version = o->init->frame.client_release,

@@ -24,7 +24,7 @@
 
 struct ev_loop;
 struct log;
-struct munge_client;
+struct slurm_auth;
 struct slurm_init;
 struct x11;
 
@@ -35,7 +35,7 @@ struct x11;
 struct x11_options {
 	struct ev_loop *loop;
 	const struct log *log;
-	const struct munge_client *munge;
+	const struct slurm_auth *auth;
 	const struct slurm_init *init;
 	const uint32_t *groups; /* the user's */
 	size_t groups_count;

@@ -79,7 +79,9 @@ static void check_init(const uint8_t *data, size_t size, const struct slurm_init
 
 	require(is_within(data, size, c->node_name) && is_within(data, size, c->log_file));
 	require(is_within(data, size, c->switch_type) && is_within(data, size, c->tls_type));
-	require(is_within(data, size, l->user) && is_within(data, size, l->cwd));
+	require(is_within(data, size, l->user) ||
+		is_within(l->token_body, l->token_body_size, l->user));
+	require(is_within(data, size, l->cwd));
 	require(is_within(data, size, l->batch.script) && is_within(data, size, l->container));
 	check_texts(data, size, l->argv);
 	check_texts(data, size, l->env);
@@ -176,6 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (slurm_init_has_gres_conf(&init)) {
 		missing = slurm_init_missing_gres_conf(data, size, &frame);
 		require(missing <= SLURM_INIT_MAX && (missing != 0 || frame.end <= size));
+		slurm_launch_clear(&init.launch);
 		slurm_init_decode(&init, data, &frame, missing > 0 ? -ENODATA : (int)missing);
 	}
 	check_init(data, size, &init);
@@ -187,5 +190,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(init.error == 0 || reason <= SLURM_REASON_UNREADABLE);
 	slurm_reason_print(&init, reason, text);
 	require(*text && strlen(text) < sizeof(text));
+	slurm_launch_clear(&init.launch);
 	return 0;
 }

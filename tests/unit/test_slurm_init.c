@@ -30,6 +30,8 @@ struct recorded {
 static void recorded_clear(struct recorded *r)
 {
 	free(r->bytes);
+	slurm_launch_clear(&r->init.launch);
+	*r = (struct recorded){0};
 }
 #define _cleanup_recorded_ _cleanup_(recorded_clear)
 
@@ -47,6 +49,7 @@ static void decode(struct recorded *r)
 {
 	ssize_t missing = slurm_init_missing(r->bytes, r->size, &r->frame);
 
+	slurm_launch_clear(&r->init.launch);
 	slurm_init_decode(&r->init, r->bytes, &r->frame, missing > 0 ? -ENODATA : (int)missing);
 }
 
@@ -85,6 +88,7 @@ static const struct {
 	{"extern-24.11", SLURM_KIND_EXTERN, SLURM_REASON_NOT_SERVED, "1.extern", SLURM_24_11},
 	{"gres-24.11", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "3.0", SLURM_24_11},
 	{"container-24.11", SLURM_KIND_SRUN, SLURM_REASON_CONTAINER, "5.0", SLURM_24_11},
+	{"token-24.11", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "11027681.0", SLURM_24_11},
 	{"tree-24.11", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "2.0", SLURM_24_11},
 	{"multi_prog-24.11", SLURM_KIND_SRUN, SLURM_REASON_NOT_SERVED, "3.0", SLURM_24_11},
 	{"interactive-24.11", SLURM_KIND_INTERACTIVE, SLURM_REASON_NOT_SERVED, "4.interactive",
@@ -736,6 +740,36 @@ static void test_extern(void **state)
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_ADDRESS);
 }
 
+/* auth/slurm: the credential stands in a token. */
+static void test_token(void **state)
+{
+	struct site_conf site = {.mpi_default = (char *)"pmix", .uses_tokens = true};
+	_cleanup_recorded_ struct recorded r = {0};
+	const struct slurm_launch *l = &r.init.launch;
+	char *text;
+
+	(void)state;
+	load_chosen(&r, "token-24.11", &site);
+	assert_int_equal(r.init.error, 0);
+	assert_true(l->has_token);
+	assert_int_equal(l->token_uid, 0);
+	assert_string_equal(l->user, "root");
+	assert_int_equal(l->uid, 0);
+	assert_int_equal(l->nnodes, 2);
+	assert_string_equal(l->cores.hosts, l->nodes);
+	/* Over several nodes PMIx is the real one's. */
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_MPI_NODES);
+	recorded_clear(&r);
+	/* A token that is cut, or has another body. */
+	load(&r, "token-24.11");
+	text = memmem(r.bytes, r.size, "eyJ", 3);
+	assert_non_null(text);
+	text[0] = '.';
+	decode(&r);
+	assert_int_equal(r.init.error, -EBADMSG);
+	assert_non_null(strstr(r.init.err.text, "a token without a credential"));
+}
+
 static void test_x11(void **state)
 {
 	_cleanup_recorded_ struct recorded r = {0};
@@ -782,6 +816,7 @@ int main(void)
 		cmocka_unit_test(test_field_is_named),
 		cmocka_unit_test(test_mpi_nodes),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_token),
 		cmocka_unit_test(test_x11),
 		cmocka_unit_test(test_spank),
 		cmocka_unit_test(test_reasons),

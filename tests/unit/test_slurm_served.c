@@ -16,11 +16,12 @@
 
 #include <cmocka.h>
 
+#include "contrib/slurm/auth.h"
 #include "contrib/slurm/launch.h"
 #include "contrib/slurm/pack.h"
 #include "contrib/slurm/programs.h"
 #include "contrib/slurm/served_impl.h"
-#include "stepd/base/munge_client.h"
+#include "contrib/slurm/site_conf.h"
 
 /* Strings as a message has them. */
 static struct slurm_strs pack_strs(struct pack *p, const char *const *texts)
@@ -254,10 +255,11 @@ static void test_order_of_reports(void **state)
 		.streams = {.io = (struct srun_io *)&rank}, /* there is one */
 		.tasks = {.n = 1, .ranks = &rank, .whole_ranks = &rank, .v = &task},
 		.reports = {.to_srun = {.tries = 2, .first_s = 0.001, .longest_s = 0.001}}};
+	const struct site_conf site = {.munge_socket = (char *)"/nowhere/munge"};
 	struct err err = ERR_INIT;
 
 	(void)state;
-	if (munge_client_open("/nowhere/munge", &s.munge, &err) == -EOPNOTSUPP)
+	if (slurm_auth_open(&site, SLURM_22_05, &s.auth, &err) == -EOPNOTSUPP)
 		skip();
 	s.loop = ev_loop_new(EVFLAG_NOENV);
 	served_reports_init(&s);
@@ -274,7 +276,7 @@ static void test_order_of_reports(void **state)
 	assert_true(served_reports_are_pending(&s.reports));
 	ev_run(s.loop, 0);
 	assert_false(served_reports_are_pending(&s.reports));
-	s.munge = munge_client_close(s.munge);
+	s.auth = slurm_auth_close(s.auth);
 	ev_loop_destroy(s.loop);
 }
 

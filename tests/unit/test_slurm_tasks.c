@@ -212,6 +212,36 @@ static void check_tmp(const char *lines, const char *wanted, bool home)
 	assert_int_equal(site.has_home_xauthority, home);
 }
 
+/* Both are the same plugin, or the credentials' is what is not served. */
+static void test_site_auth(void **state)
+{
+	static const struct {
+		const char *lines, *not_served;
+		bool uses_tokens;
+	} rows[] = {
+		{"AuthType=auth/slurm\nCredType=cred/slurm", NULL, true},
+		{"CredType=auth/slurm\nAuthType=AUTH/SLURM", NULL, true},
+		{"AuthType=auth/munge\nCredType=cred/munge", NULL, false},
+		{"AuthType=auth/slurm", "CredType=cred/munge", true},
+		{"CredType=cred/slurm", "CredType=cred/slurm", false},
+		{"AuthType=auth/none", "AuthType=auth/none", false},
+		{"CredType=cred/none", "CredType=cred/none", false},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_site_conf_ struct site_conf site = {0};
+
+		read_site(rows[i].lines, &site);
+		assert_int_equal(site.uses_tokens, rows[i].uses_tokens);
+		if (!rows[i].not_served)
+			assert_null(site.not_served);
+		else
+			assert_string_equal(site.not_served, rows[i].not_served);
+	}
+}
+
 /* Where the cookie of an X display is kept. */
 static void test_site_x11(void **state)
 {
@@ -550,6 +580,7 @@ int main(void)
 		cmocka_unit_test_setup(test_site_defaults, check_root),
 		cmocka_unit_test_setup(test_site, check_root),
 		cmocka_unit_test_setup(test_site_words, check_root),
+		cmocka_unit_test_setup(test_site_auth, check_root),
 		cmocka_unit_test_setup(test_site_x11, check_root),
 		cmocka_unit_test_setup(test_controllers, check_root),
 		cmocka_unit_test_setup(test_controllers_fail, check_root),

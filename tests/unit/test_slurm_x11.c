@@ -21,12 +21,12 @@
 #include <cmocka.h>
 #include <ev.h>
 
+#include "contrib/slurm/auth.h"
 #include "contrib/slurm/decision.h"
 #include "contrib/slurm/rpc.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/xauthority.h"
 #include "stepd/base/clock.h"
-#include "stepd/base/munge_client.h"
 #include "tests/lib/scratch.h"
 
 #define STRANGER    54321
@@ -35,7 +35,12 @@
 
 /* ---- what is not the subject ----------------------------------------------------------------- */
 
-int munge_client_encode(_unused_ const struct munge_client *munge, _unused_ uid_t reader,
+uint32_t slurm_auth_plugin(_unused_ const struct slurm_auth *auth)
+{
+	return 101;
+}
+
+int slurm_auth_encode(_unused_ const struct slurm_auth *auth, _unused_ uid_t reader,
 	_unused_ const void *data, _unused_ size_t size, char **ret_credential,
 	_unused_ struct err *err)
 {
