@@ -113,7 +113,9 @@ static int take_identity(const struct xauthority_options *o, struct identity *id
 
 	*id = (struct identity){.uid = o->uid, .gid = o->gid, .groups_count = o->groups_count};
 	id->groups = calloc(o->groups_count ? o->groups_count : 1, sizeof(*id->groups));
-	if (!id->groups || asprintf(&id->user_name, "%u", (unsigned)o->uid) < 0)
+	if (asprintf(&id->user_name, "%u", (unsigned)o->uid) < 0)
+		id->user_name = NULL;
+	if (!id->groups || !id->user_name)
 		return err_set(err, -ENOMEM, "make the job's Xauthority file");
 	for (i = 0; i < o->groups_count; i++)
 		id->groups[i] = o->groups[i];
