@@ -834,7 +834,7 @@ SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-pam.sh tests/system/0729-slurm
 	tests/system/0729-slurm-24.11-tasks.sh tests/system/0729-slurm-24.11-terminal.sh \
 	tests/system/0729-slurm-24.11-in-vm.sh tests/system/0734-slurm-24.11-het.sh \
 	tests/system/0735-slurm-24.11-pmix-nodes.sh tests/system/0729-slurm-24.11-x11.sh \
-	tests/system/0729-slurm-24.11-auth.sh
+	tests/system/0729-slurm-24.11-auth.sh tests/system/0735-slurm-24.11-auth-pmix.sh
 TESTS_LONG += $(SLURM_24_11_TESTS)
 EXTRA_DIST += $(SLURM_24_11_TESTS) tests/testbed/guest-slurm-release.sh
 # And with that of 26.05.

@@ -5,6 +5,7 @@
 
 #include "contrib/slurm/sack.h"
 #include "contrib/slurm/site_conf.h"
+#include "contrib/slurm/token.h"
 #include "stepd/base/munge_client.h"
 
 #define PLUGIN_MUNGE 101u
@@ -52,6 +53,32 @@ int slurm_auth_encode(const struct slurm_auth *auth, uid_t reader, const void *d
 {
 	return auth->munge ? munge_client_encode(auth->munge, reader, data, size, ret_text, err)
 			   : sack_make_token(&auth->sack, reader, data, size, ret_text, err);
+}
+
+static int check_munge(
+	const struct munge_client *munge, const char *text, uid_t *ret_uid, struct err *err)
+{
+	_cleanup_free_ void *data = NULL;
+	size_t size;
+	int r = munge_client_decode(munge, text, false, &data, &size, ret_uid, err);
+
+	return r == 0 && size > 0 ? err_set_text(err, -EBADMSG, "a credential has bytes") : r;
+}
+
+int slurm_auth_check(
+	const struct slurm_auth *auth, const char *text, uid_t *ret_uid, struct err *err)
+{
+	struct slurm_token token = {0};
+	int r;
+
+	if (auth->munge)
+		return check_munge(auth->munge, text, ret_uid, err);
+	r = sack_check_token(&auth->sack, text, err);
+	if (r < 0)
+		return r;
+	r = slurm_token_read_message(text, &token);
+	*ret_uid = token.uid;
+	return r < 0 ? err_set(err, r, "read a token") : 0;
 }
 
 const struct munge_client *slurm_auth_munge(const struct slurm_auth *auth)

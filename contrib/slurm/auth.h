@@ -30,6 +30,11 @@ uint32_t slurm_auth_plugin(const struct slurm_auth *auth);
 int slurm_auth_encode(const struct slurm_auth *auth, uid_t reader, const void *data, size_t size,
 	char **ret_text, struct err *err) _must_check_;
 
+/* Whose a text without bytes is, another node's: -EBADMSG: it has some, -errno: it does not hold.
+ */
+int slurm_auth_check(const struct slurm_auth *auth, const char *text, uid_t *ret_uid,
+	struct err *err) _must_check_;
+
 /* NULL: it is not by munge. */
 const struct munge_client *slurm_auth_munge(const struct slurm_auth *auth);
 

@@ -255,9 +255,6 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 		return true;
 	if (slurm_whole_nnodes(l) == 1)
 		return false;
-	/* What PMIx has of a token between step daemons has not been seen. */
-	if (strcmp(mpi, "pmix") == 0 && i->site->uses_tokens)
-		return true;
 	/* srun has a port for each component of a step that is none of such a job. */
 	if (l->kind == SLURM_KIND_HET && !is_number(l->het.job))
 		return true;

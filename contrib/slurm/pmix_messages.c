@@ -6,7 +6,6 @@
 
 #define MAGIC         0xcafeca11u
 #define RING_SIZE     32u
-#define PLUGIN_MUNGE  101u
 #define MODEX_REQUEST 1
 #define MODEX_REPLY   2
 
@@ -213,18 +212,17 @@ bool slurm_pmix_read_modex(struct slice body, struct slurm_pmix_modex *ret_modex
 
 /* ---- connections --------------------------------------------------------------------------- */
 
-void slurm_pmix_put_credential(struct pack *body, const char *credential)
+void slurm_pmix_put_credential(struct pack *body, uint32_t plugin, const char *credential)
 {
-	pack_u32(body, PLUGIN_MUNGE);
+	pack_u32(body, plugin);
 	pack_text(body, credential);
 }
 
-const char *slurm_pmix_read_credential(struct slice body)
+const char *slurm_pmix_read_credential(struct slice body, uint32_t plugin)
 {
 	struct slice text;
-	uint32_t plugin;
+	uint32_t number;
 
-	return take_u32(&body, &plugin) && plugin == PLUGIN_MUNGE && take_text(&body, &text)
-		? text.data
-		: NULL;
+	return take_u32(&body, &number) && number == plugin && take_text(&body, &text) ? text.data
+										       : NULL;
 }

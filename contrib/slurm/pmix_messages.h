@@ -109,9 +109,9 @@ bool slurm_pmix_read_modex(struct slice body, struct slurm_pmix_modex *ret_modex
 
 /* ---- connections --------------------------------------------------------------------------- */
 
-/* A credential of munge(7). */
-void slurm_pmix_put_credential(struct pack *body, const char *credential);
+/* A credential, or a token: of the plugin with that number, auth.h. */
+void slurm_pmix_put_credential(struct pack *body, uint32_t plugin, const char *credential);
 /* NULL: there is none. Borrowed from the body. */
-const char *slurm_pmix_read_credential(struct slice body);
+const char *slurm_pmix_read_credential(struct slice body, uint32_t plugin);
 
 #endif

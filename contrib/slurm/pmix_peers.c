@@ -15,7 +15,6 @@
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/spool.h"
 #include "mpi/wire/listener.h"
-#include "stepd/base/munge_client.h"
 
 #define RELAYED_MAX     16u
 #define NODE_CONNS_MAX  8u /* each side may begin one, and another when it is lost */
@@ -397,7 +396,7 @@ static int make_credential(struct pmix_peers *p, char **ret_credential, struct e
 
 	if (uid != own && setresuid((uid_t)-1, uid, (uid_t)-1) < 0)
 		return err_set(err, -errno, "make a credential as uid %u", (unsigned)uid);
-	r = munge_client_encode(slurm_auth_munge(p->options.auth), 0, NULL, 0, ret_credential, err);
+	r = slurm_auth_encode(p->options.auth, 0, NULL, 0, ret_credential, err);
 	if (uid != own && setresuid((uid_t)-1, own, (uid_t)-1) < 0)
 		abort(); /* root's real uid allows it */
 	return r;
@@ -413,7 +412,7 @@ static int put_introduction(struct pmix_peers *p, struct pack *out, struct err *
 
 	if (r < 0)
 		return r;
-	slurm_pmix_put_credential(&body, credential);
+	slurm_pmix_put_credential(&body, slurm_auth_plugin(p->options.auth), credential);
 	put_message(p, out, &head, &body, true, p->options.native);
 	return out->failed ? err_set(err, -ENOMEM, "make a message") : 0;
 }
@@ -504,18 +503,14 @@ static struct peer *find_peer(struct pmix_peers *p, uint32_t job_node)
 static bool is_nodes(struct pmix_peers *p, struct slice body)
 {
 	const struct slurm_init *init = p->options.init;
-	const char *credential = slurm_pmix_read_credential(body);
-	_cleanup_free_ void *data = NULL;
+	const char *credential =
+		slurm_pmix_read_credential(body, slurm_auth_plugin(p->options.auth));
 	struct err err = ERR_INIT;
-	size_t size;
 	uid_t uid;
 
-	if (!credential ||
-		munge_client_decode(slurm_auth_munge(p->options.auth), credential, false, &data,
-			&size, &uid, &err) < 0)
-		return false;
-	/* Others that root makes, as for a job or a message, users have, too. */
-	return size == 0 && (uid == 0 || uid == init->launch.uid);
+	/* Others that root makes, as for a job or a message, users have, too: those have bytes. */
+	return credential && slurm_auth_check(p->options.auth, credential, &uid, &err) == 0 &&
+		(uid == 0 || uid == init->launch.uid);
 }
 
 /* The first message of a connection at the port. False: it is closed. */

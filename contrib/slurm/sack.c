@@ -12,6 +12,7 @@
 #include "stepd/base/fs.h"
 
 #define MAKE      64001u
+#define CHECK     64002u
 #define TIMEOUT_S 10
 #define PATH_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
 
@@ -71,17 +72,16 @@ static int connect_daemon(const struct sack *sack, struct err *err)
 
 /* ---- the conversation ------------------------------------------------------------------------ */
 
-static int send_request(
-	const struct sack *sack, int fd, uid_t reader, const void *data, size_t size)
+static int send_request(const struct sack *sack, int fd, uint32_t what, const struct pack *body)
 {
 	_cleanup_pack_ struct pack p = {0};
+	size_t size = buffer_size(&body->bytes);
 
 	pack_u16(&p, sack->release);
-	pack_u32(&p, (uint32_t)(4 * sizeof(uint32_t) + size));
-	pack_u32(&p, MAKE);
-	pack_u32(&p, reader);
-	pack_bytes(&p, data, (uint32_t)size);
-	if (p.failed)
+	pack_u32(&p, (uint32_t)(2 * sizeof(uint32_t) + size));
+	pack_u32(&p, what);
+	pack_raw(&p, buffer_bytes(&body->bytes), size);
+	if (p.failed || body->failed)
 		return -ENOMEM;
 	return fs_write_all(fd, buffer_bytes(&p.bytes), buffer_size(&p.bytes));
 }
@@ -129,12 +129,33 @@ int sack_make_token(const struct sack *sack, uid_t reader, const void *data, siz
 	char **ret_token, struct err *err)
 {
 	_cleanup_close_ int fd = connect_daemon(sack, err);
+	_cleanup_pack_ struct pack body = {0};
 	int r;
 
 	if (fd < 0)
 		return fd;
-	r = send_request(sack, fd, reader, data, size);
+	pack_u32(&body, reader);
+	pack_bytes(&body, data, (uint32_t)size);
+	r = send_request(sack, fd, MAKE, &body);
 	if (r == 0)
 		r = read_token(fd, ret_token);
 	return r < 0 ? err_set(err, r, "have slurmd make a token") : 0;
+}
+
+int sack_check_token(const struct sack *sack, const char *token, struct err *err)
+{
+	_cleanup_close_ int fd = connect_daemon(sack, err);
+	_cleanup_pack_ struct pack body = {0};
+	uint32_t result = 0;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	pack_text(&body, token);
+	r = send_request(sack, fd, CHECK, &body);
+	if (r == 0)
+		r = read_all(fd, &result, sizeof(result));
+	if (r == 0 && result != 0)
+		r = -EACCES;
+	return r < 0 ? err_set(err, r, "have slurmd check a token") : 0;
 }

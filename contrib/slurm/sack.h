@@ -6,7 +6,7 @@
  *
  *	u16 version; u32 length of the rest with itself; u32 64001; u32 who may read it; mem data
  *
- * and answers with a text.
+ * and answers with a text. It checks one for 64002, text: u32 0, if it holds.
  */
 #ifndef SLURM_SACK_H
 #define SLURM_SACK_H
@@ -26,5 +26,9 @@ struct sack {
  * for the daemon, at most some seconds. */
 int sack_make_token(const struct sack *sack, uid_t reader, const void *data, size_t size,
 	char **ret_token, struct err *err) _must_check_;
+
+/* Has the daemon check one that was made so, and that this process may have it checked. -EACCES: it
+ * does not hold. */
+int sack_check_token(const struct sack *sack, const char *token, struct err *err) _must_check_;
 
 #endif

@@ -68,6 +68,28 @@ bool slurm_token_is_type(const char *cred_type)
 	return strcmp(cred_type, "slurm") == 0;
 }
 
+/* Slurm's daemons make their own, with another word for it. */
+int slurm_token_read_message(const char *text, struct slurm_token *ret_token)
+{
+	json_auto_t *claims = NULL;
+	struct slurm_token token = {0};
+	const char *context;
+	int r = decode_claims(text, strlen(text), &claims);
+
+	if (r < 0)
+		return r;
+	context = json_get_text(claims, "context", "");
+	if ((strcmp(context, "sack") != 0 && strcmp(context, "auth") != 0) ||
+		json_object_get(claims, "payload"))
+		return -EBADMSG;
+	r = read_id(claims, "uid", &token.uid);
+	if (r == 0)
+		r = read_id(claims, "gid", &token.gid);
+	if (r == 0)
+		*ret_token = token;
+	return r;
+}
+
 int slurm_token_read_credential(const void *text, size_t size, struct slurm_token *ret_token)
 {
 	json_auto_t *claims = NULL;

@@ -34,4 +34,7 @@ bool slurm_token_is_type(const char *cred_type);
 int slurm_token_read_credential(
 	const void *text, size_t size, struct slurm_token *ret_token) _must_check_;
 
+/* Of a message: who has made it, if it has no payload. It is to be checked besides. */
+int slurm_token_read_message(const char *text, struct slurm_token *ret_token) _must_check_;
+
 #endif

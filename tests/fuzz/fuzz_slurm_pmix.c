@@ -68,7 +68,7 @@ static void take(struct pmix_fences *fences, uint32_t from, const struct slurm_p
 	if (head->type == SLURM_PMIX_MODEX)
 		read_modex(body);
 	else if (head->type == SLURM_PMIX_CONNECT)
-		(void)slurm_pmix_read_credential(body); /* it may be one */
+		(void)slurm_pmix_read_credential(body, 101); /* it may be one */
 	else
 		pmix_fences_take(fences, from, head, body);
 }

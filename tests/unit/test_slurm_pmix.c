@@ -613,9 +613,10 @@ static void test_modex(void **state)
 	for (cut = 0; cut < all.size; cut++)
 		assert_int_equal(slurm_pmix_read_modex((struct slice){all.data, cut}, &read),
 			cut == all.size - 8);
-	slurm_pmix_put_credential(&c, "MUNGE:x:");
-	assert_string_equal(slurm_pmix_read_credential(slice_of_pack(&c)), "MUNGE:x:");
-	assert_null(slurm_pmix_read_credential((struct slice){buffer_bytes(&c.bytes), 12}));
+	slurm_pmix_put_credential(&c, 101, "MUNGE:x:");
+	assert_string_equal(slurm_pmix_read_credential(slice_of_pack(&c), 101), "MUNGE:x:");
+	assert_null(slurm_pmix_read_credential(slice_of_pack(&c), 103));
+	assert_null(slurm_pmix_read_credential((struct slice){buffer_bytes(&c.bytes), 12}, 101));
 }
 
 /* ---- configuration ------------------------------------------------------------------------- */

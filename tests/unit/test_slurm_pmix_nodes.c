@@ -54,11 +54,6 @@ uint32_t slurm_auth_plugin(_unused_ const struct slurm_auth *auth)
 	return 101;
 }
 
-const struct munge_client *slurm_auth_munge(_unused_ const struct slurm_auth *auth)
-{
-	return NULL;
-}
-
 /* "UID PAYLOAD" */
 int munge_client_decode(_unused_ const struct munge_client *munge, const char *credential,
 	_unused_ bool again, void **ret_data, size_t *ret_size, uid_t *ret_uid,
@@ -70,6 +65,16 @@ int munge_client_decode(_unused_ const struct munge_client *munge, const char *c
 	*ret_data = strdup(payload + 1);
 	*ret_size = strlen(payload + 1);
 	return *ret_data ? 0 : -ENOMEM;
+}
+
+int slurm_auth_check(
+	_unused_ const struct slurm_auth *auth, const char *text, uid_t *ret_uid, struct err *err)
+{
+	_cleanup_free_ void *data = NULL;
+	size_t size;
+	int r = munge_client_decode(NULL, text, false, &data, &size, ret_uid, err);
+
+	return r == 0 && size > 0 ? -EBADMSG : r;
 }
 
 /* ---- node 0 of two ------------------------------------------------------------------------- */
@@ -318,7 +323,7 @@ static void introduce(int fd, uid_t uid, const char *payload)
 	char credential[64];
 
 	(void)snprintf(credential, sizeof(credential), "%u %s", (unsigned)uid, payload);
-	slurm_pmix_put_credential(&body, credential);
+	slurm_pmix_put_credential(&body, 101, credential);
 	send_message(fd, false, SLURM_PMIX_CONNECT, &body);
 }
 

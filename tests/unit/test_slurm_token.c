@@ -151,22 +151,23 @@ static const uint8_t request[] = {
 	42, 0, 0, 0, 0, 19, 0, 0, 0xfa, 0x01, 0, 0, 0, 7, 0, 0, 0, 3, 'a', 0, 'b'};
 
 /* Answers once with these bytes, if the request is that one. */
-static void serve(struct daemon *d, const void *answer, size_t size)
+static void serve(struct daemon *d, const uint8_t *wanted, size_t wanted_size, const void *answer,
+	size_t size)
 {
 	d->pid = fork();
 	if (d->pid == 0) {
 		int fd = accept(d->fd, NULL, NULL);
-		uint8_t got[sizeof(request) + 1];
+		uint8_t got[64];
 		size_t n = 0;
 
-		while (n < sizeof(request)) {
+		while (n < wanted_size) {
 			ssize_t k = read(fd, got + n, sizeof(got) - n);
 
 			if (k <= 0)
 				_exit(2);
 			n += (size_t)k;
 		}
-		if (n != sizeof(request) || memcmp(got, request, n) != 0)
+		if (n != wanted_size || memcmp(got, wanted, n) != 0)
 			_exit(3);
 		_exit(write(fd, answer, size) == (ssize_t)size ? 0 : 4);
 	}
@@ -188,7 +189,7 @@ static void test_token(void **state)
 	_cleanup_free_ char *token = NULL;
 	struct err err = ERR_INIT;
 
-	serve(d, "\0\0\0\6a.b.c", 10);
+	serve(d, request, sizeof(request), "\0\0\0\6a.b.c", 10);
 	assert_int_equal(ask(d, &token, &err), 0);
 	assert_string_equal(token, "a.b.c");
 }
@@ -209,7 +210,7 @@ static void test_bad_tokens(void **state)
 		struct err err = ERR_INIT;
 		char *token = NULL;
 
-		serve(d, rows[i].answer, rows[i].size);
+		serve(d, request, sizeof(request), rows[i].answer, rows[i].size);
 		assert_int_equal(ask(d, &token, &err), rows[i].r);
 		assert_null(token);
 	}
@@ -278,7 +279,7 @@ static void test_auth(void **state)
 	assert_int_equal(slurm_auth_open(&site, SLURM_24_11, &auth, &err), 0);
 	assert_int_equal(slurm_auth_plugin(auth), 103);
 	assert_null(slurm_auth_munge(auth));
-	serve(d, "\0\0\0\6a.b.c", 10);
+	serve(d, request, sizeof(request), "\0\0\0\6a.b.c", 10);
 	assert_int_equal(slurm_auth_encode(auth, 7, "a\0b", 3, &text, &err), 0);
 	assert_string_equal(text, "a.b.c");
 	assert_int_equal(waitpid(d->pid, &status, 0), d->pid);
@@ -321,12 +322,67 @@ static void test_check(void **state)
 	auth = slurm_auth_close(auth);
 }
 
+/* ---- whose a token is ------------------------------------------------------------------------ */
+
+static int read_message(const char *claims, struct slurm_token *ret_token)
+{
+	_cleanup_free_ char *text = make_text(claims);
+
+	return slurm_token_read_message(text, ret_token);
+}
+
+static void test_message(void **state)
+{
+	static const char *const bad[] = {"{\"context\":\"launch\",\"uid\":1,\"gid\":1}",
+		"{\"context\":\"sack\",\"uid\":1,\"gid\":1,\"payload\":\"YQ==\"}",
+		"{\"context\":\"sack\",\"gid\":1}", "{\"context\":\"auth\",\"uid\":1}", "[]"};
+	struct slurm_token token = {0};
+	size_t i;
+
+	(void)state;
+	assert_int_equal(read_message("{\"context\":\"sack\",\"uid\":7,\"gid\":8}", &token), 0);
+	assert_int_equal(token.uid, 7);
+	assert_int_equal(read_message("{\"context\":\"auth\",\"uid\":0,\"gid\":0}", &token), 0);
+	assert_int_equal(token.uid, 0);
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_int_equal(read_message(bad[i], &token), -EBADMSG);
+}
+
+static const uint8_t check_request[] = {
+	42, 0, 0, 0, 0, 15, 0, 0, 0xfa, 0x02, 0, 0, 0, 3, 'a', 'b', 0};
+
+/* It holds for who has the key; nothing else does. */
+static void test_checked(void **state)
+{
+	static const struct {
+		const char *answer;
+		size_t size;
+		int r;
+	} rows[] = {{"\0\0\0\0", 4, 0}, {"\0\0\0\1", 4, -EACCES}, {"\377\377\377\377", 4, -EACCES},
+		{"\0\0", 2, -ECONNRESET}, {"", 0, -ECONNRESET}};
+	const struct sack sack = {.release = SLURM_24_11, .slurm_user = NOBODY};
+	struct daemon *d = *state;
+	size_t i;
+	int status;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct err err = ERR_INIT;
+
+		serve(d, check_request, sizeof(check_request), rows[i].answer, rows[i].size);
+		assert_int_equal(sack_check_token(&sack, "ab", &err), rows[i].r);
+		assert_int_equal(waitpid(d->pid, &status, 0), d->pid);
+		assert_int_equal(status, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_credential),
 		cmocka_unit_test(test_no_credential),
 		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_message),
+		cmocka_unit_test_setup_teardown(test_checked, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_token, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_bad_tokens, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_daemon, set_up, tear_down),
