@@ -858,7 +858,8 @@ SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_delivery te
 	tests/unit/test_slurm_pmi tests/unit/test_slurm_pmi_tree tests/unit/test_slurm_pmix \
 	tests/unit/test_slurm_pmix_nodes tests/unit/test_slurm_pmix_peers \
 	tests/unit/test_slurm_probe tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
-	tests/unit/test_slurm_served tests/unit/test_slurm_tasks tests/unit/test_slurm_token tests/unit/test_slurm_tree \
+	tests/unit/test_slurm_served tests/unit/test_slurm_server tests/unit/test_slurm_tasks \
+	tests/unit/test_slurm_token tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire \
 	tests/unit/test_slurm_x11 tests/unit/test_slurm_xauthority
 check_PROGRAMS += $(SLURM_UNIT_TESTS)
@@ -924,6 +925,9 @@ tests_unit_test_slurm_tree_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_served_SOURCES = tests/unit/test_slurm_served.c
 tests_unit_test_slurm_served_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_served_LDADD = libslurmstep.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_server_SOURCES = tests/unit/test_slurm_server.c tests/lib/scratch.h
+tests_unit_test_slurm_server_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_server_LDADD = libslurmstep.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_tasks_SOURCES = tests/unit/test_slurm_tasks.c tests/lib/scratch.h
 tests_unit_test_slurm_tasks_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_tasks_LDADD = libslurminit.la $(CMOCKA_LIBS)

@@ -248,6 +248,18 @@ void conn_end_of_listener(const struct listener *listener)
 	}
 }
 
+bool conn_has_own_users(const struct server *s)
+{
+	const struct conn *c;
+
+	LIST_FOREACH(c, &s->conns, link)
+	{
+		if (c->peer.uid == geteuid())
+			return true;
+	}
+	return false;
+}
+
 void conn_end_all(struct server *s)
 {
 	while (!LIST_EMPTY(&s->conns))

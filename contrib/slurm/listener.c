@@ -93,6 +93,35 @@ static void on_connect(struct ev_loop *loop, ev_io *io, int revents)
 	}
 }
 
+static void on_drain_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+	(void)loop;
+	(void)timer;
+	(void)revents; /* it is not active any more */
+}
+
+void server_drain(struct server *s, server_local_fn local)
+{
+	const struct listener *listener;
+	ev_timer limit;
+	int kind;
+
+	s->local = local;
+	ev_now_update(s->loop);
+	ev_timer_init(&limit, on_drain_timeout, SERVER_DRAIN_TIMEOUT_S, 0.);
+	ev_timer_start(s->loop, &limit);
+	LIST_FOREACH(listener, &s->listeners, link)
+	{
+		spool_socket_unlink(listener->socket);
+		on_connect(s->loop, listener->io, EV_READ);
+	}
+	for (kind = 0; kind < WIRE_KIND_MAX; kind++)
+		server_resume(s, (enum wire_kind)kind);
+	while (conn_has_own_users(s) && ev_is_active(&limit))
+		ev_run(s->loop, EVRUN_ONCE);
+	ev_timer_stop(s->loop, &limit);
+}
+
 static int set_step(struct listener *listener, const struct listener_step *step, struct err *err)
 {
 	_cleanup_free_ char *name = NULL;

@@ -552,6 +552,8 @@ int requests_make_plan(const struct wire_request *request, const struct requests
 
 	if (rows[request->kind].fill)
 		r = rows[request->kind].fill(request, step, &plan);
+	plan.may_find_none = step->outlives_tasks &&
+		(request->kind == WIRE_SIGNAL || request->kind == WIRE_TERMINATE);
 	if (r == 0)
 		*ret_plan = plan;
 	return r;
@@ -561,6 +563,8 @@ bool requests_fail(const struct requests_plan *plan, int error, struct wire_answ
 {
 	if (!plan->acts)
 		return false;
+	if (plan->may_find_none && (error == SLURM_STEP_NOT_RUNNING || error == ESRCH))
+		error = 0;
 	if (plan->no_errno)
 		wire_put_i32(answer, -1);
 	else

@@ -42,7 +42,10 @@ struct requests_step {
 	uint64_t adopted_rss, adopted_as;
 	bool leaders; /* signals are for the tasks' first processes alone, but for KILL, STOP and
 			 CONT */
-	uint32_t first_rank;            /* what the agent has for rank 0 */
+	bool outlives_tasks; /* its process goes on after them: a signal that finds none has reached
+				all that there are, as with slurmstepd. slurmd takes a step that
+				fails one for over, and its job with it. */
+	uint32_t first_rank; /* what the agent has for rank 0 */
 	const struct lookup_user *user; /* NULL: the job's user is not known */
 	unsigned display;               /* of X11, 0: none */
 	const char *xauthority;         /* the path of its file */
@@ -63,7 +66,8 @@ struct requests_plan {
 	bool more;          /* the answer comes in pieces */
 	bool acts;     /* changes the step: does not wait for queries, and has a longer timeout */
 	bool no_errno; /* the answer is a result alone */
-	int error;     /* without a call of the agent: how an action failed */
+	bool may_find_none;  /* that no task runs any more is no failure */
+	int error;           /* without a call of the agent: how an action failed */
 	uint32_t first_rank; /* of the step */
 	const struct lookup_user *user;
 	struct wire_lookup lookup;

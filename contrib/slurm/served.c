@@ -478,13 +478,16 @@ struct served *served_free(struct served *s)
 	s->pmix = pmix_nodes_close(s->pmix);
 	served_reports_close(&s->reports, s->loop);
 	s->streams.window = window_close(s->streams.window);
-	served_requests_close(&s->requests);
-	streams_clear(&s->streams);
 	if (s->loop) {
 		ev_io_stop(s->loop, &s->init_end);
 		trim_stop(&s->trim, s->loop);
-		ev_loop_destroy(s->loop);
 	}
+	if (!s->unstarted) /* else slurmstepd has the answers */
+		served_requests_drain(&s->requests);
+	served_requests_close(&s->requests);
+	streams_clear(&s->streams);
+	if (s->loop)
+		ev_loop_destroy(s->loop);
 	s->pam = pam_session_close(s->pam, s->log);
 	s->auth = slurm_auth_close(s->auth);
 	agent_clear(&s->agent);

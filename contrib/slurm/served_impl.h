@@ -211,6 +211,8 @@ void served_setup_clear(struct served_setup *setup);
 
 /* The socket, which is there from now on. */
 int served_requests_open(struct served *s, struct err *err) _must_check_;
+/* Answers those that have connected already, when all other parts are closed. */
+void served_requests_drain(struct served_requests *requests);
 void served_requests_close(struct served_requests *requests);
 
 /* The agent serves requests: it gets the signals that came before. */

@@ -182,7 +182,7 @@ static bool take_signal(struct served *s, const struct wire_request *request, in
 	if (kills || number == SLURM_SIGNAL_ABORT)
 		epilogs_kill(s->epilogs);
 	if (s->agent.over) {
-		wire_put_result(answer, SLURM_STEP_NOT_RUNNING);
+		wire_put_result(answer, 0); /* requests.h: outlives_tasks */
 		return true;
 	}
 	if (number == SLURM_SIGNAL_ABORT) {
@@ -582,6 +582,33 @@ static enum server_local served_on_request(const struct wire_request *request, u
 	return answered ? SERVER_ANSWERED : SERVER_PASSED;
 }
 
+/* All other parts are closed by then. What they would have known ends the connection. */
+static enum server_local served_on_late_request(const struct wire_request *request,
+	uint16_t version, struct wire_answer *answer, void *userdata)
+{
+	struct served *s = userdata;
+	bool answered = true;
+
+	assert(s);
+	switch (request->kind) {
+	case WIRE_SIGNAL:
+	case WIRE_TERMINATE:
+		wire_put_result(answer, 0);
+		break;
+	case WIRE_USAGE:
+	case WIRE_NOTIFY:
+	case WIRE_COMPLETION:
+	case WIRE_MEM_UPDATE:
+	case WIRE_ATTACH:
+		answered = false;
+		break;
+	default:
+		answered = answer_known(s, request->kind, version, answer) ||
+			answer_without_agent(&s->agent, request->kind, answer);
+	}
+	return answered ? SERVER_ANSWERED : SERVER_PASSED;
+}
+
 void served_on_polled(void *userdata)
 {
 	struct served *s = userdata;
@@ -636,6 +663,7 @@ int served_requests_open(struct served *s, struct err *err)
 	if (r < 0)
 		return r;
 	s->requests.listener->step.leaders = !s->init->site->signals_all;
+	s->requests.listener->step.outlives_tasks = true;
 	s->requests.listener->step.user = &s->setup.user;
 	if (s->x11) {
 		s->requests.listener->step.display = x11_get_display(s->x11);
@@ -644,6 +672,15 @@ int served_requests_open(struct served *s, struct err *err)
 	limit_adopted(s, &s->requests.listener->step);
 	s->requests.listener->step.first_rank = slurm_whole_first_rank(s->launch);
 	return 0;
+}
+
+void served_requests_drain(struct served_requests *requests)
+{
+	if (!requests->listener)
+		return;
+	requests->listener->step.display = 0; /* x11.c is closed */
+	requests->listener->step.xauthority = NULL;
+	server_drain(&requests->server, served_on_late_request);
 }
 
 void served_requests_close(struct served_requests *requests)

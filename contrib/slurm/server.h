@@ -30,6 +30,7 @@
 #define SERVER_REQUEST_TIMEOUT_S        10.0
 #define SERVER_ANSWER_TIMEOUT_S         10.0
 #define SERVER_IDLE_TIMEOUT_S           300.0
+#define SERVER_DRAIN_TIMEOUT_S          1.0
 #define SERVER_QUERIES_OF_A_STEP_MAX    4
 #define SERVER_QUERY_TIMEOUT_MS         10000
 /* slurmstepd waits two minutes for a step that is just being started. */
@@ -80,6 +81,13 @@ int server_open(struct server *s, struct ev_loop *loop, const struct log *log,
  * alone, and has not to wait any more. */
 void server_resume(struct server *s, enum wire_kind kind);
 
+/* Before a process ends that Slurm takes for a step: removes the sockets, and runs the loop until
+ * those of its own user that had connected before have their answers and have gone, or for
+ * SERVER_DRAIN_TIMEOUT_S. From now on local answers, also the requests that wait. Else slurmd,
+ * whose connection is reset, closes it twice (stepd_connect() of stepd_api.c), and with it one of
+ * another of its threads. */
+void server_drain(struct server *s, server_local_fn local);
+
 /* Closes all listeners and disconnects all clients. */
 void server_close(struct server *s);
 
@@ -125,6 +133,9 @@ void conn_begin_take(struct listener *listener, int fd);
 
 /* Ends the connections of a listener: at once, or after the answer that is under way. */
 void conn_end_of_listener(const struct listener *listener);
+
+/* Whether there is one of a process of our own user: of slurmd, where that has started us. */
+bool conn_has_own_users(const struct server *s);
 
 /* Ends all at once. */
 void conn_end_all(struct server *s);

@@ -220,17 +220,22 @@ int spool_open(const char *path, bool force, struct spool **ret_spool, struct er
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-struct spool_socket *spool_socket_close(struct spool_socket *socket)
+void spool_socket_unlink(const struct spool_socket *socket)
 {
 	struct stat st;
 
-	if (!socket)
-		return NULL;
 	if (socket->st.st_ino != 0 &&
 		fstatat(socket->spool->dir_fd, socket->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		st.st_dev == socket->st.st_dev && st.st_ino == socket->st.st_ino)
 		(void)unlinkat(
 			socket->spool->dir_fd, socket->name, 0); /* the next adapter tries again */
+}
+
+struct spool_socket *spool_socket_close(struct spool_socket *socket)
+{
+	if (!socket)
+		return NULL;
+	spool_socket_unlink(socket);
 	(void)close_fd(socket->fd);
 	free(socket->name);
 	free(socket);

@@ -36,6 +36,9 @@ int spool_listen(const struct spool *spool, const char *name, struct spool_socke
 
 int spool_socket_get_fd(const struct spool_socket *socket);
 
+/* Removes its name if that is still ours: nobody connects any more. Those that have are there. */
+void spool_socket_unlink(const struct spool_socket *socket);
+
 /* Closes the socket, and removes its name if that is still ours. NULL is fine. Returns NULL. */
 struct spool_socket *spool_socket_close(struct spool_socket *socket);
 

@@ -511,6 +511,43 @@ static void test_failure(void **state)
 	assert_int_equal(requests_errno(-ETIMEDOUT), ETIMEDOUT);
 }
 
+/* The process of a step that slurmd has started is there after its tasks. */
+static void test_signal_that_finds_none(void **state)
+{
+	static const struct requests_step served = {
+		.owner = OWNER, .admin = ADMIN, .outlives_tasks = true};
+	static const struct {
+		enum wire_kind kind;
+		const struct requests_step *step;
+		int code;
+		int32_t wanted[2];
+	} rows[] = {
+		{WIRE_SIGNAL, &served, -EBUSY, {0, 0}},
+		{WIRE_SIGNAL, &served, -ECONNRESET, {0, 0}},
+		{WIRE_TERMINATE, &served, -EBUSY, {0, 0}},
+		{WIRE_TERMINATE, &served, -ENOENT, {0, 0}},
+		{WIRE_SIGNAL, &served, -EPERM, {-1, EPERM}},
+		{WIRE_TERMINATE, &served, -ETIMEDOUT, {-1, ETIMEDOUT}},
+		{WIRE_SUSPEND, &served, -EBUSY, {-1, 4027}},
+		{WIRE_RESUME, &served, -ECONNRESET, {-1, ESRCH}},
+		{WIRE_SIGNAL, &normal, -EBUSY, {-1, 4027}},
+		{WIRE_TERMINATE, &normal, -ECONNRESET, {-1, ESRCH}},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_requests_plan_ struct requests_plan plan = {0};
+		_cleanup_wire_answer_ struct wire_answer a = {0};
+		const struct wire_request request = {.kind = rows[i].kind, .signal = SIGTERM};
+
+		assert_int_equal(requests_make_plan(&request, rows[i].step, &plan), 0);
+		assert_true(requests_fail(&plan, requests_errno(rows[i].code), &a));
+		assert_int_equal(buffer_size(&a.bytes), sizeof(rows[i].wanted));
+		assert_memory_equal(a.bytes.data, rows[i].wanted, sizeof(rows[i].wanted));
+	}
+}
+
 /* A TERM alone does not end what ignores it: it takes nothing from a signal with a KILL. */
 static void test_stronger_end(void **state)
 {
@@ -550,6 +587,7 @@ int main(void)
 		cmocka_unit_test(test_adopted_limits),
 		cmocka_unit_test(test_adopted_limit_that_fails),
 		cmocka_unit_test(test_failure),
+		cmocka_unit_test(test_signal_that_finds_none),
 		cmocka_unit_test(test_stronger_end),
 	};
 
