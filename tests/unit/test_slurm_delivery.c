@@ -16,26 +16,11 @@
 #include <cmocka.h>
 #include <ev.h>
 
-#include "contrib/slurm/auth.h"
 #include "contrib/slurm/release.h"
+#include "tests/lib/fake_auth.h"
 
 #define HOSTS   3
 #define ANSWERS 4
-
-/* ---- munge(7), of which a credential has all in the clear ---------------------------------- */
-
-uint32_t slurm_auth_plugin(_unused_ const struct slurm_auth *auth)
-{
-	return 101;
-}
-
-int slurm_auth_encode(_unused_ const struct slurm_auth *auth, _unused_ uid_t reader,
-	_unused_ const void *data, _unused_ size_t size, char **ret_credential,
-	_unused_ struct err *err)
-{
-	*ret_credential = strdup("MUNGE:x:");
-	return *ret_credential ? 0 : -ENOMEM;
-}
 
 /* ---- hosts --------------------------------------------------------------------------------- */
 

@@ -241,7 +241,8 @@ static void test_stranger(void **state)
 	struct err err = ERR_INIT;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char *token = NULL;
-	int status;
+	int status, ready[2];
+	char byte;
 	pid_t pid;
 
 	if (getuid() != 0)
@@ -249,18 +250,21 @@ static void test_stranger(void **state)
 	assert_int_equal(chmod(d->dir, 0777), 0);
 	assert_int_equal(unlink(d->path), 0);
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", d->path);
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
 	pid = fork(); /* the peer is who has called listen() */
 	if (pid == 0) {
 		int fd = setresuid(54321, 54321, 54321) < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM, 0);
 
 		if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 1) < 0)
 			_exit(1);
+		(void)!write(ready[1], "", 1);
 		(void)pause();
 		_exit(0);
 	}
-	while (sack_make_token(&sack, 7, "", 0, &token, &err) == -ENOENT ||
-		err.code == -ECONNREFUSED)
-		(void)usleep(1000);
+	assert_int_equal(close(ready[1]), 0);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(close(ready[0]), 0);
+	assert_int_equal(sack_make_token(&sack, 7, "", 0, &token, &err), -EPERM);
 	assert_int_equal(err.code, -EPERM);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);

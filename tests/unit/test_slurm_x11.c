@@ -21,12 +21,12 @@
 #include <cmocka.h>
 #include <ev.h>
 
-#include "contrib/slurm/auth.h"
 #include "contrib/slurm/decision.h"
 #include "contrib/slurm/rpc.h"
 #include "contrib/slurm/site_conf.h"
 #include "contrib/slurm/xauthority.h"
 #include "stepd/base/clock.h"
+#include "tests/lib/fake_auth.h"
 #include "tests/lib/scratch.h"
 
 #define STRANGER    54321
@@ -34,19 +34,6 @@
 #define MANY        (2u << 20)
 
 /* ---- what is not the subject ----------------------------------------------------------------- */
-
-uint32_t slurm_auth_plugin(_unused_ const struct slurm_auth *auth)
-{
-	return 101;
-}
-
-int slurm_auth_encode(_unused_ const struct slurm_auth *auth, _unused_ uid_t reader,
-	_unused_ const void *data, _unused_ size_t size, char **ret_credential,
-	_unused_ struct err *err)
-{
-	*ret_credential = strdup("MUNGE:x:");
-	return *ret_credential ? 0 : -ENOMEM;
-}
 
 struct xauthority {
 	unsigned display;
@@ -91,10 +78,22 @@ struct rig {
 	size_t fds;
 };
 
+static void on_moment(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+	(void)loop;
+	(void)timer;
+	(void)revents;
+}
+
+/* What is awaited may be done by the kernel or a child: the loop waits for a moment at most. */
 static void turn(struct rig *r)
 {
-	(void)ev_run(r->loop, EVRUN_NOWAIT);
-	(void)usleep(100);
+	ev_timer moment;
+
+	ev_timer_init(&moment, on_moment, 0.0001, 0.);
+	ev_timer_start(r->loop, &moment);
+	(void)ev_run(r->loop, EVRUN_ONCE);
+	ev_timer_stop(r->loop, &moment);
 }
 
 /* A condition that takes some turns of the loop. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -60,21 +61,43 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* What xauth says of a file. */
+/* As the test's user. What it prints is for free(). */
+static char *run_xauth(const char *path, const char *const *args)
+{
+	const char *argv[10] = {"xauth", "-q", "-f", path};
+	char *text = calloc(1, 4096);
+	int fds[2], status;
+	ssize_t n = 1;
+	size_t i, size = 0;
+	pid_t pid;
+
+	for (i = 0; args[i]; i++)
+		argv[4 + i] = args[i];
+	assert_non_null(text);
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)dup2(fds[1], STDOUT_FILENO);
+		(void)execv("/usr/bin/xauth", (char *const *)argv);
+		_exit(127);
+	}
+	assert_true(pid > 0);
+	(void)close(fds[1]);
+	while (n > 0 && size < 4095) {
+		n = read(fds[0], text + size, 4095 - size);
+		size += n > 0 ? (size_t)n : 0;
+	}
+	(void)close(fds[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	return text;
+}
+
 static char *list(const char *path)
 {
-	_cleanup_free_ char *command = NULL;
-	char *text = calloc(1, 4096);
-	FILE *out;
-	size_t n;
+	static const char *const args[] = {"list", NULL};
 
-	assert_true(asprintf(&command, "xauth -f '%s' list", path) > 0);
-	out = popen(command, "re");
-	assert_non_null(out);
-	n = fread(text, 1, 4095, out);
-	text[n] = '\0';
-	assert_int_equal(pclose(out), 0);
-	return text;
+	return run_xauth(path, args);
 }
 
 static unsigned count_files(const char *dir)
@@ -124,17 +147,16 @@ static void test_new_file(void **state)
 static void test_home(void **state)
 {
 	struct rig *r = *state;
-	_cleanup_free_ char *path = scratch_path(r->dir, ".Xauthority"), *command = NULL;
+	_cleanup_free_ char *path = scratch_path(r->dir, ".Xauthority");
+	static const char *const add[] = {
+		"add", "other/unix:1", "MIT-MAGIC-COOKIE-1", COOKIE, NULL};
 	struct xauthority *file = NULL;
 	struct err err = ERR_INIT;
 	char wanted[256];
 
 	needs_xauth();
-	assert_true(asprintf(&command,
-			    "xauth -q -f '%s' add other/unix:1 MIT-MAGIC-COOKIE-1 " COOKIE
-			    "; chown %u '%s'",
-			    path, (unsigned)r->options.uid, path) > 0);
-	assert_int_equal(system(command), 0);
+	free(run_xauth(path, add));
+	assert_int_equal(chown(path, r->options.uid, (gid_t)-1), 0);
 	r->options.home = r->dir;
 	r->options.directory = NULL;
 	assert_int_equal(xauthority_make(&r->options, &file, &err), 0);
