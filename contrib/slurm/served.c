@@ -141,7 +141,7 @@ static void take_result(struct served *s, const char *text)
 		if (task)
 			served_end_task(s, task, (int)status);
 	}
-	served_check_oom(s);
+	served_note_oom(s);
 	accounting_finish(s->accounting, result);
 }
 

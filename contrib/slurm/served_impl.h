@@ -244,8 +244,8 @@ void served_end_task(struct served *s, struct served_task *task, int status);
 /* The kernel has killed processes of the task, so many. */
 void served_add_oom_kills(struct served *s, uint32_t rank, uint64_t kills);
 
-/* What has been killed of the step counts when a task has ended, if its memory is limited. */
-void served_check_oom(struct served *s);
+/* At the end, when each process that was killed has been counted: a line for the user. */
+void served_note_oom(struct served *s);
 
 /* The tasks' pids, or the error of the launch. */
 void served_report_launch(struct served *s);

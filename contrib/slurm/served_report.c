@@ -303,15 +303,22 @@ void served_add_oom_kills(struct served *s, uint32_t rank, uint64_t kills)
 		task->oom_kills = kills;
 }
 
-void served_check_oom(struct served *s)
+static uint64_t count_oom_kills(const struct served *s)
 {
-	char text[ERR_TEXT_SIZE];
 	uint64_t kills = 0;
 	uint32_t i;
 
 	for (i = 0; i < s->tasks.n && s->init->limits.has_memory; i++)
 		kills += s->tasks.v[i].oom_kills;
-	if (s->reports.out_of_memory || !kills)
+	return kills;
+}
+
+void served_note_oom(struct served *s)
+{
+	char text[ERR_TEXT_SIZE];
+	uint64_t kills = count_oom_kills(s);
+
+	if (!kills)
 		return;
 	s->reports.out_of_memory = true;
 	if (s->init->frame.release >= SLURM_24_11)
@@ -333,7 +340,7 @@ void served_end_task(struct served *s, struct served_task *task, int status)
 		return;
 	task->ended = true;
 	task->status = status;
-	served_check_oom(s);
+	s->reports.out_of_memory |= count_oom_kills(s) > 0;
 	if (!ev_is_active(&s->reports.gather)) {
 		ev_timer_set(&s->reports.gather, GATHER_S, 0.);
 		ev_timer_start(s->loop, &s->reports.gather);
