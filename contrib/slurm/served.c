@@ -58,6 +58,7 @@ static int answer_slurmd(struct served *s, int32_t error)
 		log_error(s->log, "step %s: slurmd takes no answer: %s", s->label, strerror(-r));
 	else
 		log_info(s->log, "%s step served", slurm_kind_name(s->launch->kind));
+	s->answered = true;
 	ev_io_init(&s->init_end, on_init, STDIN_FILENO, EV_READ);
 	s->init_end.data = s;
 	ev_io_start(s->loop, &s->init_end);
@@ -482,7 +483,7 @@ struct served *served_free(struct served *s)
 		ev_io_stop(s->loop, &s->init_end);
 		trim_stop(&s->trim, s->loop);
 	}
-	if (!s->unstarted) /* else slurmstepd has the answers */
+	if (s->answered) /* else slurmstepd has the answers */
 		served_requests_drain(&s->requests);
 	served_requests_close(&s->requests);
 	streams_clear(&s->streams);

@@ -179,6 +179,7 @@ struct served {
 
 	ev_io init_end;
 	struct trim trim; /* once the tasks run, and after requests and readings of their usage */
+	bool answered;    /* slurmd has its answer: the step is not handed over any more */
 	bool unstarted;   /* an extern step whose agent does not run */
 	bool completes;   /* the end is being reported, as the last thing */
 };
