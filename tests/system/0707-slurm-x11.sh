@@ -136,11 +136,11 @@ both lines
 BENCH_SLURM_NODES=1
 both broken
 
-# Which of the nodes it was depends on which are done with the job before, and whether srun writes to a connection
-# whose other side is just gone is chance.
+# Which of the nodes it was depends on which are done with the job before, and whether srun reads from a connection or
+# writes to it whose other side is just gone is chance.
 seen() { # SCRIPT KIND NAME
 	for part in out err rc; do
-		alike "$tmpdir/$1-$2/$3.$part" | sed -E 's/NODE-[0-9]/NODE/g; /_half_duplex: wrote -1 of/d' | sort
+		alike "$tmpdir/$1-$2/$3.$part" | sed -E 's/NODE-[0-9]/NODE/g; /_half_duplex: (wrote|read error) -1 o[fn]/d' | sort
 	done
 }
 same lines

@@ -50,15 +50,17 @@ cat "/sys/fs/cgroup$group/memory.max" "/sys/fs/cgroup$group/memory.high"
 END
 # Each has less than its own limit, but both more than the job's. The one that the kernel chooses is the one
 # that wants more: another would be chosen, too, if it asked again while the memory of the first waits to be freed.
+# So the other step makes no process while it waits.
 cat >"$tmpdir/beside" <<'END'
 . "$1/functions"
-mkfifo other.fifo
+mkfifo other.fifo other.go
+exec 4<>other.go # for who writes to it without a reader, too
 line other srun -Q --overlap -n 1 --mem=60 sh -c 'exec 3<>other.fifo; dd if=/dev/zero bs=45M count=1 status=none >&3 &
-	until [ -e other.go ]; do sleep 0.1; done; kill $!; wait; echo written'
+	read -r go <other.go; kill $!; wait; echo written'
 head -c 1 <other.fifo >/dev/null # it has all of its memory
 in_turn large srun -Q --overlap -n 1 --mem=60 sh -c 'echo 1000 >/proc/self/oom_score_adj
 	exec dd if=/dev/zero of=/dev/null bs=50M count=1 status=none'
-touch other.go
+echo >&4
 wait
 END
 cat >"$tmpdir/limits" <<'END'
