@@ -795,7 +795,7 @@ TESTS_LONG += tests/system/0717-slurm-limits.sh
 TESTS_LONG += tests/system/0732-slurm-devices.sh
 EXTRA_DIST += tests/system/0732-slurm-devices.sh
 SLURM_SITES = tests/system/0707-slurm-x11.sh tests/system/0736-slurm-namespace.sh tests/system/0737-slurm-backup.sh tests/system/0738-slurm-pam.sh \
-	tests/system/0733-slurm-launch-parameters.sh tests/system/0739-slurm-gather.sh
+	tests/system/0733-slurm-launch-parameters.sh tests/system/0739-slurm-energy.sh tests/system/0739-slurm-gather.sh
 TESTS_LONG += $(SLURM_SITES)
 EXTRA_DIST += $(SLURM_SITES) tests/lib/slurm_x11.py
 TESTS_LONG += tests/system/0901-slurm-in-vm.sh
@@ -829,7 +829,7 @@ EXTRA_DIST += $(SLURM_RELEASES) tests/lib/slurm_release.sh tests/lib/slurm_root.
 	tests/testbed/slurm-root
 # The tests above of 22.05 with the Slurm of 24.11.
 SLURM_24_11_TESTS = tests/system/0729-slurm-24.11-pam.sh tests/system/0729-slurm-24.11-backup.sh tests/system/0729-slurm-24.11-devices.sh tests/system/0729-slurm-24.11-extern.sh tests/system/0729-slurm-24.11-limits.sh \
-	tests/system/0729-slurm-24.11-gather.sh tests/system/0729-slurm-24.11-launch-parameters.sh \
+	tests/system/0729-slurm-24.11-energy.sh tests/system/0729-slurm-24.11-gather.sh tests/system/0729-slurm-24.11-launch-parameters.sh \
 	tests/system/0729-slurm-24.11-mpi-nodes.sh tests/system/0729-slurm-24.11-namespace.sh tests/system/0729-slurm-24.11-spank.sh \
 	tests/system/0729-slurm-24.11-tasks.sh tests/system/0729-slurm-24.11-terminal.sh \
 	tests/system/0729-slurm-24.11-in-vm.sh tests/system/0734-slurm-24.11-het.sh \
@@ -839,7 +839,7 @@ TESTS_LONG += $(SLURM_24_11_TESTS)
 EXTRA_DIST += $(SLURM_24_11_TESTS) tests/testbed/guest-slurm-release.sh
 # And with that of 26.05.
 SLURM_26_05_TESTS = tests/system/0730-slurm-26.05-pam.sh tests/system/0730-slurm-26.05-backup.sh tests/system/0730-slurm-26.05-extern.sh tests/system/0730-slurm-26.05-mpi-nodes.sh \
-	tests/system/0730-slurm-26.05-gather.sh tests/system/0730-slurm-26.05-launch-parameters.sh \
+	tests/system/0730-slurm-26.05-energy.sh tests/system/0730-slurm-26.05-gather.sh tests/system/0730-slurm-26.05-launch-parameters.sh \
 	tests/system/0730-slurm-26.05-nodes.sh tests/system/0730-slurm-26.05-tasks.sh \
 	tests/system/0730-slurm-26.05-terminal.sh tests/system/0730-slurm-26.05-spank.sh \
 	tests/system/0730-slurm-26.05-limits.sh tests/system/0730-slurm-26.05-het.sh \
@@ -851,7 +851,8 @@ check_PROGRAMS += tests/lib/slurm_decode
 tests_lib_slurm_decode_SOURCES = tests/lib/slurm_decode.c
 tests_lib_slurm_decode_LDADD = libslurminit.la libbase.la $(JANSSON_LIBS)
 if CMOCKA
-SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_delivery tests/unit/test_slurm_gres \
+SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_delivery tests/unit/test_slurm_energy \
+	tests/unit/test_slurm_gres \
 	tests/unit/test_slurm_init tests/unit/test_slurm_io \
 	tests/unit/test_slurm_k12 tests/unit/test_slurm_limits tests/unit/test_slurm_names \
 	tests/unit/test_slurm_namespace \
@@ -870,6 +871,9 @@ tests_unit_test_slurm_batch_LDADD = libslurminit.la $(UNIT_LDADD)
 tests_unit_test_slurm_delivery_SOURCES = tests/unit/test_slurm_delivery.c tests/lib/fake_auth.h
 tests_unit_test_slurm_delivery_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_delivery_LDADD = libslurmserve.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_energy_SOURCES = tests/unit/test_slurm_energy.c tests/lib/scratch.h
+tests_unit_test_slurm_energy_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_energy_LDADD = libslurmserve.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_gres_SOURCES = tests/unit/test_slurm_gres.c
 tests_unit_test_slurm_gres_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_gres_LDADD = libslurmserve.la $(CMOCKA_LIBS)

@@ -13,6 +13,7 @@
 struct accounting {
 	struct accounting_options options;
 	struct step_usage usage;
+	struct step_energy energy;
 	ev_timer timer;
 	struct call *call; /* of the reading that is under way */
 	bool runs;         /* the agent serves calls */
@@ -91,7 +92,12 @@ static void accounting_on_usage_done(int code, const char *text, void *userdata)
 
 bool accounting_poll(struct accounting *a)
 {
-	return a && a->runs && (a->call || start_call(a, true));
+	if (!a || !a->runs)
+		return false;
+	if (a->call)
+		return true;
+	step_energy_read(&a->energy);
+	return start_call(a, true);
 }
 
 static void accounting_on_timer(
@@ -112,7 +118,13 @@ int accounting_open(const struct accounting_options *options, struct accounting 
 		free(a);
 		return err_set(err, -ENOMEM, "account for the step");
 	}
+	if (step_energy_open(&a->energy, options->energy, options->release, "") < 0) {
+		step_usage_clear(&a->usage);
+		free(a);
+		return err_set(err, -ENOMEM, "account for the step");
+	}
 	a->options = *options;
+	a->usage.energy = &a->energy;
 	a->usage.node = options->node;
 	a->usage.whole = options->whole;
 	a->usage.cache_counts = options->cache_counts;
@@ -144,6 +156,9 @@ void accounting_finish(struct accounting *a, const json_t *result)
 	if (!a)
 		return;
 	stop(a);
+	/* slurmstepd reads twice when a task has ended, and its mean has both. */
+	step_energy_read(&a->energy);
+	step_energy_read(&a->energy);
 	step_usage_take(&a->usage, json_get_array(result, "tasks"));
 	step_usage_take_whole(&a->usage, result);
 	poll_over(a);
@@ -160,6 +175,7 @@ struct accounting *accounting_close(struct accounting *a)
 		return NULL;
 	stop(a);
 	step_usage_clear(&a->usage);
+	step_energy_close(&a->energy);
 	free(a);
 	return NULL;
 }

@@ -23,6 +23,8 @@ struct accounting_options {
 	const uint32_t *ranks;
 	uint32_t ntasks;
 	bool whole, cache_counts; /* as step_usage has them */
+	enum site_energy energy;  /* what counts the node's */
+	unsigned release;         /* slurmd's */
 	uint32_t interval_s;      /* between two readings; 0: only when it is requested */
 	/* A reading that accounting_poll() has begun, or has met, is over. */
 	void (*polled)(void *userdata);

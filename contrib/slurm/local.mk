@@ -67,6 +67,7 @@ libslurmserve_la_SOURCES = \
 	contrib/slurm/srun_io.c contrib/slurm/srun_io.h \
 	contrib/slurm/srun_message.c contrib/slurm/srun_message.h \
 	contrib/slurm/step_record.c contrib/slurm/step_record.h \
+	contrib/slurm/step_energy.c contrib/slurm/step_energy.h \
 	contrib/slurm/step_usage.c contrib/slurm/step_usage.h \
 	contrib/slurm/tree.c contrib/slurm/tree.h \
 	contrib/slurm/window.c contrib/slurm/window.h

@@ -235,6 +235,8 @@ static int prepare_accounting(struct served *s, struct err *err)
 		.ntasks = s->tasks.n,
 		.whole = s->launch->kind == SLURM_KIND_EXTERN,
 		.cache_counts = s->init->site->accounting == SITE_ACCOUNTING_CGROUP,
+		.energy = s->init->site->energy,
+		.release = s->init->frame.release,
 		.interval_s = site_sample_interval(s->launch->sample_interval, s->init->site),
 		.polled = served_on_polled,
 		.userdata = s};

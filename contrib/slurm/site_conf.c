@@ -384,6 +384,29 @@ static int take_profile(struct reading *r, const char *key, const char *value)
 	return refuse(r, key, value);
 }
 
+/* Other plugins have their numbers from slurmd; of several Slurm adds up what it reads. */
+static int take_energy(struct reading *r, const char *key, const char *value)
+{
+	static const struct {
+		const char *name;
+		enum site_energy energy;
+	} plugins[] = {{"none", SITE_ENERGY_NONE}, {"pm_counters", SITE_ENERGY_CRAY},
+		{"rapl", SITE_ENERGY_RAPL}};
+	static const char prefix[] = "acct_gather_energy/";
+	const char *name = value;
+	size_t i;
+
+	if (strncasecmp(value, prefix, sizeof(prefix) - 1) == 0)
+		name += sizeof(prefix) - 1;
+	for (i = 0; i < ARRAY_SIZE(plugins); i++) {
+		if (strcasecmp(plugins[i].name, name) != 0)
+			continue;
+		r->conf->energy = plugins[i].energy;
+		return 0;
+	}
+	return refuse(r, key, value);
+}
+
 /* The plugin's name, of those that are known. */
 static int take_gathered(struct reading *r, const char *key, const char *value)
 {
@@ -554,7 +577,7 @@ static const struct key_row {
 	{"ProctrackType", take_proctrack, NULL},
 	{"PlugStackConfig", take_plugstack, NULL},
 	{"PluginDir", take_plugin_dirs, NULL},
-	{"AcctGatherEnergyType", NULL, "acct_gather_energy/none"},
+	{"AcctGatherEnergyType", take_energy, NULL},
 	{"AcctGatherFilesystemType", take_gathered, NULL},
 	{"AcctGatherInterconnectType", take_gathered, NULL},
 	{"AcctGatherProfileType", take_profile, NULL},

@@ -42,6 +42,13 @@ enum site_accounting {
 	SITE_ACCOUNTING_CGROUP,
 };
 
+/* What counts the energy of a node, in the step's daemon. */
+enum site_energy {
+	SITE_ENERGY_NONE,
+	SITE_ENERGY_CRAY, /* acct_gather_energy/pm_counters */
+	SITE_ENERGY_RAPL,
+};
+
 /* The tasks' nice values. */
 enum site_priority {
 	SITE_PRIORITY_DEFAULT, /* slurmd's */
@@ -76,6 +83,7 @@ struct site_conf {
 	bool sets_batch_frequency;       /* LaunchParameters: batch_step_set_cpu_freq */
 	bool limits_adopted;             /* and ulimit_pam_adopt */
 	enum site_profile profile;       /* AcctGatherProfileType */
+	enum site_energy energy;         /* AcctGatherEnergyType */
 	/* AcctGatherInterconnectType and AcctGatherFilesystemType, which gather only what slurmctld
 	 * accounts for: the TRES ic/NAME, fs/NAME; NULL: none. */
 	const char *interconnect, *filesystem;

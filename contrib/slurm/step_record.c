@@ -6,9 +6,8 @@
 
 #include "contrib/slurm/unpack.h"
 
-#define SECOND   UINT64_C(1000000)
-#define ENERGY   3u /* the id of its resource, which no task has of its own */
-#define NO_VAL64 UINT64_C(0xfffffffffffffffe)
+#define SECOND UINT64_C(1000000)
+#define ENERGY 3u /* the id of its resource, which no task has of its own */
 
 void step_record_clear(struct step_record *r)
 {
@@ -149,8 +148,9 @@ int step_record_add(struct step_record *sum, const struct step_record *from)
 	sum->user_usec += from->user_usec;
 	sum->system_usec += from->system_usec;
 	sum->frequency += from->frequency;
-	if (sum->energy != NO_VAL64)
-		sum->energy = from->energy == NO_VAL64 ? NO_VAL64 : sum->energy + from->energy;
+	if (sum->energy != STEP_RECORD_NO_ENERGY)
+		sum->energy = from->energy == STEP_RECORD_NO_ENERGY ? STEP_RECORD_NO_ENERGY
+								    : sum->energy + from->energy;
 	for (i = 0; i < sum->n; i++) {
 		size_t at = (size_t)i * 2 * STEP_COLUMN_MAX;
 

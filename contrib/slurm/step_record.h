@@ -15,6 +15,8 @@
 
 #define STEP_RECORD_UNKNOWN UINT64_MAX
 #define STEP_RECORD_NO_LIST 0xfffffffeu /* in place of the resources' names */
+/* In place of energy: a node has no counter of it. */
+#define STEP_RECORD_NO_ENERGY UINT64_C(0xfffffffffffffffe)
 
 /* Of one kind over all tasks, in the order in which the arrays are packed: of what is taken in, and
  * behind them of what is put out. */

@@ -261,11 +261,31 @@ static void make_columns(const struct step_usage *u, enum step_usage_kind kind,
 	}
 }
 
-/* Of energy, which nobody measures: 0 on this node, of no task. */
-static void set_nothing(const struct step_usage *u, uint64_t columns[static STEP_COLUMN_MAX])
+/* Of the node, and of no task. */
+static void set_node(const struct step_usage *u, uint64_t most, uint64_t sum,
+	uint64_t columns[static STEP_COLUMN_MAX])
 {
-	columns[STEP_COLUMN_MOST] = columns[STEP_COLUMN_LEAST] = columns[STEP_COLUMN_SUM] = 0;
+	columns[STEP_COLUMN_MOST] = columns[STEP_COLUMN_LEAST] = most;
+	columns[STEP_COLUMN_SUM] = sum;
 	columns[STEP_COLUMN_MOST_NODE] = columns[STEP_COLUMN_LEAST_NODE] = u->node;
+}
+
+/* 0 where nobody counts. */
+static uint64_t get_joules(const struct step_usage *u, uint64_t n)
+{
+	if (!u->energy || u->energy->source == SITE_ENERGY_NONE)
+		return 0;
+	return u->energy->is_read ? n : STEP_RECORD_NO_ENERGY;
+}
+
+/* Joules are taken in, watts put out. */
+static void set_energy(const struct step_usage *u, uint64_t *row)
+{
+	static const struct step_energy none = {.source = SITE_ENERGY_NONE};
+	const struct step_energy *e = u->energy ? u->energy : &none;
+
+	set_node(u, get_joules(u, e->most_joules), get_joules(u, e->joules), row);
+	set_node(u, e->most_watts, e->mean_watts, row + STEP_COLUMN_MAX);
 }
 
 /* The table has a row for each TRES: the columns of what is taken in, then those of the other. */
@@ -281,10 +301,8 @@ static uint64_t *make_table(const struct step_usage *u)
 		find_kinds(&tres, kinds);
 		make_columns(u, kinds[0], row);
 		make_columns(u, kinds[1], row + STEP_COLUMN_MAX);
-		if (tres.type && strcmp(tres.type, "energy") == 0) {
-			set_nothing(u, row);
-			set_nothing(u, row + STEP_COLUMN_MAX);
-		}
+		if (tres.type && strcmp(tres.type, "energy") == 0)
+			set_energy(u, row);
 	}
 	return table;
 }
@@ -312,7 +330,7 @@ static void pack_head(const struct step_usage *u, struct pack *p)
 	step_record_pack_time(p, user_usec);
 	step_record_pack_time(p, system_usec);
 	pack_u32(p, 0); /* the frequency is not known */
-	pack_u64(p, 0); /* nor is what it took */
+	pack_u64(p, get_joules(u, u->energy ? u->energy->joules : 0));
 }
 
 void step_usage_pack(const struct step_usage *u, bool with_tres, struct pack *p)

@@ -21,6 +21,7 @@
 
 #include "contrib/slurm/init.h"
 #include "contrib/slurm/pack.h"
+#include "contrib/slurm/step_energy.h"
 
 struct json_t;
 
@@ -48,10 +49,11 @@ struct step_usage_task {
 };
 
 struct step_usage {
-	struct slurm_tres_list tres; /* borrowed, with their texts */
-	uint32_t node;               /* the node's index in the step */
-	bool whole;                  /* its one task is all of the step: an extern step */
-	bool cache_counts;           /* memory is that of a cgroup: jobacct_gather/cgroup */
+	struct slurm_tres_list tres;      /* borrowed, with their texts */
+	uint32_t node;                    /* the node's index in the step */
+	bool whole;                       /* its one task is all of the step: an extern step */
+	bool cache_counts;                /* memory is that of a cgroup: jobacct_gather/cgroup */
+	const struct step_energy *energy; /* borrowed; NULL: the node's is not counted */
 	struct step_usage_task *tasks;
 	uint32_t n;
 };

@@ -93,7 +93,7 @@ in_slurm() {
 	shift 2
 	own_network="${own_mounts-} sh $top_srcdir/tests/testbed/own-network" \
 	BENCH_SLURM_LINES=$(echo "$BENCH_SLURM_LINES" | sed "s/@NAME@/$slurm_name/g") \
-	BENCH_SLURM_DATABASE=${BENCH_SLURM_DATABASE:+slurm_$slurm_name} \
+	BENCH_SLURM_DATABASE=${BENCH_SLURM_DATABASE:+slurm_$(echo "$slurm_name" | tr - _)} \
 	BENCH_SLURM_ALLOCATION=no BENCH_SLURM_PORT=$slurm_port in_system timeout -k 90 "$limit_s" \
 		sh "$top_srcdir/tests/bench/with-slurm" sh "$tmpdir/inside" "$tmpdir" "$slurm_name" "$@" \
 		>"$tmpdir/$slurm_name.slurm" 2>&1

@@ -462,7 +462,8 @@ static void test_site_not_served(void **state)
 		"VSizeFactor=-1", "AcctGatherProfileType=acct_gather_profile/own",
 		"AcctGatherInterconnectType=acct_gather_interconnect/own",
 		"AcctGatherFilesystemType=acct_gather_filesystem/own",
-		"AcctGatherEnergyType=acct_gather_energy/rapl"};
+		"AcctGatherEnergyType=acct_gather_energy/ipmi",
+		"AcctGatherEnergyType=acct_gather_energy/rapl,acct_gather_energy/gpu"};
 	size_t i;
 
 	(void)state;
@@ -472,6 +473,27 @@ static void test_site_not_served(void **state)
 		read_site(lines[i], &site);
 		assert_non_null(site.not_served);
 		assert_string_equal(site.not_served, lines[i]);
+	}
+}
+
+static void test_site_energy(void **state)
+{
+	static const struct {
+		const char *line;
+		enum site_energy energy;
+	} rows[] = {{"AcctGatherEnergyType=acct_gather_energy/none", SITE_ENERGY_NONE},
+		{"AcctGatherEnergyType=acct_gather_energy/rapl", SITE_ENERGY_RAPL},
+		{"AcctGatherEnergyType=rapl", SITE_ENERGY_RAPL},
+		{"AcctGatherEnergyType=acct_gather_energy/pm_counters", SITE_ENERGY_CRAY}};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_site_conf_ struct site_conf site = {0};
+
+		read_site(rows[i].line, &site);
+		assert_null(site.not_served);
+		assert_int_equal(site.energy, rows[i].energy);
 	}
 }
 
@@ -586,6 +608,7 @@ int main(void)
 		cmocka_unit_test_setup(test_controllers_fail, check_root),
 		cmocka_unit_test_setup(test_site_launch_parameters, check_root),
 		cmocka_unit_test_setup(test_site_not_served, check_root),
+		cmocka_unit_test_setup(test_site_energy, check_root),
 		cmocka_unit_test_setup(test_site_profile, check_root),
 		cmocka_unit_test_setup(test_site_profile_fails, check_root),
 		cmocka_unit_test_setup(test_site_gathers, check_root),

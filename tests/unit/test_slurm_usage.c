@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "contrib/slurm/decision.h"
+#include "contrib/slurm/step_record.h"
 #include "contrib/slurm/unpack.h"
 #include "stepd/base/fs.h"
 
@@ -45,7 +46,7 @@ enum {
 };
 
 struct record {
-	uint64_t user_sec, system_sec;
+	uint64_t user_sec, system_sec, energy;
 	uint32_t user_usec, system_usec, ids[TRES_MAX];
 	uint64_t in[COLUMNS][TRES_MAX], out[COLUMNS][TRES_MAX];
 };
@@ -120,7 +121,7 @@ static void read_record(const struct step_usage *usage, struct record *r)
 	r->system_sec = unpack_u64(&u);
 	r->system_usec = unpack_u32(&u);
 	(void)unpack_u32(&u);
-	(void)unpack_u64(&u);
+	r->energy = unpack_u64(&u);
 	assert_int_equal(unpack_u32(&u), TRES_MAX);
 	for (i = 0; i < TRES_MAX; i++)
 		r->ids[i] = unpack_u32(&u);
@@ -192,6 +193,40 @@ static void test_nothing_known(void **state)
 	assert_int_equal(r.in[MOST][ENERGY], 0);
 	assert_int_equal(r.in[LEAST_NODE][ENERGY], 2);
 	assert_true(r.in[MOST_TASK][ENERGY] == UNKNOWN);
+	assert_int_equal(r.out[SUM][ENERGY], 0);
+	step_usage_clear(&u);
+}
+
+/* Of the node: joules are taken in, watts put out. */
+static void test_energy(void **state)
+{
+	struct step_energy energy = {.source = SITE_ENERGY_CRAY,
+		.is_read = true,
+		.joules = 700,
+		.most_joules = 500,
+		.watts = 900,
+		.most_watts = 600,
+		.mean_watts = 225};
+	struct step_usage u;
+	struct record r;
+
+	(void)state;
+	open_usage(&u, 3);
+	u.energy = &energy;
+	read_record(&u, &r);
+	assert_int_equal(r.energy, 700);
+	assert_int_equal(r.in[MOST][ENERGY], 500);
+	assert_int_equal(r.in[LEAST][ENERGY], 500);
+	assert_int_equal(r.in[MOST_NODE][ENERGY], 2);
+	assert_true(r.in[MOST_TASK][ENERGY] == UNKNOWN);
+	assert_int_equal(r.in[SUM][ENERGY], 700);
+	assert_int_equal(r.out[MOST][ENERGY], 600);
+	assert_int_equal(r.out[SUM][ENERGY], 225);
+	/* A node without the counter is none that has taken nothing. */
+	energy = (struct step_energy){.source = SITE_ENERGY_RAPL};
+	read_record(&u, &r);
+	assert_true(r.energy == STEP_RECORD_NO_ENERGY);
+	assert_true(r.in[SUM][ENERGY] == STEP_RECORD_NO_ENERGY);
 	assert_int_equal(r.out[SUM][ENERGY], 0);
 	step_usage_clear(&u);
 }
@@ -354,6 +389,7 @@ int main(void)
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_with_list),
 		cmocka_unit_test(test_nothing_known),
+		cmocka_unit_test(test_energy),
 		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_zombie),
