@@ -128,7 +128,7 @@ static bool is_other_release(const struct slurm_init *i)
 
 static bool has_site_settings(const struct slurm_init *i)
 {
-	return !i->site || i->site->not_served;
+	return !i->site || i->site->not_served.n > 0;
 }
 
 static bool wants_profile(const struct slurm_init *i)
@@ -412,6 +412,16 @@ static void print_releases(const struct slurm_init *init, FILE *out)
 		client ? client : "another", credential ? credential : "none");
 }
 
+static void print_site(const struct slurm_init *init, FILE *out)
+{
+	size_t i;
+
+	if (!init->site)
+		(void)fprintf(out, ": %s", init->site_err.text);
+	for (i = 0; init->site && i < init->site->not_served.n; i++)
+		(void)fprintf(out, "%s %s", i > 0 ? "," : ":", init->site->not_served.v[i]);
+}
+
 /* What an operator needs besides: the number, or the place. */
 static void print_detail(const struct slurm_init *init, enum slurm_reason reason, FILE *out)
 {
@@ -443,8 +453,7 @@ static void print_detail(const struct slurm_init *init, enum slurm_reason reason
 		print_releases(init, out);
 		break;
 	case SLURM_REASON_SITE:
-		(void)fprintf(
-			out, ": %s", init->site ? init->site->not_served : init->site_err.text);
+		print_site(init, out);
 		break;
 	case SLURM_REASON_GRES:
 		(void)fprintf(out, ": %s", init->gres_err.text);

@@ -38,7 +38,6 @@ enum conf_key {
 	KEY_MPI,
 	KEY_PROLOG_FLAGS,
 	KEY_SLURMCTLD,
-	KEY_SWITCH,
 	KEY_NAMESPACE,
 	KEY_CONTAINER,
 	KEY_PROFILE,
@@ -63,7 +62,6 @@ static const struct {
 	[KEY_MPI] = {"MpiDefault", "none"},
 	[KEY_PROLOG_FLAGS] = {"PrologFlags", ""},
 	[KEY_SLURMCTLD] = {"SlurmctldParameters", ""},
-	[KEY_SWITCH] = {"SwitchType", ""},
 	[KEY_NAMESPACE] = {"NamespaceType", ""},
 	[KEY_CONTAINER] = {"JobContainerType", ""},
 	[KEY_PROFILE] = {"AcctGatherProfileType", ""},
@@ -239,10 +237,8 @@ static const struct {
 	enum slurm_reason reason;
 	const char *steps;
 } obstacles[] = {
-	{KEY_SWITCH, names_plugin, SLURM_REASON_SWITCH, "every step, up to 24.05"},
 	{KEY_NAMESPACE, job_namespace_is_other, SLURM_REASON_NAMESPACE, "every step"},
 	{KEY_NAMESPACE, job_namespace_is_tmpfs, SLURM_REASON_NAMESPACE, "every extern step"},
-	{KEY_CONTAINER, job_namespace_is_other, SLURM_REASON_NAMESPACE, "every step"},
 	{KEY_CONTAINER, job_namespace_is_tmpfs, SLURM_REASON_NAMESPACE, "every extern step"},
 	{KEY_PROFILE, names_plugin, SLURM_REASON_PROFILE, "steps that are profiled"},
 	{KEY_FREQUENCY, can_set_frequency, SLURM_REASON_FREQUENCY, "every step of srun"},
@@ -282,6 +278,23 @@ static void report_usage(struct slurm_doctor *d, enum conf_key key, const char *
 			"by %s=%s and AccountingStorageTRES this is handed over in any case: every "
 			"step; %s",
 			keys[key].name, value, slurm_reason_text(SLURM_REASON_USAGE));
+}
+
+/* What the program itself reads of the file, and refuses. */
+static void report_site(struct slurm_doctor *d)
+{
+	_cleanup_site_conf_ struct site_conf site = {0};
+	struct err err = ERR_INIT;
+	size_t i;
+
+	if (site_conf_read(d->conf, &site, &err) < 0)
+		report(d, "warning", "slurm.handover", slurm_reason_name(SLURM_REASON_SITE),
+			"mend it; no step is served before", "every step is handed over: %s",
+			err.text);
+	for (i = 0; i < site.not_served.n; i++)
+		report(d, "note", "slurm.handover", slurm_reason_name(SLURM_REASON_SITE), "",
+			"by %s this is handed over in any case: every step; %s",
+			site.not_served.v[i], slurm_reason_text(SLURM_REASON_SITE));
 }
 
 static void report_obstacles(struct slurm_doctor *d)
@@ -684,6 +697,7 @@ int main(void)
 
 	if (read_conf(&d)) {
 		report_needs(&d);
+		report_site(&d);
 		report_obstacles(&d);
 		report_plugins(&d);
 	}

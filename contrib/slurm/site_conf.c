@@ -63,7 +63,7 @@ void site_conf_clear(struct site_conf *conf)
 	free(conf->task_epilog);
 	plugstack_clear(&conf->plugstack);
 	free(conf->spank_obstacle);
-	free(conf->not_served);
+	strv_clear(&conf->not_served);
 	*conf = (struct site_conf){0};
 }
 
@@ -85,12 +85,7 @@ struct reading {
 
 static int refuse(struct reading *r, const char *key, const char *value)
 {
-	if (r->conf->not_served)
-		return 0; /* the first one counts */
-	if (asprintf(&r->conf->not_served, "%s=%s", key, value) >= 0)
-		return 0;
-	r->conf->not_served = NULL;
-	return -ENOMEM;
+	return strv_addf(&r->conf->not_served, "%s=%s", key, value);
 }
 
 static int set_text(char **member, const char *value, size_t size)

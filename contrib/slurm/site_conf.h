@@ -14,6 +14,7 @@
 #include "contrib/slurm/hosts.h"
 #include "contrib/slurm/plugstack.h"
 #include "stepd/base/err.h"
+#include "stepd/base/strv.h"
 
 #define SITE_CONF_DEFAULT "/etc/slurm/slurm.conf"
 
@@ -103,10 +104,9 @@ struct site_conf {
 	bool packs_nodes;       /* SelectTypeParameters has CR_Pack_Nodes */
 	struct plugstack plugstack;
 	/* Of site_check_spank(). */
-	bool spank_loads;     /* plugins of it are loaded in each step */
-	char *spank_obstacle; /* why steps with them are not served; NULL: they are */
-	/* What is set and not served, "UsePAM=1"; NULL: nothing. */
-	char *not_served;
+	bool spank_loads;       /* plugins of it are loaded in each step */
+	char *spank_obstacle;   /* why steps with them are not served; NULL: they are */
+	struct strv not_served; /* what is set and not served, each as "UsePAM=1" */
 };
 
 void site_conf_clear(struct site_conf *conf);

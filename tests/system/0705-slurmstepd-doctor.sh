@@ -22,7 +22,7 @@ values_of() {
 configured
 cat >"$SLURM_CONF" <<'E2'
 ClusterName=c
-SlurmctldHost=here
+SlurmctldHost=here(127.0.0.1)
 proctracktype=proctrack/linuxproc
 Include more.conf
 NodeName=n CPUs=1
@@ -50,6 +50,9 @@ TLSType=tls/s2n
 E2
 : >"$tmpdir/oci.conf"
 doctor --slurm
+like "$(of slurm.handover text)" "every step is handed over: read '$tmpdir/acct_gather.conf'" "a file that a step needs and that is not there is a finding"
+: >"$tmpdir/acct_gather.conf"
+doctor --slurm
 is "$(values_of slurm.handover)" "namespace profile tls stepmgr container " "doctor --slurm reports what is handed over in any case"
 text=$(timeout 900 "$stepd" doctor --slurm)
 like "$(printf '%s' "$text" | tr -s '\n ' '  ')" \
@@ -58,6 +61,17 @@ like "$(printf '%s' "$text" | tr -s '\n ' '  ')" \
 sed -i 's/TLSType=.*/AcctGatherInterconnectType=acct_gather_interconnect\/ofed/' "$SLURM_CONF"
 doctor --slurm
 is "$(values_of slurm.handover)" "namespace profile stepmgr container " "a plugin for networks is nothing of the kind by itself"
+printf 'AcctGatherEnergyType=acct_gather_energy/ipmi\nSwitchType=switch/own\n' >>"$SLURM_CONF"
+doctor --slurm
+is "$(values_of slurm.handover)" "site site namespace profile stepmgr container " "each line that has every step handed over is a finding"
+for line in AcctGatherEnergyType=acct_gather_energy/ipmi SwitchType=switch/own; do
+	like "$report" "by $line this is handed over in any case: every step" "a finding names $line"
+done
+sed -i '/ipmi$/d; /own$/d; s/^SlurmctldHost=.*/SlurmctldHost=nowhere.invalid/' "$SLURM_CONF"
+doctor --slurm
+like "$(of slurm.handover text)" "every step is handed over: find slurmctld's host 'nowhere.invalid'" "so is a slurmctld without an address"
+is "$(of slurm.handover level)" warning "it is a warning"
+sed -i 's/^SlurmctldHost=.*/SlurmctldHost=here(127.0.0.1)/' "$SLURM_CONF"
 echo 'AccountingStorageTRES=gres/gpu,ic/ofed,fs/lustre' >>"$SLURM_CONF"
 doctor --slurm
 is "$(values_of slurm.handover)" "namespace profile stepmgr usage container " "it is one where slurmctld accounts for what it gathers"
@@ -74,7 +88,7 @@ plugin() { # FILE VERSION
 		bail "can't compile a plugin"
 }
 served() { # LINE...: of slurm.conf
-	printf '%s\n' ClusterName=c SlurmctldHost=here "PluginDir=$node" "$@" >"$SLURM_CONF"
+	printf '%s\n' ClusterName=c "SlurmctldHost=here(127.0.0.1)" "PluginDir=$node" "$@" >"$SLURM_CONF"
 	doctor --slurm
 }
 served

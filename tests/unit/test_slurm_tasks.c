@@ -167,7 +167,7 @@ static void test_site_defaults(void **state)
 
 	(void)state;
 	read_site("", &site);
-	assert_null(site.not_served);
+	assert_int_equal(site.not_served.n, 0);
 	assert_int_equal(site.accounting, SITE_ACCOUNTING_NONE);
 	assert_int_equal(site.sample_s, 30);
 	assert_false(site.binds || site.limits);
@@ -188,7 +188,7 @@ static void test_site(void **state)
 		"TaskProlog=/x/prolog\nTaskEpilog=/x/epilog\nPropagatePrioProcess=2\n"
 		"VSizeFactor=110%\nMpiDefault=pmix\nKillWait=7",
 		&site);
-	assert_null(site.not_served);
+	assert_int_equal(site.not_served.n, 0);
 	assert_int_equal(site.accounting, SITE_ACCOUNTING_CGROUP);
 	assert_int_equal(site.sample_s, 5);
 	assert_true(site.binds && site.limits);
@@ -206,7 +206,7 @@ static void check_tmp(const char *lines, const char *wanted, bool home)
 	_cleanup_free_ char *path = NULL;
 
 	read_site(lines, &site);
-	assert_null(site.not_served);
+	assert_int_equal(site.not_served.n, 0);
 	path = site_tmp_directory(&site, "n1", "host");
 	assert_string_equal(path, wanted);
 	assert_int_equal(site.has_home_xauthority, home);
@@ -236,9 +236,9 @@ static void test_site_auth(void **state)
 		read_site(rows[i].lines, &site);
 		assert_int_equal(site.uses_tokens, rows[i].uses_tokens);
 		if (!rows[i].not_served)
-			assert_null(site.not_served);
+			assert_int_equal(site.not_served.n, 0);
 		else
-			assert_string_equal(site.not_served, rows[i].not_served);
+			assert_string_equal(site.not_served.v[0], rows[i].not_served);
 	}
 }
 
@@ -276,10 +276,11 @@ static void test_site_words(void **state)
 		_cleanup_site_conf_ struct site_conf site = {0};
 
 		read_site(confs[i].lines, &site);
-		if (!confs[i].not_served != !site.not_served)
-			fail_msg("%s: %s", confs[i].lines, site.not_served ? site.not_served : "");
+		if (!confs[i].not_served != (site.not_served.n == 0))
+			fail_msg("%s: %s", confs[i].lines,
+				site.not_served.n > 0 ? site.not_served.v[0] : "");
 		if (confs[i].not_served)
-			assert_string_equal(site.not_served, confs[i].not_served);
+			assert_string_equal(site.not_served.v[0], confs[i].not_served);
 	}
 }
 
@@ -296,7 +297,7 @@ static void check_controllers(const char *text, const char *const *addresses, si
 	if (site_conf_read(path, &site, &err) < 0)
 		fail_msg("%s: %s", text, err.text);
 	scratch_remove(dir);
-	assert_null(site.not_served);
+	assert_int_equal(site.not_served.n, 0);
 	assert_int_equal(site.controllers.n, n);
 	for (i = 0; i < n; i++) {
 		const struct sockaddr_in *at = &site.controllers.address[i];
@@ -369,7 +370,7 @@ static void check_profile(const char *plugin, const char *gather, enum site_prof
 	if (site_conf_read(path, &site, &err) < 0)
 		fail_msg("%s: %s", text, err.text);
 	scratch_remove(dir);
-	assert_null(site.not_served);
+	assert_int_equal(site.not_served.n, 0);
 	assert_int_equal(site.profile, expected);
 }
 
@@ -423,14 +424,14 @@ static void test_site_gathers(void **state)
 	read_site("AcctGatherInterconnectType=acct_gather_interconnect/none\n"
 		  "AcctGatherFilesystemType=acct_gather_filesystem/none",
 		&none);
-	assert_null(none.not_served);
+	assert_int_equal(none.not_served.n, 0);
 	assert_null(none.interconnect);
 	assert_null(none.filesystem);
 	assert_false(none.sets_frequency);
 	read_site("AcctGatherInterconnectType=acct_gather_interconnect/OFED\n"
 		  "AcctGatherFilesystemType=acct_gather_filesystem/lustre\nCpuFreqDef=Performance",
 		&site);
-	assert_null(site.not_served);
+	assert_int_equal(site.not_served.n, 0);
 	assert_string_equal(site.interconnect, "ofed");
 	assert_string_equal(site.filesystem, "lustre");
 	assert_true(site.sets_frequency);
@@ -442,12 +443,12 @@ static void test_site_launch_parameters(void **state)
 
 	(void)state;
 	read_site("LaunchParameters=send_gids,lustre_no_flush,mem_sort", &none);
-	assert_null(none.not_served);
+	assert_int_equal(none.not_served.n, 0);
 	assert_false(none.sets_batch_frequency);
 	assert_false(none.limits_adopted);
 	read_site("LaunchParameters=disable_send_gids,ULIMIT_PAM_ADOPT,batch_step_set_cpu_freq",
 		&all);
-	assert_null(all.not_served);
+	assert_int_equal(all.not_served.n, 0);
 	assert_true(all.sets_batch_frequency);
 	assert_true(all.limits_adopted);
 }
@@ -471,8 +472,8 @@ static void test_site_not_served(void **state)
 		_cleanup_site_conf_ struct site_conf site = {0};
 
 		read_site(lines[i], &site);
-		assert_non_null(site.not_served);
-		assert_string_equal(site.not_served, lines[i]);
+		assert_int_equal(site.not_served.n, 1);
+		assert_string_equal(site.not_served.v[0], lines[i]);
 	}
 }
 
@@ -492,7 +493,7 @@ static void test_site_energy(void **state)
 		_cleanup_site_conf_ struct site_conf site = {0};
 
 		read_site(rows[i].line, &site);
-		assert_null(site.not_served);
+		assert_int_equal(site.not_served.n, 0);
 		assert_int_equal(site.energy, rows[i].energy);
 	}
 }
