@@ -34,8 +34,16 @@ in_turn killed srun -Q -n 1 --mem=40 sh "$1/hog"
 in_turn killed-exec srun -Q -n 1 --mem=40 dd if=/dev/zero of=/dev/null bs=100M count=1
 END
 # What one task has too much of ends the step. How many of it have been killed when it is told is not always the same.
+# The other task waits without a process or memory that it asks for: the one that asks has the kernel kill, which is to be
+# the one that is killed first. Else its parent may have ended by then, and is not killed.
 [ -z "${STEPD_TEST_SLURM-}" ] || cat >>"$tmpdir/steps" <<'END'
-in_turn killed-step srun -Q -n 2 --mem=40 --oom-kill-step sh -c '[ $SLURM_PROCID = 1 ] || exec sleep 300; exec sh "$0"' "$1/hog"
+mkfifo killed-step.fifo
+in_turn killed-step srun -Q -n 2 --mem=40 --oom-kill-step sh -c 'if [ $SLURM_PROCID = 0 ]; then
+		: >killed-step.up
+		read -r line <killed-step.fifo
+	fi
+	until [ -e killed-step.up ]; do sleep 0.1; done
+	exec sh "$0"' "$1/hog"
 cp killed-step.err killed-step.all
 sed -Ei 's/Detected [0-9]+ oom/Detected N oom/' killed-step.err
 END
