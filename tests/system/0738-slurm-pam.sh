@@ -50,8 +50,12 @@ cat >"$tmpdir/one" <<'S'
 mkdir -m 777 user
 list=$1/list.${PWD##*-}
 all='ulimit -Hn; ulimit -Sn; ulimit -Ss; ulimit -Hc; ulimit -Sc'
+# slurmstepd removes a step's socket before it closes the session.
+all_closed() {
+	no_step && [ "$(grep -c ^open "$list")" = "$(grep -c ^close "$list")" ]
+}
 sessions() { # NAME: of the line before
-	until_true no_step
+	until_true all_closed
 	sort "$list" >"$1.out"
 	rm -f "$list"
 	: >"$1.err"
