@@ -84,7 +84,7 @@ during() { # NAME JOULES OPTION...
 }
 during task 500 -J task -n 1
 during tasks 300 -J tasks -n 4
-in_turn plain srun -Q -J plain -n 1 sh -c "sleep 0.2; $count 70"
+in_turn plain srun -Q -J plain -n 1 "$count" 70
 in_turn none srun -Q -J none -n 1 true
 in_turn script sbatch -Q -J script --wait -n 1 -o script.log --wrap "$count 600; srun -Q -J within -n 1 $count 90; $count 7"
 cat script.log >>script.out
@@ -104,9 +104,6 @@ sed -E '/^tasks/d; s/(cpu|fs|mem|pages|vmem)[^,|]*//g; s/,+//g' sacct.all | sort
 : >sacct.err
 echo 0 >sacct.rc
 S
-handed_over() { # SCRIPT
-	lines_of "$1" | sed -n 's/.*handed over to [^:]*: //p' | sort | uniq -c | sed 's/^ *//'
-}
 BENCH_SLURM_CPUS=4
 export BENCH_SLURM_CPUS BENCH_SLURM_LINES
 if [ -z "$slurm_root" ] && command -v mariadbd slurmdbd >/dev/null; then
@@ -122,8 +119,9 @@ $slurmd_log"
 	cp "$tmpdir/one" "$tmpdir/$plugin" # whose name each database has
 	both "$plugin"
 	same "$plugin"
-	is "$(handed_over "$plugin")" "" "$plugin: no step is handed over"
+	is "$(lines_of "$plugin" | grep 'handed over')" "" "$plugin: no step is handed over"
 	like "$(cat "$tmpdir/$plugin-served/task.out")" '^energy=500$' "$plugin: what the node has taken is a running step's"
 done
+[ -n "${BENCH_SLURM_DATABASE-}" ] || skip 2 "needs slurmdbd and mariadb-server-core: what sacct has"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
 done_testing
