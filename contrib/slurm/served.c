@@ -129,15 +129,15 @@ static void take_result(struct served *s, const char *text)
 	json_auto_t *result = text ? json_loads(text, 0, NULL) : NULL;
 	const json_t *entry;
 	struct served_task *task;
-	int64_t rank, status;
+	int64_t rank, status, kills;
 	size_t i;
 
 	json_array_foreach (json_get_array(result, "tasks"), i, entry) {
 		if (!json_get_range(entry, "rank", 0, UINT32_MAX, &rank) ||
 			!json_get_range(entry, "wait_status", 0, INT32_MAX, &status))
 			continue;
-		if (json_is_true(json_object_get(entry, "oom_killed")))
-			served_add_oom_kills(s, (uint32_t)rank, 1); /* at least */
+		if (json_get_range(entry, "oom_kills", 0, INT64_MAX, &kills))
+			served_add_oom_kills(s, (uint32_t)rank, (uint64_t)kills);
 		task = served_find_task(&s->tasks, (uint32_t)rank);
 		if (task)
 			served_end_task(s, task, (int)status);

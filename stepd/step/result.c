@@ -463,8 +463,11 @@ static json_t *pack_task(const struct task *task, const stepd_usage_t *usage, bo
 		doc, "exit_code", task->lost ? json_null() : json_integer(task_exit_code(task)));
 	r |= json_object_set_new(doc, "elapsed_usec",
 		json_integer((json_int_t)((task->end_ns - task->start_ns) / 1000)));
-	if (task->oom_counted)
+	if (task->oom_counted) {
 		r |= json_object_set_new(doc, "oom_killed", json_boolean(task->oom_kills > 0));
+		r |= json_object_set_new(
+			doc, "oom_kills", json_integer((json_int_t)task->oom_kills));
+	}
 	if (usage)
 		r |= usage_pack(doc, usage);
 	return r == 0 ? take_ptr(doc) : NULL;

@@ -128,6 +128,8 @@ is $? 0 "a task whose child is killed for want of memory ends as it will"
 like "$(grep -A6 '"rank": 1' "$tmpdir/r")" '"text": "exited with status 0, out of memory"' "the text of a task whose child ran out of memory reports it"
 like "$(grep -A9 '"rank": 1' "$tmpdir/r")" '"oom_killed": true' "a task whose child ran out of memory has oom_killed"
 like "$(grep -A9 '"rank": 0' "$tmpdir/r")" '"oom_killed": false' "the other task does not have oom_killed"
+like "$(grep -A9 '"rank": 1' "$tmpdir/r")" '"oom_kills": 1' "the task has the number of its processes that were killed"
+like "$(grep -A9 '"rank": 0' "$tmpdir/r")" '"oom_kills": 0' "and the other task has none"
 is "$(grep -c '"oom_killed": true' "$tmpdir/r")" 2 "the step has the task's oom_killed"
 like "$(cat "$tmpdir/r")" '"reason": "completed"' "the step of a task whose child ran out of memory completed"
 like "$(cat "$tmpdir/err")" 'task 1 \(pid [0-9]+\) ran out of memory: the kernel killed 1 process of it; its peak was 16\.0 MiB' \
