@@ -847,6 +847,8 @@ SLURM_26_05_TESTS = tests/system/0730-slurm-26.05-pam.sh tests/system/0730-slurm
 	tests/system/0730-slurm-26.05-x11.sh tests/system/0730-slurm-26.05-auth.sh
 TESTS_LONG += $(SLURM_26_05_TESTS)
 EXTRA_DIST += $(SLURM_26_05_TESTS)
+check_PROGRAMS += tests/lib/slurm_adopted
+tests_lib_slurm_adopted_SOURCES = tests/lib/slurm_adopted.c
 check_PROGRAMS += tests/lib/slurm_decode
 tests_lib_slurm_decode_SOURCES = tests/lib/slurm_decode.c
 tests_lib_slurm_decode_LDADD = libslurminit.la libbase.la $(JANSSON_LIBS)
@@ -860,6 +862,7 @@ SLURM_UNIT_TESTS = tests/unit/test_slurm_batch tests/unit/test_slurm_delivery te
 	tests/unit/test_slurm_pmix_nodes tests/unit/test_slurm_pmix_peers \
 	tests/unit/test_slurm_probe tests/unit/test_slurm_requests tests/unit/test_slurm_rules \
 	tests/unit/test_slurm_served tests/unit/test_slurm_server tests/unit/test_slurm_tasks \
+	tests/unit/test_slurm_tmpfs \
 	tests/unit/test_slurm_token tests/unit/test_slurm_tree \
 	tests/unit/test_slurm_usage tests/unit/test_slurm_versions tests/unit/test_slurm_wire \
 	tests/unit/test_slurm_x11 tests/unit/test_slurm_xauthority
@@ -902,7 +905,12 @@ tests_unit_test_slurm_pmi_tree_LDADD = libslurmserve.la libslurmwire.la $(CMOCKA
 tests_unit_test_slurm_namespace_SOURCES = tests/unit/test_slurm_namespace.c tests/lib/scratch.h
 tests_unit_test_slurm_namespace_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_namespace_LDADD = libslurminit.la $(CMOCKA_LIBS)
-tests_unit_test_slurm_probe_SOURCES = tests/unit/test_slurm_probe.c tests/lib/scratch.h contrib/slurm/user_probe.c
+tests_unit_test_slurm_tmpfs_SOURCES = tests/unit/test_slurm_tmpfs.c tests/lib/scratch.h \
+	contrib/slurm/job_tmpfs.c contrib/slurm/site_script.c
+tests_unit_test_slurm_tmpfs_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_tmpfs_LDADD = libslurminit.la $(UNIT_LDADD)
+tests_unit_test_slurm_probe_SOURCES = tests/unit/test_slurm_probe.c tests/lib/scratch.h \
+	contrib/slurm/user_child.c contrib/slurm/user_probe.c
 tests_unit_test_slurm_probe_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_probe_LDADD = $(UNIT_LDADD)
 tests_unit_test_slurm_pmix_SOURCES = tests/unit/test_slurm_pmix.c tests/lib/scratch.h
@@ -952,7 +960,7 @@ tests_unit_test_slurm_x11_SOURCES = tests/unit/test_slurm_x11.c tests/lib/fake_a
 tests_unit_test_slurm_x11_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_x11_LDADD = libslurmserve.la libpeer.la $(CMOCKA_LIBS)
 tests_unit_test_slurm_xauthority_SOURCES = tests/unit/test_slurm_xauthority.c tests/lib/scratch.h \
-	contrib/slurm/xauthority.c
+	contrib/slurm/user_child.c contrib/slurm/xauthority.c
 tests_unit_test_slurm_xauthority_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_slurm_xauthority_LDADD = $(UNIT_LDADD)
 endif

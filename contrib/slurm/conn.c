@@ -12,6 +12,7 @@
 #include "contrib/slurm/call.h"
 #include "contrib/slurm/server.h"
 #include "stepd/base/err.h"
+#include "stepd/base/fs.h"
 
 enum conn_state {
 	CONN_HELLO,
@@ -368,18 +369,34 @@ static enum conn_next await_agent(struct conn *c)
 	return NEXT_EVENT;
 }
 
-static enum conn_next send_answer(struct conn *c)
+/* 0 or -errno. */
+static int send_piece(struct conn *c)
 {
 	ssize_t n;
+	int r;
 
-	while (buffer_size(&c->out.bytes) > 0) {
-		n = send(c->fd, buffer_bytes(&c->out.bytes), buffer_size(&c->out.bytes),
-			MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
+	if (buffer_size(&c->out.bytes) == 0) {
+		r = fs_send_descriptor(c->fd, c->out.fd);
+		c->out.has_fd = r < 0;
+		return r;
+	}
+	n = send(c->fd, buffer_bytes(&c->out.bytes), buffer_size(&c->out.bytes), MSG_NOSIGNAL);
+	if (n < 0)
+		return -errno;
+	buffer_drop(&c->out.bytes, (size_t)n);
+	return 0;
+}
+
+static enum conn_next send_answer(struct conn *c)
+{
+	int r;
+
+	while (buffer_size(&c->out.bytes) > 0 || c->out.has_fd) {
+		r = send_piece(c);
+		if (r == -EINTR)
 			continue;
-		if (n < 0)
-			return errno == EAGAIN ? NEXT_EVENT : NEXT_END;
-		buffer_drop(&c->out.bytes, (size_t)n);
+		if (r < 0)
+			return r == -EAGAIN ? NEXT_EVENT : NEXT_END;
 		c->wait = WAIT_MAX; /* none: the time begins anew */
 	}
 	conn_drop_answer(c);

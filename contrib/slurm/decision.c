@@ -93,11 +93,9 @@ static bool wants_container(const struct slurm_init *i)
 	return i->launch.container && *i->launch.container;
 }
 
-/* Extern steps make those of tmpfs. */
 static bool wants_namespace(const struct slurm_init *i)
 {
-	return job_namespace_is_other(i->conf.namespace_plugin) || i->namespace_err.code ||
-		(i->name_space.is_made && i->launch.kind == SLURM_KIND_EXTERN);
+	return job_namespace_is_other(i->conf.namespace_plugin) || i->namespace_err.code;
 }
 
 static bool wants_tls(const struct slurm_init *i)
@@ -440,9 +438,7 @@ static void print_detail(const struct slurm_init *init, enum slurm_reason reason
 		if (init->namespace_err.code)
 			(void)fprintf(out, ": %s", init->namespace_err.text);
 		else
-			(void)fprintf(out, " (%s)",
-				init->conf.namespace_plugin ? init->conf.namespace_plugin
-							    : "job_container/tmpfs");
+			(void)fprintf(out, " (%s)", init->conf.namespace_plugin);
 		break;
 	case SLURM_REASON_RULE:
 		(void)fprintf(out, " (slurm_handover in stepd.conf: %s)%s%s", init->rule,

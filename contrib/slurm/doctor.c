@@ -39,7 +39,6 @@ enum conf_key {
 	KEY_PROLOG_FLAGS,
 	KEY_SLURMCTLD,
 	KEY_NAMESPACE,
-	KEY_CONTAINER,
 	KEY_PROFILE,
 	KEY_INTERCONNECT,
 	KEY_FILESYSTEM,
@@ -63,7 +62,6 @@ static const struct {
 	[KEY_PROLOG_FLAGS] = {"PrologFlags", ""},
 	[KEY_SLURMCTLD] = {"SlurmctldParameters", ""},
 	[KEY_NAMESPACE] = {"NamespaceType", ""},
-	[KEY_CONTAINER] = {"JobContainerType", ""},
 	[KEY_PROFILE] = {"AcctGatherProfileType", ""},
 	[KEY_INTERCONNECT] = {"AcctGatherInterconnectType", ""},
 	[KEY_FILESYSTEM] = {"AcctGatherFilesystemType", ""},
@@ -238,8 +236,6 @@ static const struct {
 	const char *steps;
 } obstacles[] = {
 	{KEY_NAMESPACE, job_namespace_is_other, SLURM_REASON_NAMESPACE, "every step"},
-	{KEY_NAMESPACE, job_namespace_is_tmpfs, SLURM_REASON_NAMESPACE, "every extern step"},
-	{KEY_CONTAINER, job_namespace_is_tmpfs, SLURM_REASON_NAMESPACE, "every extern step"},
 	{KEY_PROFILE, names_plugin, SLURM_REASON_PROFILE, "steps that are profiled"},
 	{KEY_FREQUENCY, can_set_frequency, SLURM_REASON_FREQUENCY, "every step of srun"},
 	{KEY_LAUNCH, can_set_batch_frequency, SLURM_REASON_FREQUENCY, "every batch script"},
@@ -501,9 +497,8 @@ static void report_constraints(struct slurm_doctor *d, const struct slurm_cgroup
 			"for these limits of cgroup.conf steps are handed over: %s", err.text);
 	else
 		report(d, "ok", "slurm.limits", list, "",
-			"served steps have these limits of cgroup.conf%s%s%s; extern steps "
-			"are handed over",
-			root ? ", in '" : "", root ? root : "", root ? "'" : "");
+			"served steps have these limits of cgroup.conf%s%s%s", root ? ", in '" : "",
+			root ? root : "", root ? "'" : "");
 }
 
 static void report_limits(struct slurm_doctor *d)

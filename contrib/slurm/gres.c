@@ -328,10 +328,11 @@ bool gres_next_device(struct gres_kind *rest, struct gres_device *ret_device)
 
 static bool has_job_gres(const struct slurm_launch *l)
 {
-	return l->kind == SLURM_KIND_BATCH || l->kind == SLURM_KIND_INTERACTIVE;
+	return l->kind == SLURM_KIND_BATCH || l->kind == SLURM_KIND_INTERACTIVE ||
+		l->kind == SLURM_KIND_EXTERN;
 }
 
-/* A script, and a shell of salloc, have the job's. */
+/* A script, a shell of salloc and the processes of an extern step have the job's. */
 static const struct gres_records *get_records(const struct slurm_launch *l)
 {
 	return has_job_gres(l) ? &l->job_gres : &l->step_gres;

@@ -2,14 +2,13 @@
  *
  * The mount namespace of a job, with a /tmp of its own, where the site has Slurm's plugin tmpfs:
  * job_container/tmpfs, which is called namespace/tmpfs from 26.05 on. The job's extern step makes
- * it, binds it to BasePath/JOB/.ns, and takes it away; tasks of the others enter it. From 24.11 on
- * slurmd sends the plugin's settings, job_container.conf, to each step; before, they are read
- * where slurm.conf is.
+ * it, binds it to BasePath/JOB/.ns, and takes it away: job_tmpfs.h; tasks of the others enter it.
+ * From 24.11 on slurmd sends the plugin's settings, job_container.conf, to each step; before, they
+ * are read where slurm.conf is.
  */
 #ifndef SLURM_JOB_NAMESPACE_H
 #define SLURM_JOB_NAMESPACE_H
 
-#include <limits.h>
 #include <stdbool.h>
 
 #include "contrib/slurm/init.h"
@@ -22,10 +21,22 @@ bool job_namespace_is_tmpfs(const char *plugin);
 bool job_namespace_is_other(const char *plugin);
 
 struct job_namespace {
-	bool is_made;        /* by extern steps on this node */
-	char path[PATH_MAX]; /* which the tasks of others enter; "": they don't, or are in it as
-			      * slurmd has started their daemon there (EntireStepInNS) */
+	char *path;      /* NULL: jobs have none on this node */
+	bool is_entered; /* by the tasks of others than extern steps; else they are in it, as slurmd
+			  * has started their daemon there (EntireStepInNS) */
+	/* For the extern step. NULL: the setting is not there. */
+	char *base;     /* BasePath, with the node's name where Slurm puts it in */
+	char *dirs;     /* "/tmp,/dev/shm"; NULL: as 22.05 has it */
+	bool is_shared; /* what is mounted on the node later is seen in it */
+	char *init_script, *clone_script, *clone_epilog;
+	uint32_t clone_script_timeout_s, clone_epilog_timeout_s;
 };
+
+void job_namespace_clear(struct job_namespace *name_space);
+#define _cleanup_job_namespace_ _cleanup_(job_namespace_clear)
+
+/* What tasks enter; "": nothing. */
+const char *job_namespace_entered(const struct job_namespace *name_space);
 
 /* Of the job with this init. site may say that there is one, conf_path is its slurm.conf. 0 or
  * -errno: the settings can't be read. */

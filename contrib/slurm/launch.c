@@ -192,7 +192,7 @@ static const struct unpack_row cred_rows[] = {
 	FIELD("cred core_spec", U16),
 	FIELD("cred account", TEXT),
 	FIELD("cred node_addrs", CALL, .since = SLURM_23_11, .call = skip_addresses),
-	FIELD("cred alias_list", TEXT),
+	FIELD("cred alias_list", TEXT, .keep = LAUNCH(cred_node_aliases)),
 	FIELD("cred comment", TEXT),
 	FIELD("cred constraints", TEXT),
 	FIELD("cred end_time", U64, .since = SLURM_23_02, .keep = LAUNCH(end_time)),

@@ -133,6 +133,7 @@ struct slurm_launch {
 	void *token_body;
 	size_t token_body_size;
 	struct slurm_array cred_partition; /* slurm_launch_partition() */
+	const char *cred_node_aliases;     /* of nodes in a cloud; NULL: none */
 	uint16_t restart_count;
 	struct slurm_cores cores; /* the credential's */
 	struct gres_records job_gres, step_gres;

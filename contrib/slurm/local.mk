@@ -86,6 +86,7 @@ libslurmstep_la_SOURCES = \
 	contrib/slurm/conn.c \
 	contrib/slurm/epilogs.c contrib/slurm/epilogs.h \
 	contrib/slurm/handover.c contrib/slurm/handover.h \
+	contrib/slurm/job_tmpfs.c contrib/slurm/job_tmpfs.h \
 	contrib/slurm/listener.c \
 	contrib/slurm/manager_socket.c contrib/slurm/manager_socket.h \
 	contrib/slurm/origin.c contrib/slurm/origin.h \
@@ -101,10 +102,12 @@ libslurmstep_la_SOURCES = \
 	contrib/slurm/served_request.c \
 	contrib/slurm/server.h \
 	contrib/slurm/settings.c contrib/slurm/settings.h \
+	contrib/slurm/site_script.c contrib/slurm/site_script.h \
 	contrib/slurm/spank_serve.c contrib/slurm/spank_serve.h contrib/slurm/spank_wire.h \
 	contrib/slurm/spool.c contrib/slurm/spool.h \
 	contrib/slurm/srun_abort.c contrib/slurm/srun_abort.h \
 	contrib/slurm/suspension.c contrib/slurm/suspension.h \
+	contrib/slurm/user_child.c contrib/slurm/user_child.h \
 	contrib/slurm/user_probe.c contrib/slurm/user_probe.h \
 	contrib/slurm/x11.c contrib/slurm/x11.h \
 	contrib/slurm/xauthority.c contrib/slurm/xauthority.h \

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "contrib/slurm/requests.h"
 
+#include <fcntl.h>
 #include <jansson.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -29,6 +31,9 @@ void requests_plan_clear(struct requests_plan *plan)
 {
 	free(plan->parameters);
 	plan->parameters = NULL;
+	if (plan->has_name_space)
+		(void)close_fd(plan->name_space_fd);
+	plan->has_name_space = false;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -124,12 +129,43 @@ static int answer_display(const struct requests_plan *plan, const json_t *reply,
 	return 0;
 }
 
-static int answer_no_namespace(_unused_ const struct requests_plan *plan, const json_t *reply,
-	uint16_t version, struct wire_answer *a)
+static void put_fd(const struct requests_plan *plan, struct wire_answer *a)
+{
+	a->has_fd = true;
+	a->fd = plan->name_space_fd;
+}
+
+/* The number of the descriptor in the sender, of which clients know only that there is one; 0:
+ * there is no namespace, -1: it can't be had. */
+static int answer_namespace(const struct requests_plan *plan, const json_t *reply, uint16_t version,
+	struct wire_answer *a)
 {
 	(void)reply;
 	(void)version;
-	wire_put_i32(a, 0);
+	if (!plan->has_name_space) {
+		wire_put_i32(a, 0);
+	} else if (plan->name_space_fd < 0) {
+		wire_put_i32(a, -1);
+	} else {
+		wire_put_i32(a, plan->name_space_fd);
+		put_fd(plan, a);
+	}
+	return 0;
+}
+
+/* How many there are, and the kind of each, CLONE_NEWNS. */
+static int answer_namespaces(const struct requests_plan *plan, const json_t *reply,
+	uint16_t version, struct wire_answer *a)
+{
+	bool is_there = plan->has_name_space && plan->name_space_fd >= 0;
+
+	(void)reply;
+	(void)version;
+	wire_put_i32(a, is_there);
+	if (is_there) {
+		wire_put_i32(a, CLONE_NEWNS);
+		put_fd(plan, a);
+	}
 	return 0;
 }
 
@@ -446,6 +482,15 @@ static int plan_lookup(const struct wire_request *request, const struct requests
 	return set_parameters_take(plan, json_pack("{s:[i]}", "pids", (int)request->pid));
 }
 
+static int plan_namespace(_unused_ const struct wire_request *request,
+	const struct requests_step *step, struct requests_plan *plan)
+{
+	plan->has_name_space = step->name_space;
+	if (step->name_space)
+		plan->name_space_fd = open(step->name_space, O_RDONLY | O_NOCTTY | O_CLOEXEC);
+	return 0;
+}
+
 static int plan_display(_unused_ const struct wire_request *request,
 	const struct requests_step *step, struct requests_plan *plan)
 {
@@ -531,8 +576,9 @@ static const struct {
 				     .answer = answer_notified},
 		NULL},
 	[WIRE_X11_DISPLAY] = {{.access = REQUESTS_OWNER, .answer = answer_display}, plan_display},
-	[WIRE_NAMESPACE] = {{.access = REQUESTS_OWNER, .answer = answer_no_namespace}, NULL},
-	[WIRE_NAMESPACES] = {{.access = REQUESTS_OWNER, .answer = answer_no_namespace}, NULL},
+	[WIRE_NAMESPACE] = {{.access = REQUESTS_OWNER, .answer = answer_namespace}, plan_namespace},
+	[WIRE_NAMESPACES] = {{.access = REQUESTS_OWNER, .answer = answer_namespaces},
+		plan_namespace},
 	/* As the agent has it: not for the step's owner. */
 	[WIRE_NOTIFY] = {{.access = REQUESTS_ADMIN,
 				 .method = "Notify",

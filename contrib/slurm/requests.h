@@ -47,6 +47,7 @@ struct requests_step {
 				fails one for over, and its job with it. */
 	uint32_t first_rank; /* what the agent has for rank 0 */
 	const struct lookup_user *user; /* NULL: the job's user is not known */
+	const char *name_space;         /* the path of the job's; NULL: it has none */
 	unsigned display;               /* of X11, 0: none */
 	const char *xauthority;         /* the path of its file */
 };
@@ -73,6 +74,8 @@ struct requests_plan {
 	struct wire_lookup lookup;
 	pid_t added; /* the extern step gets this process; with limits in bytes, 0: none */
 	uint64_t rss, as;
+	bool has_name_space;
+	int name_space_fd; /* of it, until the plan is cleared; -1: it can't be opened */
 	unsigned display;
 	const char *xauthority;
 	requests_answer_fn answer;

@@ -13,6 +13,7 @@
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/epilogs.h"
 #include "contrib/slurm/job_cgroup.h"
+#include "contrib/slurm/job_tmpfs.h"
 #include "contrib/slurm/pam_session.h"
 #include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/pmix_nodes.h"
@@ -486,6 +487,7 @@ struct served *served_free(struct served *s)
 	if (s->answered) /* else slurmstepd has the answers */
 		served_requests_drain(&s->requests);
 	served_requests_close(&s->requests);
+	s->tmpfs = job_tmpfs_remove(s->tmpfs);
 	streams_clear(&s->streams);
 	if (s->loop)
 		ev_loop_destroy(s->loop);

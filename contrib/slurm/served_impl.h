@@ -42,6 +42,7 @@ struct suspension;
 struct tree;
 struct window;
 struct x11;
+struct job_tmpfs;
 
 #define SERVED_FALLBACK_DIR "/tmp"
 #define SERVED_EARLY_MAX    8
@@ -168,6 +169,7 @@ struct served {
 	struct pmix_nodes *pmix;       /* NULL: no PMIx over several nodes */
 	struct spank_serve *spank;     /* NULL: no SPANK plugin has to do with it */
 	struct x11 *x11;               /* NULL: the step forwards no X11 */
+	struct job_tmpfs *tmpfs;       /* NULL: it makes no namespace for its job */
 
 	struct served_setup setup;
 	struct served_tasks tasks;

@@ -12,6 +12,7 @@
 #include "contrib/slurm/batch.h"
 #include "contrib/slurm/credential.h"
 #include "contrib/slurm/job_cgroup.h"
+#include "contrib/slurm/job_tmpfs.h"
 #include "contrib/slurm/pam_session.h"
 #include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/pmix_nodes.h"
@@ -185,7 +186,7 @@ static struct user_probe_options make_probe(const struct served *s)
 		.makes_directories = launch->cred_release >= SLURM_24_11,
 		.umask = get_umask(launch),
 		.timeout_ms = PROBE_TIMEOUT_MS,
-		.mount_namespace = s->init->name_space.path};
+		.mount_namespace = job_namespace_entered(&s->init->name_space)};
 }
 
 static int prepare_probe(struct served *s, struct err *err)
@@ -382,6 +383,17 @@ static int prepare_x11(struct served *s, struct err *err)
 	return s->launch->x11.flags ? x11_open(&options, &s->x11, err) : 0;
 }
 
+/* Likewise. Before anything that has to be in it. */
+static int prepare_tmpfs(struct served *s, struct err *err)
+{
+	const char *path = NULL;
+	int r = s->init->name_space.path ? site_conf_find(&path, err) : 0;
+
+	if (r < 0 || !path)
+		return r;
+	return job_tmpfs_make(s->init, path, s->log, &s->tmpfs, err);
+}
+
 /* Which has neither tasks nor streams. */
 static int prepare_extern(struct served *s, struct err *err)
 {
@@ -389,6 +401,8 @@ static int prepare_extern(struct served *s, struct err *err)
 	int r = served_reports_open(s, err);
 
 	s->streams.ended = true;
+	if (r == 0)
+		r = prepare_tmpfs(s, err);
 	if (r == 0)
 		r = step_spec_make_extern(&input, &s->agent.doc, err);
 	return r == 0 ? prepare_x11(s, err) : r;

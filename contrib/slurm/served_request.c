@@ -665,6 +665,7 @@ int served_requests_open(struct served *s, struct err *err)
 	s->requests.listener->step.leaders = !s->init->site->signals_all;
 	s->requests.listener->step.outlives_tasks = true;
 	s->requests.listener->step.user = &s->setup.user;
+	s->requests.listener->step.name_space = s->init->name_space.path;
 	if (s->x11) {
 		s->requests.listener->step.display = x11_get_display(s->x11);
 		s->requests.listener->step.xauthority = x11_get_path(s->x11);

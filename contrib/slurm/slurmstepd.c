@@ -154,11 +154,6 @@ static int hand_over(const struct stepd *s, const char *why)
 	return EXIT_FAILURE;
 }
 
-static bool has_known_limits(const struct slurm_init *init)
-{
-	return init->frame.cgroup.size > 0 && init->launch.kind != SLURM_KIND_EXTERN;
-}
-
 /* And those of its tasks. */
 static int check_gres(const struct slurm_init *init, struct err *err)
 {
@@ -233,9 +228,9 @@ static void read_site(struct stepd *s)
 	r = find_namespace(s, &s->init.namespace_err);
 	if (r == 0)
 		r = check_gres(&s->init, &s->init.gres_err);
-	if (r == 0 && s->site.limits && !has_known_limits(&s->init))
-		r = err_set_text(&s->init.limits_err, -EOPNOTSUPP,
-			"those of task/cgroup are not served for extern steps");
+	if (r == 0 && s->site.limits && s->init.frame.cgroup.size == 0)
+		r = err_set_text(
+			&s->init.limits_err, -EOPNOTSUPP, "slurmd has sent nothing of cgroup.conf");
 	else if (r == 0 && s->site.limits)
 		r = step_limits_find(&s->init, &s->init.limits, &s->init.limits_err);
 	(void)r; /* the errors are reasons */
@@ -291,6 +286,7 @@ static void stepd_clear(struct stepd *s)
 	slurm_settings_clear(&s->settings);
 	site_conf_clear(&s->site);
 	step_limits_clear(&s->init.limits);
+	job_namespace_clear(&s->init.name_space);
 	slurm_launch_clear(&s->init.launch);
 	buffer_clear(&s->bytes);
 }

@@ -247,27 +247,6 @@ static int make_facts(const struct spank_serve_options *o, json_t *facts)
 
 /* ---- to the agent -------------------------------------------------------------------------- */
 
-/* A message with a file in memory: it fits, however long that is. */
-static int send_file(int fd, int file)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {.bytes = ""};
-	struct iovec iov = {.iov_base = (void *)"", .iov_len = 1};
-	struct msghdr message = {.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *part = CMSG_FIRSTHDR(&message);
-
-	part->cmsg_level = SOL_SOCKET;
-	part->cmsg_type = SCM_RIGHTS;
-	part->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(part), &file, sizeof(int));
-	return sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
 static int send_facts(const struct spank_serve *s, struct err *err)
 {
 	json_auto_t *facts = json_object();
@@ -278,7 +257,7 @@ static int send_facts(const struct spank_serve *s, struct err *err)
 	if (r == 0) {
 		text = json_dumps(facts, JSON_COMPACT);
 		file = text ? fs_memory("spank", text, strlen(text)) : -ENOMEM;
-		r = file < 0 ? file : send_file(s->fd, file);
+		r = file < 0 ? file : fs_send_descriptor(s->fd, file);
 	}
 	return r < 0 ? err_set(err, r, "tell SPANK plugins of the step") : 0;
 }

@@ -700,8 +700,9 @@ int step_spec_set_shared(json_t *doc, const struct step_spec_input *input)
 		r = bind_set(doc, input->launch);
 	if (r == 0)
 		r = set_umask(doc, input->launch);
-	if (r == 0 && input->init && *input->init->name_space.path)
-		r = set(doc, "mount_namespace", json_string(input->init->name_space.path));
+	if (r == 0 && input->init && *job_namespace_entered(&input->init->name_space))
+		r = set(doc, "mount_namespace",
+			json_string(job_namespace_entered(&input->init->name_space)));
 	if (r == 0 && input->init)
 		r = set_resources(doc, input);
 	return r == 0 ? set_fixed(doc, input) : r;
@@ -920,6 +921,8 @@ int step_spec_make_extern(const struct step_spec_input *input, json_t **ret_doc,
 		"TERM", "wait_ms", EXTERN_GRACE_MS, "signal", "KILL");
 	int r = doc ? set_identity(doc, input) : -ENOMEM;
 
+	if (r == 0 && input->init->limits.any)
+		r = step_limits_set(doc, &input->init->limits);
 	if (r < 0)
 		return err_set(err, r, "make the extern step's spec");
 	*ret_doc = json_incref(doc);

@@ -3,18 +3,14 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include "stepd/base/clock.h"
+#include "contrib/slurm/user_child.h"
 #include "stepd/base/fs.h"
 #include "stepd/process/identity.h"
-#include "stepd/process/mount_namespace.h"
 
-#define FALLBACK_DIR    "/tmp"
-#define KILL_TIMEOUT_MS 1000
+#define FALLBACK_DIR "/tmp"
 
 /* ---- in the child, as the user ------------------------------------------------------------- */
 
@@ -198,15 +194,6 @@ static void check_programs(const struct user_probe_options *o, struct user_probe
 	}
 }
 
-/* Into the namespace, as root. */
-static int enter(int namespace_fd, struct place *place)
-{
-	if (namespace_fd < 0)
-		return 0;
-	place->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return place->root < 0 ? -errno : mount_namespace_enter(namespace_fd);
-}
-
 static int check_directory_outside(const struct user_probe_options *o, const struct place *place)
 {
 	_cleanup_close_ int fd =
@@ -217,60 +204,29 @@ static int check_directory_outside(const struct user_probe_options *o, const str
 	return faccessat(fd, ".", X_OK, AT_EACCESS) < 0 ? errno : 0;
 }
 
-static _noreturn_ void probe_child(
-	const struct user_probe_options *o, const struct identity *id, int namespace_fd, int to)
-{
-	struct place place = {.root = -1};
-	struct user_probe p = {0};
+struct probing {
+	const struct user_probe_options *options;
+	struct place place;
+};
 
-	if (enter(namespace_fd, &place) < 0 || identity_become(id) < 0)
-		_exit(EXIT_FAILURE);
+static int probe(void *userdata, void *result)
+{
+	const struct probing *probing = userdata;
+	const struct user_probe_options *o = probing->options;
+	const struct place *place = &probing->place;
+	struct user_probe *p = result;
+
 	if (userpath_chdir(o->cwd) < 0) {
-		p.cwd_error = chdir(o->cwd) < 0 ? errno : EACCES;
+		p->cwd_error = chdir(o->cwd) < 0 ? errno : EACCES;
 		(void)!chdir(FALLBACK_DIR); /* a relative program is not found then */
 	}
-	p.outside_cwd_error = place.root < 0 ? p.cwd_error : check_directory_outside(o, &place);
-	check_files(o, &place, &p);
-	check_programs(o, &p);
-	_exit(fs_write_all(to, &p, sizeof(p)) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
-}
-
-/* ---- in the parent ------------------------------------------------------------------------- */
-
-static int read_result(int fd, unsigned timeout_ms, struct user_probe *p)
-{
-	int64_t until_ms = clock_now_ms() + timeout_ms;
-	size_t at = 0;
-	ssize_t n;
-	int r;
-
-	while (at < sizeof(*p)) {
-		r = fs_wait_readable(fd, until_ms);
-		if (r <= 0)
-			return r < 0 ? r : -ETIMEDOUT;
-		n = read(fd, (char *)p + at, sizeof(*p) - at);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EPIPE;
-		at += (size_t)n;
-	}
-	p->program[sizeof(p->program) - 1] = '\0';
+	p->outside_cwd_error = place->root < 0 ? p->cwd_error : check_directory_outside(o, place);
+	check_files(o, place, p);
+	check_programs(o, p);
 	return 0;
 }
 
-/* from ends with the child. One that even KILL does not end, in a file system whose server is gone,
- * stays behind. */
-static void end_child(pid_t pid, int from, bool kills)
-{
-	if (kills) {
-		(void)kill(pid, SIGKILL);
-		if (fs_wait_readable(from, clock_now_ms() + KILL_TIMEOUT_MS) <= 0)
-			return;
-	}
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-}
+/* ---- in the parent ------------------------------------------------------------------------- */
 
 int user_probe_run(
 	const struct user_probe_options *options, struct user_probe *ret_probe, struct err *err)
@@ -280,26 +236,25 @@ int user_probe_run(
 		.groups = (gid_t *)options->groups,
 		.groups_count = options->groups_count,
 		.switches = true};
-	_cleanup_close_ int from = -1, to = -1, namespace_fd = -1;
-	int fds[2], r;
-	pid_t pid;
+	struct probing probing = {.options = options, .place = {.root = -1}};
+	const struct user_child child = {.identity = &id,
+		.mount_namespace = options->mount_namespace,
+		.timeout_ms = options->timeout_ms,
+		.run = probe,
+		.userdata = &probing,
+		.result_size = sizeof(*ret_probe)};
+	_cleanup_close_ int root = -1;
+	int r;
 
 	if (options->mount_namespace && *options->mount_namespace) {
-		namespace_fd = mount_namespace_open(options->mount_namespace, err);
-		if (namespace_fd < 0)
-			return namespace_fd;
+		root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (root < 0)
+			return err_set(err, -errno, "look for the step's program");
+		probing.place.root = root;
 	}
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(err, -errno, "look for the step's program");
-	from = fds[0];
-	to = fds[1];
-	pid = fork();
-	if (pid < 0)
-		return err_set(err, -errno, "look for the step's program");
-	if (pid == 0)
-		probe_child(options, &id, namespace_fd, to);
-	to = close_fd(to);
-	r = read_result(from, options->timeout_ms, ret_probe);
-	end_child(pid, from, r < 0);
-	return r < 0 ? err_set(err, r, "look for the step's program as uid %u", options->uid) : 0;
+	r = user_child_run(&child, ret_probe, err);
+	if (r < 0)
+		return err_prefix(err, "look for the step's program");
+	ret_probe->program[sizeof(ret_probe->program) - 1] = '\0';
+	return 0;
 }

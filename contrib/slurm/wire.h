@@ -135,6 +135,8 @@ int wire_parse_request(const void *data, size_t size, uint16_t version,
 struct wire_answer {
 	struct buffer bytes;
 	bool failed;
+	bool has_fd; /* behind the bytes, with one byte more, a descriptor (SCM_RIGHTS), borrowed */
+	int fd;
 };
 
 #define _cleanup_wire_answer_ _cleanup_(wire_answer_clear)

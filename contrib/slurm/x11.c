@@ -350,6 +350,7 @@ static int make_file(struct x11 *x, struct err *err)
 		.groups_count = o->groups_count,
 		.home = init->site->has_home_xauthority ? o->home : NULL,
 		.directory = directory,
+		.mount_namespace = init->name_space.path,
 		.display = x->display,
 		.cookie = init->launch.x11.cookie};
 

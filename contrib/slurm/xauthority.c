@@ -10,10 +10,12 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "contrib/slurm/user_child.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/proc.h"
 #include "stepd/process/identity.h"
+#include "stepd/process/mount_namespace.h"
 #include "stepd/process/process.h"
 
 /* As slurmstepd waits for it: it waits itself while another one has the file locked. */
@@ -23,6 +25,7 @@
 
 struct xauthority {
 	struct identity identity;
+	char *mount_namespace; /* NULL: none */
 	char *path;
 	bool is_new; /* there is nothing else in it */
 	unsigned display;
@@ -33,8 +36,9 @@ struct xauthority {
 
 struct xauth {
 	const struct xauthority *file;
-	int commands_fd; /* one a line, for they have the cookie: an argument is seen by everybody
-			  */
+	int namespace_fd; /* -1: none */
+	int commands_fd;  /* one a line, for they have the cookie: an argument is seen by everybody
+			   */
 };
 
 static int execute_xauth(void *userdata)
@@ -44,9 +48,11 @@ static int execute_xauth(void *userdata)
 	const struct xauth *xauth = userdata;
 	const char *const argv[] = {"xauth", "-q", "-f", xauth->file->path, "source", "-", NULL};
 	const char *const env[] = {"PATH=/usr/bin:/bin", NULL};
-	int fd, r = identity_become(&xauth->file->identity);
+	int fd, r = xauth->namespace_fd < 0 ? 0 : mount_namespace_enter(xauth->namespace_fd);
 	size_t i;
 
+	if (r == 0)
+		r = identity_become(&xauth->file->identity);
 	if (r < 0)
 		return r;
 	(void)umask(077);
@@ -89,11 +95,17 @@ static int reap(const struct pidref *process, struct err *err)
 
 static int run_xauth(const struct xauthority *file, const char *commands, struct err *err)
 {
-	struct xauth xauth = {.file = file};
+	struct xauth xauth = {.file = file, .namespace_fd = -1};
 	_cleanup_pidref_ struct pidref process = PIDREF_INIT;
-	_cleanup_close_ int from = -1, to = -1;
+	_cleanup_close_ int from = -1, to = -1, namespace_fd = -1;
 	int fds[2], r;
 
+	if (file->mount_namespace) {
+		namespace_fd = mount_namespace_open(file->mount_namespace, err);
+		if (namespace_fd < 0)
+			return namespace_fd;
+		xauth.namespace_fd = namespace_fd;
+	}
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, -errno, "run xauth");
 	from = xauth.commands_fd = fds[0];
@@ -122,9 +134,47 @@ static int take_identity(const struct xauthority_options *o, struct identity *id
 	return identity_compare_with_agent(id, err);
 }
 
+/* Of a pattern, whose name is the result then. */
+static int make_new(void *userdata, void *result)
+{
+	const struct xauthority *file = userdata;
+	char *path = result;
+	int fd;
+
+	if (strlen(file->path) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	(void)snprintf(path, PATH_MAX, "%s", file->path);
+	fd = mkostemp(path, O_CLOEXEC); /* 0600 */
+	if (fd < 0)
+		return -errno;
+	(void)close(fd);
+	return 0;
+}
+
+static int remove_new(void *userdata, _unused_ void *result)
+{
+	const struct xauthority *file = userdata;
+
+	return unlink(file->path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* size: of a result, which is a new path. */
+static int act_as_user(struct xauthority *file, int (*act)(void *userdata, void *result),
+	size_t size, char *result, struct err *err)
+{
+	const struct user_child child = {.identity = &file->identity,
+		.mount_namespace = file->mount_namespace,
+		.timeout_ms = XAUTH_TIMEOUT_MS,
+		.run = act,
+		.userdata = file,
+		.result_size = size};
+
+	return user_child_run(&child, result, err);
+}
+
 static int make_path(const struct xauthority_options *o, struct xauthority *file, struct err *err)
 {
-	_cleanup_close_ int fd = -1;
+	char path[PATH_MAX];
 	int r;
 
 	file->is_new = !o->home;
@@ -135,18 +185,14 @@ static int make_path(const struct xauthority_options *o, struct xauthority *file
 	}
 	if (o->home)
 		return 0; /* xauth makes it, if there is none */
-	r = identity_assume(&file->identity, err);
-	if (r < 0)
-		return r;
-	fd = mkostemp(file->path, O_CLOEXEC); /* 0600 */
-	r = fd < 0 ? -errno : 0;
-	identity_restore(&file->identity);
+	r = act_as_user(file, make_new, sizeof(path), path, err);
 	if (r < 0) {
 		file->is_new = false; /* it is not there */
-		return err_set(
-			err, r, "make a file in '%s' as uid %u", o->directory, (unsigned)o->uid);
+		return err_prefix(err, "make a file in '%s'", o->directory);
 	}
-	return 0;
+	free(file->path);
+	file->path = strndup(path, sizeof(path) - 1);
+	return file->path ? 0 : err_set(err, -ENOMEM, "make the job's Xauthority file");
 }
 
 static bool is_cookie(const char *text)
@@ -172,19 +218,16 @@ static int add_entry(const struct xauthority *file, const char *cookie, struct e
 static void xauthority_free(struct xauthority *file)
 {
 	identity_clear(&file->identity);
+	free(file->mount_namespace);
 	free(file->path);
 	free(file);
 }
 
-static int remove_file(const struct xauthority *file, struct err *err)
+static int remove_file(struct xauthority *file, struct err *err)
 {
-	int r = identity_assume(&file->identity, err);
-
-	if (r < 0)
-		return r;
-	r = unlink(file->path) < 0 && errno != ENOENT ? -errno : 0;
-	identity_restore(&file->identity);
-	return r < 0 ? err_set(err, r, "remove '%s'", file->path) : 0;
+	if (act_as_user(file, remove_new, 0, NULL, err) < 0)
+		return err_prefix(err, "remove '%s'", file->path);
+	return 0;
 }
 
 static int remove_entry(const struct xauthority *file, struct err *err)
@@ -207,9 +250,14 @@ int xauthority_make(
 	if (!file)
 		return err_set(err, -ENOMEM, "make the job's Xauthority file");
 	file->display = options->display;
-	r = gethostname(file->host, sizeof(file->host) - 1) < 0
-		? err_set(err, -errno, "read the host's name")
-		: take_identity(options, &file->identity, err);
+	if (options->mount_namespace)
+		file->mount_namespace = strdup(options->mount_namespace);
+	if (options->mount_namespace && !file->mount_namespace)
+		r = err_set(err, -ENOMEM, "make the job's Xauthority file");
+	else if (gethostname(file->host, sizeof(file->host) - 1) < 0)
+		r = err_set(err, -errno, "read the host's name");
+	else
+		r = take_identity(options, &file->identity, err);
 	if (r == 0)
 		r = make_path(options, file, err);
 	if (r == 0)

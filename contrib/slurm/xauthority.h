@@ -23,6 +23,7 @@ struct xauthority_options {
 	/* Where the file is to be: ~/.Xauthority of this home, or NULL and a new one in directory.
 	 */
 	const char *home, *directory;
+	const char *mount_namespace; /* of that; NULL: here */
 	unsigned display;   /* "HOST/unix:20" is what programs look for at "localhost:20" */
 	const char *cookie; /* MIT-MAGIC-COOKIE-1, hexadecimal */
 };

@@ -120,6 +120,95 @@ int dirnames_each(int fd, size_t piece_bytes, dirnames_fn fn, void *userdata)
 	return n < 0 ? -errno : 0;
 }
 
+/* ---- removing a tree ------------------------------------------------------------------------ */
+
+/* What is deeper moves to the top. */
+#define EMPTY_DEPTH_MAX 16
+
+struct emptying {
+	int top, fd; /* fd: the directory that is emptied */
+	unsigned depth;
+	unsigned long moved, removed;
+	int error; /* of one that stays */
+};
+
+static void empty_at(struct emptying *e, int fd);
+
+/* The name is one that nothing has: else it would take the place of a directory, if that is empty.
+ */
+static int move_to_top(struct emptying *e, const char *name)
+{
+	char moved[32];
+	int r;
+
+	do {
+		(void)snprintf(moved, sizeof(moved), "stepd-%lu", ++e->moved);
+		r = renameat2(e->fd, name, e->top, moved, RENAME_NOREPLACE);
+	} while (r < 0 && errno == EEXIST);
+	return r;
+}
+
+static int empty_child(struct emptying *e, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(e->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	empty_at(e, fd);
+	return unlinkat(e->fd, name, AT_REMOVEDIR);
+}
+
+static int empty_entry(const char *name, _unused_ uint8_t type, void *userdata)
+{
+	struct emptying *e = userdata;
+	int r;
+
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return 0;
+	r = unlinkat(e->fd, name, 0);
+	if (r < 0 && errno == EISDIR)
+		r = unlinkat(e->fd, name, AT_REMOVEDIR);
+	if (r < 0 && (errno == ENOTEMPTY || errno == EEXIST || errno == EBUSY))
+		r = e->depth < EMPTY_DEPTH_MAX ? empty_child(e, name) : move_to_top(e, name);
+	if (r == 0)
+		e->removed++;
+	else if (errno != ENOENT)
+		e->error = -errno;
+	return 0;
+}
+
+/* Again where something was removed, since names behind it may have been missed. */
+static void empty_at(struct emptying *e, int fd)
+{
+	int outer = e->fd, r = 0;
+	unsigned long before;
+
+	e->fd = fd;
+	e->depth++;
+	do {
+		before = e->removed;
+		e->error = e->depth == 1 ? 0 : e->error;
+		r = lseek(fd, 0, SEEK_SET) < 0
+			? -errno
+			: dirnames_each(fd, DIRNAMES_PIECE_MAX, empty_entry, e);
+	} while (r == 0 && e->removed != before);
+	if (r < 0)
+		e->error = r;
+	e->fd = outer;
+	e->depth--;
+}
+
+int fs_empty_directory(int fd)
+{
+	struct emptying e = {.top = fd, .fd = -1};
+
+	empty_at(&e, fd);
+	return e.error;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
 int fs_write(int dirfd, const char *name, const char *text)
 {
 	_cleanup_close_ int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
@@ -414,6 +503,26 @@ int fs_check_file(int fd, const char *path, struct err *err)
 	if (r == 0)
 		r = check_parents_of(path, err);
 	return r < 0 ? r : fs_check_parents(real, NULL, err);
+}
+
+int fs_send_descriptor(int socket_fd, int fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {.bytes = ""};
+	struct iovec iov = {.iov_base = (void *)"", .iov_len = 1};
+	struct msghdr message = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+
+	part->cmsg_level = SOL_SOCKET;
+	part->cmsg_type = SCM_RIGHTS;
+	part->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(part), &fd, sizeof(int));
+	return sendmsg(socket_fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 void fs_refuse_descriptors(int socket_fd)

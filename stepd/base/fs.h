@@ -44,6 +44,11 @@ DIR *fs_opendir(int dirfd, const char *name);
 typedef int (*dirnames_fn)(const char *name, uint8_t type, void *userdata);
 int dirnames_each(int fd, size_t piece_bytes, dirnames_fn fn, void *userdata) _must_check_;
 
+/* Removes all that is in a directory, in a tree that a hostile user may have made: no link is
+ * followed, and its depth takes neither descriptors nor memory. What is mounted in it is emptied,
+ * too, and stays. 0, or -errno of one of the entries that are left. */
+int fs_empty_directory(int fd) _must_check_;
+
 /* Writes text in one write(2), as the kernel's files want it. The file must exist. */
 int fs_write(int dirfd, const char *name, const char *text) _must_check_;
 
@@ -112,6 +117,10 @@ int fs_find_path(int fd, char path[static PATH_MAX]) _must_check_;
 /* All of this for an open file: the file, the directories above path, and those above the file to
  * which path leads, since a link may lead from a trusted directory to one that is not. */
 int fs_check_file(int fd, const char *path, struct err *err) _must_check_;
+
+/* Sends a descriptor over a Unix socket, with one byte, which is 0. -EAGAIN on a socket that does
+ * not block. */
+int fs_send_descriptor(int socket_fd, int fd) _must_check_;
 
 /* Refuses descriptors that a peer sends to this socket (Linux 6.16; older kernels can't): to
  * close one may take long (a TCP socket that lingers, a dead file server), and this process would

@@ -126,7 +126,8 @@ static void check_namespace(const uint8_t *data, const struct slurm_init *init)
 		    data, &init->frame, &init->conf, &site, "/nowhere/slurm.conf", 1, &n, &err) < 0)
 		require(err.code == -EBADMSG || err.code == -ENAMETOOLONG);
 	else
-		require(n.is_made || !*n.path);
+		require(n.base || !n.path);
+	job_namespace_clear(&n);
 }
 
 /* What single tasks get of them. */

@@ -136,6 +136,16 @@ class Client:
     def namespace(self):
         return self.call(NAMESPACE if self.version < V25_11 else NAMESPACES, "i")[0]
 
+    def namespace_of(self):
+        """As readlink shows it; or what comes in place of a descriptor."""
+        number = self.namespace()
+        if number <= 0:
+            return number
+        if self.version >= V25_11:
+            self.take("i")
+        _, fds, _, _ = socket.recv_fds(self.sock, 1, 1)
+        return f"mnt:[{os.fstat(fds[0]).st_ino}]"
+
     def at_end(self):
         """Whether the other end has closed, with nothing before it."""
         try:

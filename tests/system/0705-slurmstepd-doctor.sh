@@ -44,7 +44,7 @@ cat >>"$SLURM_CONF" <<'E2'
 PrologFlags=Alloc,x11
 SlurmctldParameters=enable_configless,enable_stepmgr
 SwitchType=switch/none
-JobContainerType=job_container/tmpfs
+NamespaceType=namespace/linux
 AcctGatherProfileType=acct_gather_profile/hdf5
 TLSType=tls/s2n
 E2
@@ -56,7 +56,7 @@ doctor --slurm
 is "$(values_of slurm.handover)" "namespace profile tls stepmgr container " "doctor --slurm reports what is handed over in any case"
 text=$(timeout 900 "$stepd" doctor --slurm)
 like "$(printf '%s' "$text" | tr -s '\n ' '  ')" \
-	"by JobContainerType=job_container/tmpfs this is handed over in any case: every extern step; the job's namespace is made" \
+	"by NamespaceType=namespace/linux this is handed over in any case: every step; the job's namespace is made" \
 	"a finding names the line of slurm.conf and the steps"
 sed -i 's/TLSType=.*/AcctGatherInterconnectType=acct_gather_interconnect\/ofed/' "$SLURM_CONF"
 doctor --slurm

@@ -127,10 +127,20 @@ done
 in_turn all $srun sh "$1/try"
 in_turn few $srun --gres=gpu:2 --gpu-bind=map_gpu:1,0 sh "$1/try"
 END
+# What is added to an extern step has the job's, whatever steps have.
+cat >"$tmpdir/adopt" <<'END'
+. "$1/functions"
+node=$(ls "$at/spool")
+in_turn "added-$2" "$ADOPTED" "$at/spool/$node/${node}_$SLURM_JOB_ID.4294967292" "$STEPD_TEST_PROTOCOL" sh "$1/try"
+END
 cat >"$tmpdir/devices" <<'END'
 . "$1/functions"
 salloc -Q -n 2 --gres=gpu:3 sh "$1/tries" "$1"
+salloc -Q -n 1 --gres=gpu:2 sh "$1/adopt" "$1" two
+salloc -Q -n 1 sh "$1/adopt" "$1" none
 END
+ADOPTED=$(cd "$top_builddir" && pwd)/tests/lib/slurm_adopted
+export ADOPTED
 if grep -q cgroup2 /proc/mounts && "$stepd" run -q --job "$job" --proctrack cgroup --device 'a *:*' -- true 2>/dev/null; then
 	BENCH_SLURM_GRES="Name=gpu File=/dev/zero
 Name=gpu File=/dev/full
@@ -140,15 +150,19 @@ Name=gpu File=/dev/random"
 	export BENCH_SLURM_CGROUP
 	BENCH_SLURM_LINES="GresTypes=gpu
 TaskPlugin=task/affinity,task/cgroup
+PrologFlags=Contain
 $lines"
+	echo 'slurm_serve = srun, batch, extern' >"$STEPD_CONFIG"
 	both devices
 	same devices
+	is "$(grep -ho '[a-z]* opens' "$tmpdir/devices-served/added-two.out" | tr '\n' ' ')" "zero opens full opens " \
+		"what is added to an extern step opens the job's devices alone"
 	is "$(grep -h opens "$tmpdir/devices-served/map_gpu_1_2.out" | sort | cut -d ' ' -f 1,4 | tr '\n' ' ')" \
 		"0 full 1 random " "each task opens its own GPU alone"
 	is "$(lines_of devices | grep 'handed over')" "" "no step was handed over where devices are constrained"
 	BENCH_SLURM_CGROUP=
 else
-	skip 2 "no device program can be attached here"
+	skip 3 "no device program can be attached here"
 fi
 
 # ---- shared devices --------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Steps of a site whose jobs have a /tmp of their own, by Slurm's plugin tmpfs: the extern step, which makes
-# it, is handed over, and served ones enter it. Two Slurms at the same time, one of them with Slurm's own
-# slurmstepd, and the same command lines in both.
+# Steps of a site whose jobs have a /tmp of their own, by Slurm's plugin tmpfs: the extern step makes it, and the
+# others enter it. Two Slurms at the same time, one of them with Slurm's own slurmstepd, and the same command lines
+# in both; then served steps beside extern ones of slurmstepd's.
 TMPDIR=/var/tmp # what is below /tmp is not seen by the tasks
 export TMPDIR
 # shellcheck source=tests/lib/slurm_pair.sh
@@ -11,7 +11,9 @@ export TMPDIR
 # shellcheck source=tests/lib/mpi.sh
 . "$top_srcdir/tests/lib/mpi.sh"
 
-needs_slurm sbatch sbcast scontrol setpriv srun
+needs_slurm python3 sbatch sbcast scontrol setpriv srun
+# shellcheck source=tests/lib/slurm_extern.sh
+. "$top_srcdir/tests/lib/slurm_extern.sh"
 case $(cd "$top_builddir" && pwd -P) in
 /tmp/*) skip_all "the build is below /tmp, where the tasks don't see its programs" ;;
 esac
@@ -30,6 +32,10 @@ BENCH_SLURM_DIR=$tmpdir
 BENCH_SLURM_CPUS=8
 export BENCH_SLURM_DIR BENCH_SLURM_CPUS
 
+if has_program xauth; then
+	touch "$tmpdir/user.auth"
+	xauth -q -f "$tmpdir/user.auth" add localhost:7 MIT-MAGIC-COOKIE-1 "$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
+fi
 mkdir "$tmpdir/programs"
 cat >"$tmpdir/programs/prolog" <<'S'
 #!/bin/sh
@@ -90,6 +96,10 @@ for library in $(cat "$dir/libraries"); do
 	openmpi) in_turn openmpi srun -Q -n 2 --mpi=pmix "$programs/openmpi" ;;
 	esac
 done
+# Where pam_slurm_adopt puts a login.
+in_turn login sh -c 'inside=$(srun -Q -n 1 readlink /proc/self/ns/mnt)
+	. "$0/functions"
+	[ "$(request "$SLURM_JOB_ID" namespace_of)" = "$inside" ] && echo the same' "$dir"
 in_turn directories $step sh -c 'ls -A /tmp | grep -v spmix_appdir_'
 S
 cat >"$tmpdir/one" <<'S'
@@ -101,6 +111,10 @@ in_turn alone srun -Q -n 2 -l ls -A /tmp
 # Another user's.
 in_turn user setpriv --reuid=65534 --regid=65534 --clear-groups srun -Q -n 2 -D "$PWD/user" sh -c '
 	id -u; stat -c "%u %a" /tmp; echo x >"/tmp/$SLURM_PROCID"; [ "$(stat -c %u "/tmp/$SLURM_PROCID")" = 65534 ] && echo written'
+# The file with the cookie of a display is inside.
+[ ! -e "$1/user.auth" ] ||
+	in_turn x11 env DISPLAY=localhost:7.0 XAUTHORITY="$1/user.auth" srun -Q --x11 -n 1 sh -c '
+		echo "$XAUTHORITY" | sed "s/-.*/-X/"; stat -c "%u %a" "$XAUTHORITY"; ls -A /tmp | wc -l; xauth -f "$XAUTHORITY" list | wc -l'
 # Scripts, whose own files are outside, too, and their steps.
 cat >script.text <<'T'
 #!/bin/sh
@@ -120,16 +134,20 @@ in_turn script-inside sbatch -Q --wait -n 1 -D /tmp -o "$out" --wrap 'pwd; echo 
 cat "$out" >>script-inside.out
 rm -f "$out"
 until_true no_step
-none_left() { [ -z "$(find "$at" -name .ns)" ]; }
+of_jobs() {
+	find "$at/base" -name '[0-9]*'
+}
+none_left() { [ -z "$(of_jobs)" ]; }
 until_true none_left
-find "$at" -name .ns >left.out
+of_jobs >left.out
+grep -c "$at/base" /proc/self/mounts >>left.out
 ls "$at" | grep -c base >>left.out
 : >left.err
 echo 0 >left.rc
 S
 
 BENCH_SLURM_LINES="$plugin
-PrologFlags=Contain
+PrologFlags=Contain,X11
 CommunicationParameters=block_null_hash,block_zero_hash
 $slurm_jobs
 $slurmd_log"
@@ -146,9 +164,9 @@ mine
 
 /tmp:
 mine" "a served step sees what the one before it has written"
-is "$(lines_of one | grep 'handed over' | grep -v '^extern step handed over')" "" "no step but extern ones is handed over"
-like "$(lines_of one | grep 'extern step handed over' | head -n 1)" "the job's namespace is made by a plugin of Slurm \(${plugin#*=}\)\$" \
-	"an extern step is handed over, with the reason"
+is "$(lines_of one | grep 'handed over')" "" "no step is handed over"
+is "$(lines_of one | grep 'error:' | grep -v "a file of its tasks can't be opened")" "" "nothing else has failed"
+is "$(cat "$tmpdir/one-served/login.out")" "the same" "a login gets the namespace"
 is "$(lines_of one | grep -c '^batch step served')" 3 "scripts are served"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
 
@@ -169,7 +187,7 @@ check_settings() { # NAME LINE...: what a step of the served Slurm sees
 	is "$(lines_of settings | sed -nE 's/ (handed over|served).*/ \1/p' | sort -u)" "$settings_lines" "$name: what is served"
 	rm -rf "$tmpdir"/settings-served*
 }
-settings_lines='extern step handed over
+settings_lines='extern step served
 srun step served'
 BENCH_SLURM_CONTAINER='AutoBasePath=true
 NodeName=other[1-3] BasePath=@DIR@/others
@@ -180,9 +198,41 @@ if [ "$STEPD_TEST_PROTOCOL" -gt 9728 ]; then
 	check_settings EntireStepInNS stepd-inside
 	BENCH_SLURM_CONTAINER='BasePath=@DIR@/base AutoBasePath=true Dirs=/dev/shm Shared=true'
 	check_settings "other directories" stepd-inside stepd-outside
-	settings_lines='extern step served
-srun step served'
 	BENCH_SLURM_CONTAINER='BasePath=none'
 	check_settings "none on this node" stepd-inside stepd-outside
 fi
+
+# ---- the site's scripts -----------------------------------------------------------------------
+for script in init clone epilog; do
+	printf '#!/bin/sh\nenv | grep ^SLURM | sort >"${SLURM_CONF%%/*}/%s.new"; mv "${SLURM_CONF%%/*}/%s.new" "${SLURM_CONF%%/*}/%s.env"\n' \
+		$script $script $script >"$tmpdir/programs/$script"
+	chmod 755 "$tmpdir/programs/$script"
+done
+cat >"$tmpdir/scripts" <<'S'
+. "$1/functions"
+scripts='init clone epilog'
+[ "$STEPD_TEST_PROTOCOL" -gt 9728 ] || scripts=init
+in_turn one srun -Q -n 1 -D / ls -A /tmp
+until_true no_step
+for script in $scripts; do
+	until_true test -e "$at/$script.env"
+	sed -E "s|$at|AT|g; s|$node|NODE|g; s|/\.?[0-9]{6,}|/JOB|g; s|(SLURM_JOB_ID)=.*|\1|" "$at/$script.env" >"$script.out"
+	: >"$script.err"
+	echo 0 >"$script.rc"
+done
+S
+BENCH_SLURM_CONTAINER="BasePath=@DIR@/base AutoBasePath=true InitScript=$tmpdir/programs/init"
+[ "$STEPD_TEST_PROTOCOL" -le 9728 ] ||
+	BENCH_SLURM_CONTAINER="$BENCH_SLURM_CONTAINER CloneNSScript=$tmpdir/programs/clone CloneNSEpilog=$tmpdir/programs/epilog"
+both scripts
+same scripts
+like "$(cat "$tmpdir/scripts-served/init.out")" "^SLURM_JOB_MOUNTPOINT_SRC=AT/base/" "InitScript has been called"
+is "$(lines_of scripts | grep 'handed over')" "" "a site with scripts has its extern steps served"
+
+# ---- beside slurmstepd's ----------------------------------------------------------------------
+echo 'slurm_serve = srun' >"$STEPD_CONFIG"
+settings_lines='extern step handed over
+srun step served'
+BENCH_SLURM_CONTAINER='BasePath=@DIR@/base AutoBasePath=true'
+check_settings "an extern step of slurmstepd's" stepd-inside
 done_testing

@@ -2,12 +2,14 @@
 #include "stepd/base/fs.h"
 
 #include <linux/filter.h>
+#include <linux/fs.h>
 #include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -562,6 +564,107 @@ static void test_wait_readable(void **state)
 	(void)close(fds[0]);
 }
 
+/* ---- removing a tree ------------------------------------------------------------------------ */
+
+static int make_inside(int fd, const char *name)
+{
+	int child;
+
+	assert_int_equal(mkdirat(fd, name, 0700), 0);
+	child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(child >= 0);
+	return child;
+}
+
+static void touch_inside(int fd, const char *name)
+{
+	int file = openat(fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
+
+	assert_true(file >= 0);
+	(void)close(file);
+}
+
+/* Deeper than there are descriptors and bytes of a path. */
+static void make_deep(int fd, unsigned depth)
+{
+	int at = dup(fd), next;
+	unsigned i;
+
+	for (i = 0; i < depth; i++) {
+		touch_inside(at, "file");
+		touch_inside(at, "stepd-1");
+		next = make_inside(at, "inner");
+		(void)close(at);
+		at = next;
+	}
+	(void)close(at);
+}
+
+static void test_empty(void **state)
+{
+	struct ground *g = *state;
+	int tree = make_inside(g->fd, "tree"), other = make_inside(g->fd, "other"), fd;
+	char name[32];
+	unsigned i;
+
+	touch_inside(other, "stays");
+	assert_int_equal(fs_empty_directory(tree), 0); /* which is empty */
+	assert_int_equal(symlinkat("../other", tree, "link"), 0);
+	assert_int_equal(symlinkat("nowhere", tree, "dangling"), 0);
+	assert_int_equal(mkfifoat(tree, "fifo", 0), 0);
+	for (i = 0; i < 3000; i++) {
+		(void)snprintf(name, sizeof(name), "file %u", i);
+		touch_inside(tree, name);
+	}
+	for (i = 0; i < 20; i++) {
+		(void)snprintf(name, sizeof(name), "stepd-%u", i);
+		fd = make_inside(tree, name);
+		touch_inside(fd, "x");
+		(void)close(fd);
+	}
+	fd = make_inside(tree, "deep");
+	make_deep(fd, 5000);
+	assert_int_equal(symlinkat("../../other", fd, "link"), 0);
+	if (geteuid() == 0)
+		assert_int_equal(fchmod(fd, 0), 0);
+	(void)close(fd);
+	assert_int_equal(fs_empty_directory(tree), 0);
+	assert_int_equal(unlinkat(g->fd, "tree", AT_REMOVEDIR), 0);
+	assert_int_equal(faccessat(other, "stays", F_OK, 0), 0);
+	(void)close(tree);
+	(void)close(other);
+}
+
+/* What can't be removed is reported, and the rest is removed. */
+static void test_empty_partly(void **state)
+{
+	struct ground *g = *state;
+	int tree = make_inside(g->fd, "tree"), inner = make_inside(tree, "inner"), file, flags;
+
+	touch_inside(inner, "kept");
+	touch_inside(tree, "a");
+	make_deep(inner, 100);
+	file = openat(inner, "kept", O_WRONLY | O_CLOEXEC);
+	flags = FS_IMMUTABLE_FL;
+	if (file < 0 || ioctl(file, FS_IOC_SETFLAGS, &flags) < 0) {
+		(void)close(file);
+		(void)close(inner);
+		(void)close(tree);
+		skip(); /* not root, or a file system without that */
+	}
+	assert_int_equal(fs_empty_directory(tree), -ENOTEMPTY);
+	assert_int_equal(faccessat(tree, "a", F_OK, 0), -1);
+	assert_int_equal(faccessat(inner, "inner", F_OK, 0), -1);
+	assert_int_equal(faccessat(inner, "kept", F_OK, 0), 0);
+	flags = 0;
+	assert_int_equal(ioctl(file, FS_IOC_SETFLAGS, &flags), 0);
+	assert_int_equal(fs_empty_directory(tree), 0);
+	(void)close(file);
+	(void)close(inner);
+	(void)close(tree);
+	assert_int_equal(unlinkat(g->fd, "tree", AT_REMOVEDIR), 0);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -582,6 +685,8 @@ int main(void)
 		TEST(test_names_stop),
 		TEST(test_names_fail),
 		TEST(test_opendir),
+		TEST(test_empty),
+		TEST(test_empty_partly),
 		TEST(test_root),
 		TEST(test_root_walked),
 	};

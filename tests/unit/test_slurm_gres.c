@@ -294,6 +294,8 @@ static void test_script(void **state)
 	assert_env(&r, "SLURM_JOB_NICS", "mlx4_4,mlx4_5");
 	assert_env(&r, "OMPI_MCA_btl_openib_if_include", "mlx4_0,mlx4_1");
 	assert_devices(&r, refused, 2);
+	r.init.launch.kind = SLURM_KIND_EXTERN; /* what is added to it, too */
+	assert_devices(&r, refused, 2);
 }
 
 /* Two files are one device (MultipleFiles), and names of their own. */

@@ -581,17 +581,12 @@ static void test_reasons(void **state)
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_TLS);
 	init.conf.namespace_plugin = "namespace/tmpfs";
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_TLS);
-	init.name_space.is_made = true;
-	assert_int_equal(slurm_decide(&init), SLURM_REASON_TLS);
 	(void)err_set_text(&init.namespace_err, -ENOENT, "there is no job_container.conf");
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NAMESPACE);
 	slurm_reason_print(&init, SLURM_REASON_NAMESPACE, text);
 	assert_string_equal(text,
 		"the job's namespace is made by a plugin of Slurm: there is no job_container.conf");
 	init.namespace_err = (struct err)ERR_INIT;
-	init.launch.kind = SLURM_KIND_EXTERN;
-	assert_int_equal(slurm_decide(&init), SLURM_REASON_NAMESPACE);
-	init.launch.kind = SLURM_KIND_SRUN;
 	init.conf.namespace_plugin = "namespace/linux";
 	assert_int_equal(slurm_decide(&init), SLURM_REASON_NAMESPACE);
 	slurm_reason_print(&init, SLURM_REASON_NAMESPACE, text);

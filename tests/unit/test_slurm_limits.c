@@ -322,6 +322,24 @@ static void test_memory_of_script(void **state)
 	assert_true(limits.step.max_bytes == 70 * MIB && limits.job.max_bytes == 70 * MIB);
 }
 
+/* Whose message has the job's, and nothing of a step's. */
+static void test_memory_of_extern(void **state)
+{
+	_cleanup_step_limits_ struct step_limits limits = {0};
+	_cleanup_rig_ struct rig r;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_init(&r);
+	rig_make_scope(&r, "memory");
+	r.init.cgroup.constrains_memory = true;
+	r.init.launch.kind = SLURM_KIND_EXTERN;
+	r.init.launch.job_memory_mb = 70;
+	r.init.launch.step_memory_mb = 0;
+	assert_int_equal(step_limits_find(&r.init, &limits, &err), 0);
+	assert_true(limits.step.max_bytes == 70 * MIB && limits.job.max_bytes == 70 * MIB);
+}
+
 static void test_no_memory(void **state)
 {
 	_cleanup_rig_ struct rig r;
@@ -767,6 +785,7 @@ int main(void)
 		cmocka_unit_test(test_large_counts),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_memory_of_script),
+		cmocka_unit_test(test_memory_of_extern),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_scope),
 		cmocka_unit_test(test_nothing),

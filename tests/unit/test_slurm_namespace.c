@@ -70,22 +70,29 @@ static int find_sent(struct recorded *r, struct job_namespace *n, struct err *er
 
 static void assert_path(const struct job_namespace *n, const char *directory)
 {
-	size_t size = strlen(n->path);
+	_cleanup_free_ char *path = NULL;
 
-	assert_true(n->is_made);
-	assert_non_null(strstr(n->path, directory));
-	assert_true(size > strlen("/42/.ns"));
-	assert_string_equal(n->path + size - strlen("/42/.ns"), "/42/.ns");
+	assert_non_null(n->path);
+	assert_non_null(strstr(n->base, directory));
+	assert_true(asprintf(&path, "%s/42/.ns", n->base) > 0);
+	assert_string_equal(n->path, path);
+}
+
+static void assert_none(const struct job_namespace *n)
+{
+	assert_null(n->path);
+	assert_null(n->base);
+	assert_string_equal(job_namespace_entered(n), "");
 }
 
 static void test_sent(void **state)
 {
 	static const char *const files[] = {"namespace-24.11", "namespace-26.05"};
-	struct job_namespace n;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_job_namespace_ struct job_namespace n = {0};
 		struct err err = ERR_INIT;
 		struct recorded r;
 
@@ -94,9 +101,19 @@ static void test_sent(void **state)
 		assert_true(r.frame.gres.size > 0);
 		assert_int_equal(find_sent(&r, &n, &err), 0);
 		assert_path(&n, "/mine/bench");
+		assert_string_equal(job_namespace_entered(&n), n.path);
+		assert_string_equal(n.dirs, "/tmp,/dev/shm");
+		assert_null(n.init_script);
+		assert_null(n.clone_script);
+		assert_null(n.clone_epilog);
+		assert_false(n.is_shared);
+		assert_int_equal(n.clone_script_timeout_s, 10);
+		assert_int_equal(n.clone_epilog_timeout_s, 10);
+		job_namespace_clear(&n);
 		r.frame.name_space.size--;
 		assert_int_equal(find_sent(&r, &n, &err), -EBADMSG);
 		assert_non_null(strstr(err.text, "namespace clonensepilog_wait"));
+		assert_none(&n);
 		r.frame.name_space.size += 2;
 		assert_int_equal(find_sent(&r, &n, &err), -EBADMSG);
 		assert_non_null(strstr(err.text, "more data than fields"));
@@ -114,8 +131,9 @@ static void test_whole_step(void **state)
 	(void)state;
 	load(&r, "namespace_whole-24.11");
 	assert_int_equal(find_sent(&r, &n, &err), 0);
-	assert_true(n.is_made);
-	assert_string_equal(n.path, "");
+	assert_path(&n, "/");
+	assert_string_equal(job_namespace_entered(&n), "");
+	job_namespace_clear(&n);
 	free(r.bytes);
 }
 
@@ -129,12 +147,11 @@ static void test_none_here(void **state)
 	load(&r, "namespace_none-24.11");
 	assert_true(job_namespace_is_tmpfs(r.conf.namespace_plugin));
 	assert_int_equal(find_sent(&r, &n, &err), 0);
-	assert_false(n.is_made);
-	assert_string_equal(n.path, "");
+	assert_none(&n);
 	free(r.bytes);
 	load(&r, "srun-24.11");
 	assert_int_equal(find_sent(&r, &n, &err), 0);
-	assert_false(n.is_made);
+	assert_none(&n);
 	free(r.bytes);
 }
 
@@ -158,17 +175,23 @@ static int find_in(const char *text, bool has_namespaces, struct job_namespace *
 static void test_file(void **state)
 {
 	static const struct {
-		const char *text, *path;
+		const char *text, *path, *script;
 	} files[] = {
-		{"BasePath=/base\n", "/base/42/.ns"},
-		{"# x\nbasepath=/base AutoBasePath=true InitScript=/x\n", "/base/42/.ns"},
-		{"BasePath=/base\nNodeName=n1 BasePath=/other\n", "/base/42/.ns"},
-		{"BasePath=/base\nNodeName=n[1-3] BasePath=/other\n", "/other/42/.ns"},
-		{"NodeName=n[1-3] BasePath=/other\nBasePath=/base\n", "/base/42/.ns"},
-		{"NodeName=n[1-3] BasePath=/other\nNodeName=n2,x BasePath=/last\n", "/last/42/.ns"},
-		{"NodeName=n[3-9] BasePath=/other\n", ""},
-		{"AutoBasePath=true\n", ""},
-		{"BasePath=none\n", ""},
+		{"BasePath=/base\n", "/base/42/.ns", NULL},
+		{"# x\nbasepath=/base AutoBasePath=true InitScript=/x\n", "/base/42/.ns", "/x"},
+		{"BasePath=/base InitScript=/x\nNodeName=n1 BasePath=/o InitScript=/y\n",
+			"/base/42/.ns", "/x"},
+		{"BasePath=/base InitScript=/x\nNodeName=n2 BasePath=/o InitScript=/y\n",
+			"/o/42/.ns", "/y"},
+		{"BasePath=/base InitScript=/x\nNodeName=n2 BasePath=/o\n", "/o/42/.ns", "/x"},
+		{"BasePath=/base\nNodeName=n1 BasePath=/other\n", "/base/42/.ns", NULL},
+		{"BasePath=/base\nNodeName=n[1-3] BasePath=/other\n", "/other/42/.ns", NULL},
+		{"NodeName=n[1-3] BasePath=/other\nBasePath=/base\n", "/base/42/.ns", NULL},
+		{"NodeName=n[1-3] BasePath=/other\nNodeName=n2,x BasePath=/last\n", "/last/42/.ns",
+			NULL},
+		{"NodeName=n[3-9] BasePath=/other\n", NULL, NULL},
+		{"AutoBasePath=true\n", NULL, NULL},
+		{"BasePath=none\n", NULL, NULL},
 	};
 	struct err err = ERR_INIT;
 	struct job_namespace n;
@@ -177,11 +200,21 @@ static void test_file(void **state)
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(files); i++) {
 		assert_int_equal(find_in(files[i].text, true, &n, &err), 0);
-		assert_string_equal(n.path, files[i].path);
-		assert_int_equal(n.is_made, *files[i].path != '\0');
+		if (files[i].path) {
+			assert_string_equal(n.path, files[i].path);
+			assert_string_equal(job_namespace_entered(&n), n.path);
+			assert_null(n.dirs);
+		} else {
+			assert_none(&n);
+		}
+		if (files[i].script)
+			assert_string_equal(n.init_script, files[i].script);
+		else
+			assert_null(n.init_script);
+		job_namespace_clear(&n);
 	}
 	assert_int_equal(find_in(files[0].text, false, &n, &err), 0);
-	assert_false(n.is_made);
+	assert_none(&n);
 }
 
 static void test_file_fails(void **state)
@@ -197,6 +230,7 @@ static void test_file_fails(void **state)
 	assert_non_null(strstr(err.text, "n[1-"));
 	(void)snprintf(text, sizeof(text), "BasePath=/%0*d\n", PATH_MAX - 4, 0);
 	assert_int_equal(find_in(text, true, &n, &err), -ENAMETOOLONG);
+	assert_none(&n);
 }
 
 /* A Slurm that was built for several slurmds on a machine has one for each. */
@@ -204,17 +238,16 @@ static void test_directory_of_node(void **state)
 {
 	_cleanup_free_ char *base = scratch_make(), *node = scratch_path(base, "n2");
 	_cleanup_free_ char *job = scratch_path(node, "42"), *file = scratch_path(job, ".ns");
+	_cleanup_job_namespace_ struct job_namespace n = {0};
 	char text[PATH_MAX];
 	struct err err = ERR_INIT;
-	struct job_namespace n;
 
 	(void)state;
 	assert_int_equal(mkdir(node, 0700), 0);
-	assert_int_equal(mkdir(job, 0700), 0);
-	scratch_write(job, ".ns", "", 0, 0600);
 	(void)snprintf(text, sizeof(text), "BasePath=%s\n", base);
 	assert_int_equal(find_in(text, true, &n, &err), 0);
 	assert_string_equal(n.path, file);
+	assert_string_equal(n.base, node);
 	scratch_remove(base);
 }
 

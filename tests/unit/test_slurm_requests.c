@@ -2,13 +2,17 @@
 #include "contrib/slurm/requests.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <jansson.h>
+#include <linux/nsfs.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -253,6 +257,52 @@ static void test_display(void **state)
 	assert_int_equal(n[0], 21);
 	assert_int_equal(n[1], sizeof(path));
 	assert_string_equal(buffer_bytes(&a.bytes) + sizeof(n), path);
+}
+
+/* Where the job has one; it is open only as long as the plan is there. */
+static void test_namespace(void **state)
+{
+	const struct requests_step step = {.owner = OWNER, .name_space = "/proc/self/ns/mnt"};
+	const struct requests_step broken = {.owner = OWNER, .name_space = "/nowhere/.ns"};
+	const struct wire_request one = {.kind = WIRE_NAMESPACE}, all = {.kind = WIRE_NAMESPACES};
+	const struct {
+		const struct wire_request *request;
+		const struct requests_step *step;
+		bool has_fd;
+		int32_t first, n;
+	} rows[] = {
+		{&one, &step, true, 0, 1}, /* the descriptor's number */
+		{&all, &step, true, 1, 2},
+		{&one, &broken, false, -1, 1},
+		{&all, &broken, false, 0, 1},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_requests_plan_ struct requests_plan plan = {0};
+		_cleanup_wire_answer_ struct wire_answer a = {0};
+		int32_t n[2] = {0};
+		int fd;
+
+		assert_int_equal(requests_make_plan(rows[i].request, rows[i].step, &plan), 0);
+		assert_int_equal(plan.access, REQUESTS_OWNER);
+		assert_int_equal(plan.answer(&plan, NULL, WIRE_26_11, &a), 0);
+		assert_int_equal(a.has_fd, rows[i].has_fd);
+		assert_int_equal(buffer_size(&a.bytes), rows[i].n * sizeof(n[0]));
+		memcpy(n, a.bytes.data, buffer_size(&a.bytes));
+		if (rows[i].has_fd && rows[i].n == 1)
+			assert_int_equal(n[0], a.fd);
+		else
+			assert_int_equal(n[0], rows[i].first);
+		assert_int_equal(n[1], rows[i].n == 2 ? CLONE_NEWNS : 0);
+		if (!rows[i].has_fd)
+			continue;
+		fd = a.fd;
+		assert_int_equal(ioctl(fd, NS_GET_NSTYPE), CLONE_NEWNS);
+		requests_plan_clear(&plan);
+		assert_int_equal(fcntl(fd, F_GETFD), -1);
+	}
 }
 
 /* nss_slurm's: a process of the job's, or one that does not have to be. */
@@ -580,6 +630,7 @@ int main(void)
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_display),
+		cmocka_unit_test(test_namespace),
 		cmocka_unit_test(test_lookups),
 		cmocka_unit_test(test_no_user),
 		cmocka_unit_test(test_pids),

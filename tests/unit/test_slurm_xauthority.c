@@ -5,10 +5,15 @@
 #include "contrib/slurm/xauthority.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -208,6 +213,62 @@ static void test_cookie(void **state)
 	expect_failure(r, -EREMOTEIO);
 }
 
+/* A process with another file system at that directory. */
+static pid_t start_inside(const char *dir)
+{
+	int fds[2];
+	char byte = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNS) == 0 &&
+			mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) == 0 &&
+			mount("tmpfs", dir, "tmpfs", 0, NULL) == 0 && write(fds[1], &byte, 1) == 1)
+			(void)pause();
+		_exit(1);
+	}
+	(void)close(fds[1]);
+	if (read(fds[0], &byte, 1) != 1) {
+		(void)waitpid(pid, NULL, 0);
+		pid = -1;
+	}
+	(void)close(fds[0]);
+	return pid;
+}
+
+static void test_namespace(void **state)
+{
+	struct rig *r = *state;
+	struct xauthority *file = NULL;
+	struct err err = ERR_INIT;
+	char path[64], inside[PATH_MAX];
+	struct stat st;
+	pid_t pid;
+
+	needs_xauth();
+	r->options.mount_namespace = "/nowhere/.ns";
+	expect_failure(r, geteuid() ? -EPERM : -ENOENT);
+	pid = start_inside(r->dir);
+	if (pid < 0)
+		skip();
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	r->options.mount_namespace = path;
+	assert_int_equal(xauthority_make(&r->options, &file, &err), 0);
+	assert_int_equal(count_files(r->dir), 0);
+	(void)snprintf(
+		inside, sizeof(inside), "/proc/%d/root%s", (int)pid, xauthority_get_path(file));
+	assert_int_equal(stat(inside, &st), 0);
+	assert_int_equal(st.st_uid, r->options.uid);
+	assert_true(st.st_size > 0); /* xauth was there */
+	assert_null(xauthority_remove(file, &silent));
+	assert_int_equal(stat(inside, &st), -1);
+	(void)kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 static void test_no_directory(void **state)
 {
 	struct rig *r = *state;
@@ -251,6 +312,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_new_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_home, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cookie, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_namespace, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_directory, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_rights, set_up, tear_down),
 	};
