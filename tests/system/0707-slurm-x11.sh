@@ -79,9 +79,9 @@ in_turn step salloc -Q -n 1 srun -Q --x11 -n 1 sh -c "$has"
 
 
 # A job that ends while a program is connected: the program is told so.
-srun -Q --x11 -n 1 $x hold "$PWD/held" >held.out 2>held.err </dev/null &
+srun -Q -J held --x11 -n 1 $x hold "$PWD/held" >held.out 2>held.err </dev/null &
 until_true test -e held
-scancel "$(squeue -h -o %i)"
+scancel -n held # the one before may be there still
 wait $!
 echo $? >held.rc
 until_true idle

@@ -86,6 +86,11 @@ srun -Q -J interrupted -n 1 sh -c 'trap "exit 11" TERM; touch interrupted.up; sl
 	scancel -n interrupted
 } &
 
+# slurmd has a thread for each request: one to resume a job can be done before the one to suspend it, which stands
+# for good then.
+stands() { # FILE
+	[ $(($(date +%s) - $(stat -c %Y "$1"))) -ge 3 ]
+}
 # Those that something is done to.
 {
 	hold cancelled 'trap : TERM; srun -Q sh -c "touch up; exec sleep 300"; . ../../known; exit 3'
@@ -104,8 +109,9 @@ srun -Q -J interrupted -n 1 sh -c 'trap "exit 11" TERM; touch interrupted.up; sl
 	scancel -s KILL "$(job killed-step).0"
 } &
 {
-	hold suspended 'srun -Q sh -c "touch up; until [ -e go ]; do sleep 0.1; done; exit 8"; . ../../known; exit 0'
+	hold suspended 'srun -Q sh -c "touch beat up; until [ -e go ]; do touch beat; sleep 0.1; done; exit 8"; . ../../known; exit 0'
 	scontrol suspend "$(job suspended)"
+	until_true stands suspended/beat
 	scontrol resume "$(job suspended)"
 	touch suspended/go
 } &
