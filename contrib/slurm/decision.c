@@ -273,7 +273,8 @@ static bool has_spank(const struct slurm_init *i)
 		(i->launch.kind == SLURM_KIND_HET && i->site->spank_loads);
 }
 
-/* Labels are put into all of a step's streams or into none. */
+/* Labels are put into both streams of a step or into none, and srun puts them into what it gets;
+ * those of a component have its offset or its number. */
 static bool has_other_files(const struct slurm_init *i)
 {
 	const struct slurm_launch *l = &i->launch;
@@ -292,7 +293,7 @@ static bool has_other_files(const struct slurm_init *i)
 			return true;
 		n += k > 0 && l->files[k];
 	}
-	return n > 0 && (l->flags & SLURM_FLAG_LABEL);
+	return (l->flags & SLURM_FLAG_LABEL) && (n == 1 || (n > 0 && l->kind == SLURM_KIND_HET));
 }
 
 static bool has_other_address(const struct slurm_init *i)
@@ -358,7 +359,8 @@ static const struct reason_row {
 		"it has several nodes, or is a het step, and its MPI can't be served there (--mpi)"},
 	[SLURM_REASON_SPANK] = {"spank", has_spank, "a SPANK plugin can't be served with it"},
 	[SLURM_REASON_FILES] = {"files", has_other_files,
-		"its files have labels, or names with patterns of Slurm's own"},
+		"some of its labels go to files, or its files have names with patterns of Slurm's "
+		"own"},
 	[SLURM_REASON_ADDRESS] = {"address", has_other_address,
 		"srun, or the node above, has no address of IPv4"},
 	[SLURM_REASON_ARBITRARY] = {"arbitrary", is_arbitrary,

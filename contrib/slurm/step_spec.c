@@ -555,6 +555,9 @@ static int set_streams(json_t *doc, const struct step_spec_input *in)
 			r = fifo ? set_file(doc, fields[i], fifo, false) : -ENOMEM;
 		}
 	}
+	/* What srun gets it labels itself. */
+	if (r == 0 && (l->flags & SLURM_FLAG_LABEL) && !uses[FIFO_STDOUT] && !uses[FIFO_STDERR])
+		r = set(doc, "label", json_true());
 	return r;
 }
 

@@ -33,6 +33,9 @@ line half srun -Q --overlap -n 1 printf half
 line long srun -Q --overlap -n 1 sh -c 'head -c 5000 /dev/zero | tr "\0" x'
 line files srun -Q --overlap -n 2 -o files.%t.%s -e files.err.%t sh -c 'echo $SLURM_PROCID; echo e$SLURM_PROCID >&2'
 line file srun -Q --overlap -n 2 -o one.%N -e one.%N sh -c 'echo x; echo y >&2'
+line labels srun -Q --overlap -n 12 -l -o labels.%t sh -c 'echo out; echo err >&2; printf half'
+line labels-apart srun -Q --overlap -n 2 -l -o labels.out.%t -e labels.err.%t sh -c 'echo out; seq 3 >&2'
+line labels-shared srun -Q --overlap -n 11 -l -o labels-shared.%N -e labels-shared.%N echo shared
 line nofile srun -Q --overlap -n 1 -o /nowhere/%t echo x
 line null srun -Q --overlap -n 2 -i /dev/null -l cat
 line words srun -Q --overlap -n 1 printf '%s|' 'a b' '' 'ü' '*'
@@ -110,7 +113,7 @@ for rc in "$tmpdir"/real/*.rc; do
 	name=$(basename "$rc" .rc)
 	is "$(seen "$tmpdir/served/$name")" "$(seen "$tmpdir/real/$name")" "$name: users see the same of a served step"
 done
-for file in files.0.* files.1.* files.err.0 files.err.1 one.* pids.list; do
+for file in files.0.* files.1.* files.err.0 files.err.1 one.* labels.0 labels.11 labels.out.1 labels.err.0 labels-shared.* pids.list; do
 	# Two tasks write to one file in any order.
 	# shellcheck disable=SC2086 # a pattern
 	is "$(sort "$tmpdir"/served/$file)" "$(sort "$tmpdir"/real/$file)" "the step's file $file is the same"
@@ -130,7 +133,7 @@ log_lines >"$tmpdir/lines"
 count() {
 	grep -Ec "$1" "$tmpdir/lines"
 }
-is "$(count 'srun step served$')" 41 "the log has each step that was served"
+is "$(count 'srun step served$')" 44 "the log has each step that was served"
 is "$(count 'handed over to .*: .*UTF-8|handed over to .*: make the step.s spec')" 1 "the log has the step whose environment is no UTF-8"
 is "$(count 'handed over')" 1 "no other step was handed over, nor the one whose input is one task's"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"

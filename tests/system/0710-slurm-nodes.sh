@@ -53,6 +53,7 @@ line usr1 $srun $four -n4 sh -c '[ $SLURM_PROCID != 2 ] || kill -USR1 $$'
 line bad-exit $srun $three -n3 -K sh -c '"$DIR/meet" bad-exit 3; [ $SLURM_PROCID != 1 ] || { echo step $SLURM_STEP_ID; exit 7; }; exec sleep 300'
 line errors $srun $two -n2 -l sh -c 'echo out; echo err >&2'
 line half $srun $three -n3 printf half
+line labels $srun $three -n 6 -l -o labels.%t sh -c 'echo $SLURM_PROCID; echo e >&2'
 line files $srun $three -n6 -o files.%t.%n -e files.err.%t sh -c 'echo $SLURM_PROCID; echo e$SLURM_PROCID >&2'
 line appended $srun $two -n2 -o appended --open-mode=append sh -c 'echo $SLURM_PROCID'
 line null $srun $two -n2 -i /dev/null -l cat
@@ -241,7 +242,7 @@ for rc in "$tmpdir"/real/*.rc; do
 	esac
 	is "$(seen served "$name")" "$(seen real "$name")" "$name: users see the same of a served step"
 done
-for file in files.0.0 files.2.1 files.5.2 files.err.0 files.err.5 appended; do
+for file in labels.0 labels.5 files.0.0 files.2.1 files.5.2 files.err.0 files.err.5 appended; do
 	is "$(sort "$tmpdir/served/$file")" "$(sort "$tmpdir/real/$file")" "the step's file $file is the same"
 done
 origin='slurmstepd-bench[0-9]+-1:'

@@ -229,7 +229,7 @@ like "$(cat "$tmpdir/het-served/local-cancel.lines")" "\*\*\* STEP [0-9]+\.[0-9]
 	"the component that srun begins with says that it is cancelled"
 is "$(grep -c "going to /tmp instead$" "$tmpdir/het-served/nowhere.lines")" 9 "each node and task without its directory says so"
 lines_of het >"$tmpdir/lines.log"
-is "$(grep -c 'handed over' "$tmpdir/lines.log")" "$(grep -c 'het step handed over to .*: its files have labels, or names' "$tmpdir/lines.log")" \
+is "$(grep -c 'handed over' "$tmpdir/lines.log")" "$(grep -c 'het step handed over to .* its files have names with patterns' "$tmpdir/lines.log")" \
 	"only a component whose files have ranks in their names was handed over"
 is "$(grep -c 'batch step served' "$tmpdir/lines.log")" 4 "the scripts of heterogeneous jobs are served"
 is "$(ls "$run")" "" "the served components have left nothing in the runtime directory"

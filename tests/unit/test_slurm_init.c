@@ -553,6 +553,14 @@ static void test_mpi_nodes(void **state)
 	r.init.launch.files[0] = NULL;
 	r.init.launch.files[1] = "8";
 	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_FILES);
+	r.init.launch.files[1] = "out.%n";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.launch.flags |= SLURM_FLAG_LABEL; /* those of the errors are srun's */
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_FILES);
+	r.init.launch.files[2] = "err.%n";
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_NONE);
+	r.init.launch.kind = SLURM_KIND_HET;
+	assert_int_equal(slurm_decide(&r.init), SLURM_REASON_FILES);
 }
 
 static void test_reasons(void **state)
