@@ -138,6 +138,9 @@ cat >"$tmpdir/devices" <<'END'
 salloc -Q -n 2 --gres=gpu:3 sh "$1/tries" "$1"
 salloc -Q -n 1 --gres=gpu:2 sh "$1/adopt" "$1" two
 salloc -Q -n 1 sh "$1/adopt" "$1" none
+until_true idle
+# slurmstepd of 24.11 leaves the socket of such an extern step.
+[ "${PWD##*/}" != devices-real ] || rm -f "$at"/spool/*/*.4294967292
 END
 ADOPTED=$(cd "$top_builddir" && pwd)/tests/lib/slurm_adopted
 export ADOPTED

@@ -123,6 +123,9 @@ END
 cat >"$tmpdir/extern" <<'END'
 . "$1/functions"
 salloc -Q -n 1 --mem=80 sh "$1/adopt" "$1"
+until_true idle
+# slurmstepd of 24.11 leaves the socket of such an extern step.
+[ "${PWD##*/}" != extern-real ] || rm -f "$at"/spool/*/*.4294967292
 END
 ADOPTED=$(cd "$top_builddir" && pwd)/tests/lib/slurm_adopted
 export ADOPTED
