@@ -97,6 +97,7 @@ int user_child_run(const struct user_child *c, void *ret_result, struct err *err
 		return err_set(err, r, "wait for a process of uid %u", c->identity->uid);
 	if (o.r < 0)
 		return err_set(err, o.r, "as uid %u", c->identity->uid);
-	memcpy(ret_result, o.result, c->result_size);
+	if (c->result_size > 0)
+		memcpy(ret_result, o.result, c->result_size);
 	return 0;
 }
