@@ -14,6 +14,7 @@
 #include "contrib/slurm/epilogs.h"
 #include "contrib/slurm/job_cgroup.h"
 #include "contrib/slurm/job_tmpfs.h"
+#include "contrib/slurm/names.h"
 #include "contrib/slurm/pam_session.h"
 #include "contrib/slurm/pmi_tree.h"
 #include "contrib/slurm/pmix_nodes.h"
@@ -25,6 +26,8 @@
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
 #include "stepd/cli/relay/supervisor.h"
+
+#define OTHERS_S 0.25
 
 /* ---- slurmd's answer ------------------------------------------------------------------------ */
 
@@ -307,6 +310,44 @@ static bool has_failure(const struct served *s)
 	return s->reports.out_of_memory;
 }
 
+/* Those of the job on this node. */
+static bool have_others_ended(const struct served *s)
+{
+	_cleanup_free_ char *prefix = NULL, *own = NULL;
+
+	if (asprintf(&prefix, "%s_%u.", s->init->conf.node_name, s->launch->id.job) < 0)
+		prefix = NULL;
+	if (names_make_socket(s->init->conf.node_name, s->label, &own) < 0)
+		own = NULL;
+	return !prefix || !own || !spool_has_listener(s->requests.spool, prefix, own);
+}
+
+static void on_others(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+{
+	struct served *s = timer->data;
+
+	assert(s);
+	served_check_over(s);
+}
+
+void served_others_init(struct served *s)
+{
+	ev_timer_init(&s->others, on_others, OTHERS_S, 0.);
+	s->others.data = s;
+}
+
+/* The namespace goes with this step, and with it what the others have in their /tmp, while they
+ * do what they do at the end. slurmd waits for them, too. */
+static bool awaits_others(struct served *s)
+{
+	if (!s->tmpfs || s->completes || have_others_ended(s))
+		return false;
+	ev_timer_stop(s->loop, &s->others);
+	ev_timer_set(&s->others, OTHERS_S, 0.);
+	ev_timer_start(s->loop, &s->others);
+	return true;
+}
+
 void served_check_over(struct served *s)
 {
 	if (ev_is_active(&s->init_end) || !s->agent.over || !s->streams.ended ||
@@ -314,6 +355,8 @@ void served_check_over(struct served *s)
 		return;
 	/* Of a step that has come to its end the other nodes may be in its last fence. */
 	if (!has_failure(s) && pmix_nodes_are_pending(s->pmix))
+		return;
+	if (awaits_others(s))
 		return;
 	if (s->completes) {
 		if (s->batch || s->reports.over) /* else the tree reports it */
@@ -482,6 +525,7 @@ struct served *served_free(struct served *s)
 	s->streams.window = window_close(s->streams.window);
 	if (s->loop) {
 		ev_io_stop(s->loop, &s->init_end);
+		ev_timer_stop(s->loop, &s->others);
 		trim_stop(&s->trim, s->loop);
 	}
 	if (s->answered) /* else slurmstepd has the answers */

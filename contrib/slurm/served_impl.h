@@ -170,6 +170,7 @@ struct served {
 	struct spank_serve *spank;     /* NULL: no SPANK plugin has to do with it */
 	struct x11 *x11;               /* NULL: the step forwards no X11 */
 	struct job_tmpfs *tmpfs;       /* NULL: it makes no namespace for its job */
+	ev_timer others;               /* the job's other steps have it still */
 
 	struct served_setup setup;
 	struct served_tasks tasks;
@@ -187,6 +188,8 @@ struct served {
 };
 
 /* ---- served.c ------------------------------------------------------------------------------ */
+
+void served_others_init(struct served *s);
 
 /* Once the agent has ended: how epilogs fail is noted in the streams. */
 void served_end_step(struct served *s);

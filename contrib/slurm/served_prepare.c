@@ -571,6 +571,7 @@ int served_prepare(const struct slurm_init *init, const struct log *log, struct 
 	if (!s->loop)
 		return err_set(err, -ENOMEM, "make an event loop");
 	trim_init(&s->trim);
+	served_others_init(s);
 	served_reports_init(s);
 	r = prepare_tasks(s, err);
 	if (r == 0)

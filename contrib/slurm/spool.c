@@ -78,6 +78,27 @@ static int probe(const struct spool *spool, const char *name)
 	return 0;
 }
 
+struct search {
+	const struct spool *spool;
+	const char *prefix, *except;
+};
+
+static int probe_other(const char *name, _unused_ uint8_t type, void *userdata)
+{
+	const struct search *search = userdata;
+
+	return strncmp(name, search->prefix, strlen(search->prefix)) == 0 &&
+		strcmp(name, search->except) != 0 && probe(search->spool, name) == 0;
+}
+
+bool spool_has_listener(const struct spool *spool, const char *prefix, const char *except)
+{
+	struct search search = {.spool = spool, .prefix = prefix, .except = except};
+	_cleanup_close_ int fd = openat(spool->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd >= 0 && dirnames_each(fd, DIRNAMES_PIECE_MAX, probe_other, &search) > 0;
+}
+
 /* The files that slurmd, 22.05 to 26.11, has there. */
 static int refuse_slurmds(const struct spool *spool, struct err *err)
 {

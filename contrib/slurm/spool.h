@@ -26,6 +26,9 @@ struct spool *spool_close(struct spool *spool);
 
 const char *spool_get_path(const struct spool *spool);
 
+/* Whether somebody listens at a socket whose name begins so, but for this one. */
+bool spool_has_listener(const struct spool *spool, const char *prefix, const char *except);
+
 struct spool_socket;
 
 /* Listens at <spool>/<name>, for all users (mode 0666). A socket without a listener is replaced

@@ -134,6 +134,11 @@ struct emptying {
 
 static void empty_at(struct emptying *e, int fd);
 
+static int open_child(const struct emptying *e, const char *name)
+{
+	return openat(e->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
 /* The name is one that nothing has: else it would take the place of a directory, if that is empty.
  */
 static int move_to_top(struct emptying *e, const char *name)
@@ -148,10 +153,20 @@ static int move_to_top(struct emptying *e, const char *name)
 	return r;
 }
 
+/* Nothing moves out of one. It stays. */
+static int empty_mount(const struct emptying *e, const char *name)
+{
+	_cleanup_close_ int fd = open_child(e, name);
+
+	if (fd >= 0)
+		(void)!fs_empty_directory(fd);
+	errno = EBUSY;
+	return -1;
+}
+
 static int empty_child(struct emptying *e, const char *name)
 {
-	_cleanup_close_ int fd =
-		openat(e->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	_cleanup_close_ int fd = open_child(e, name);
 
 	if (fd < 0)
 		return -1;
@@ -169,7 +184,9 @@ static int empty_entry(const char *name, _unused_ uint8_t type, void *userdata)
 	r = unlinkat(e->fd, name, 0);
 	if (r < 0 && errno == EISDIR)
 		r = unlinkat(e->fd, name, AT_REMOVEDIR);
-	if (r < 0 && (errno == ENOTEMPTY || errno == EEXIST || errno == EBUSY))
+	if (r < 0 && errno == EBUSY)
+		r = empty_mount(e, name);
+	else if (r < 0 && (errno == ENOTEMPTY || errno == EEXIST))
 		r = e->depth < EMPTY_DEPTH_MAX ? empty_child(e, name) : move_to_top(e, name);
 	if (r == 0)
 		e->removed++;
@@ -181,7 +198,7 @@ static int empty_entry(const char *name, _unused_ uint8_t type, void *userdata)
 /* Again where something was removed, since names behind it may have been missed. */
 static void empty_at(struct emptying *e, int fd)
 {
-	int outer = e->fd, r = 0;
+	int above = e->fd, r = 0;
 	unsigned long before;
 
 	e->fd = fd;
@@ -195,7 +212,7 @@ static void empty_at(struct emptying *e, int fd)
 	} while (r == 0 && e->removed != before);
 	if (r < 0)
 		e->error = r;
-	e->fd = outer;
+	e->fd = above;
 	e->depth--;
 }
 

@@ -45,8 +45,8 @@ typedef int (*dirnames_fn)(const char *name, uint8_t type, void *userdata);
 int dirnames_each(int fd, size_t piece_bytes, dirnames_fn fn, void *userdata) _must_check_;
 
 /* Removes all that is in a directory, in a tree that a hostile user may have made: no link is
- * followed, and its depth takes neither descriptors nor memory. What is mounted in it is emptied,
- * too, and stays. 0, or -errno of one of the entries that are left. */
+ * followed, and its depth takes neither descriptors nor memory, but for mounts in mounts. What is
+ * mounted in it is emptied, too, and stays. 0, or -errno of one of the entries that are left. */
 int fs_empty_directory(int fd) _must_check_;
 
 /* Writes text in one write(2), as the kernel's files want it. The file must exist. */

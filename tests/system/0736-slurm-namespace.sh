@@ -11,7 +11,7 @@ export TMPDIR
 # shellcheck source=tests/lib/mpi.sh
 . "$top_srcdir/tests/lib/mpi.sh"
 
-needs_slurm python3 sbatch sbcast scontrol setpriv srun
+needs_slurm python3 sbatch sbcast scancel scontrol setpriv srun
 # shellcheck source=tests/lib/slurm_extern.sh
 . "$top_srcdir/tests/lib/slurm_extern.sh"
 case $(cd "$top_builddir" && pwd -P) in
@@ -108,6 +108,12 @@ mkdir -m 777 user
 salloc -Q -n 8 sh "$1/job" "$1" "stepd-$$"
 cp first.out first-job
 in_turn alone srun -Q -n 2 -l ls -A /tmp
+# What a step does at the end finds its /tmp. slurmstepd of 22.05 removes it at once.
+srun -Q -J late -n 1 sh -c 'trap "sleep 3; cat /tmp/kept; exit 0" TERM
+	echo kept >/tmp/kept; touch late.up; sleep 300 & wait' >late.text 2>&1 </dev/null &
+until_true test -e late.up
+scancel -n late
+wait $!
 # Another user's.
 in_turn user setpriv --reuid=65534 --regid=65534 --clear-groups srun -Q -n 2 -D "$PWD/user" sh -c '
 	id -u; stat -c "%u %a" /tmp; echo x >"/tmp/$SLURM_PROCID"; [ "$(stat -c %u "/tmp/$SLURM_PROCID")" = 65534 ] && echo written'
@@ -167,6 +173,7 @@ mine" "a served step sees what the one before it has written"
 is "$(lines_of one | grep 'handed over')" "" "no step is handed over"
 is "$(lines_of one | grep 'error:' | grep -v "a file of its tasks can't be opened")" "" "nothing else has failed"
 is "$(cat "$tmpdir/one-served/login.out")" "the same" "a login gets the namespace"
+like "$(cat "$tmpdir/one-served/late.text")" "^kept$" "what a step has in its /tmp is there until it has ended"
 is "$(lines_of one | grep -c '^batch step served')" 3 "scripts are served"
 is "$(ls "$run")" "" "the served steps have left nothing in the runtime directory"
 

@@ -306,38 +306,28 @@ static void test_memory(void **state)
 	}
 }
 
-static void test_memory_of_script(void **state)
+/* A script's message has the job's in its credential, an extern step's has nothing of a step's. */
+static void test_memory_of_job(void **state)
 {
-	_cleanup_step_limits_ struct step_limits limits = {0};
-	_cleanup_rig_ struct rig r;
-	struct err err = ERR_INIT;
+	static const enum slurm_step_kind kinds[] = {SLURM_KIND_BATCH, SLURM_KIND_EXTERN};
+	size_t i;
 
 	(void)state;
-	rig_init(&r);
-	rig_make_scope(&r, "memory");
-	r.init.cgroup.constrains_memory = true;
-	r.init.launch.kind = SLURM_KIND_BATCH;
-	r.init.launch.cred_memory_mb = 70;
-	assert_int_equal(step_limits_find(&r.init, &limits, &err), 0);
-	assert_true(limits.step.max_bytes == 70 * MIB && limits.job.max_bytes == 70 * MIB);
-}
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		_cleanup_step_limits_ struct step_limits limits = {0};
+		_cleanup_rig_ struct rig r;
+		struct err err = ERR_INIT;
 
-/* Whose message has the job's, and nothing of a step's. */
-static void test_memory_of_extern(void **state)
-{
-	_cleanup_step_limits_ struct step_limits limits = {0};
-	_cleanup_rig_ struct rig r;
-	struct err err = ERR_INIT;
-
-	(void)state;
-	rig_init(&r);
-	rig_make_scope(&r, "memory");
-	r.init.cgroup.constrains_memory = true;
-	r.init.launch.kind = SLURM_KIND_EXTERN;
-	r.init.launch.job_memory_mb = 70;
-	r.init.launch.step_memory_mb = 0;
-	assert_int_equal(step_limits_find(&r.init, &limits, &err), 0);
-	assert_true(limits.step.max_bytes == 70 * MIB && limits.job.max_bytes == 70 * MIB);
+		rig_init(&r);
+		rig_make_scope(&r, "memory");
+		r.init.cgroup.constrains_memory = true;
+		r.init.launch.kind = kinds[i];
+		r.init.launch.cred_memory_mb = kinds[i] == SLURM_KIND_BATCH ? 70 : 0;
+		r.init.launch.job_memory_mb = kinds[i] == SLURM_KIND_EXTERN ? 70 : 0;
+		r.init.launch.step_memory_mb = 0;
+		assert_int_equal(step_limits_find(&r.init, &limits, &err), 0);
+		assert_true(limits.step.max_bytes == 70 * MIB && limits.job.max_bytes == 70 * MIB);
+	}
 }
 
 static void test_no_memory(void **state)
@@ -784,8 +774,7 @@ int main(void)
 		cmocka_unit_test(test_no_cpus),
 		cmocka_unit_test(test_large_counts),
 		cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_memory_of_script),
-		cmocka_unit_test(test_memory_of_extern),
+		cmocka_unit_test(test_memory_of_job),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_scope),
 		cmocka_unit_test(test_nothing),

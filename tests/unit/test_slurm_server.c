@@ -174,9 +174,29 @@ static void test_nobody(void **state)
 	assert_int_equal(connect_to(f), -ENOENT);
 }
 
+/* Other steps of a job: those whose process is there. */
+static void test_others(void **state)
+{
+	const struct fixture *f = *state;
+	_cleanup_free_ char *path = scratch_path(f->dir, "n1_7.5");
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(spool_has_listener(f->spool, "n1_7.", "n1_7.4294967292"));
+	assert_false(spool_has_listener(f->spool, "n1_7.", "n1_7.0"));
+	assert_false(spool_has_listener(f->spool, "n1_70.", "n1_70.4294967292"));
+	assert_true(strlen(path) < sizeof(address.sun_path));
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	(void)close(fd); /* as that of a killed one */
+	scratch_write(f->dir, "n1_7.6", "", 0, 0644);
+	assert_false(spool_has_listener(f->spool, "n1_7.", "n1_7.0"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_connected_before, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_waiting_request, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_client_that_stays, setup, teardown),

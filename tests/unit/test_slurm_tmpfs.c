@@ -444,6 +444,31 @@ static void test_init_script(void **state)
 	assert_gone(g);
 }
 
+/* It binds a directory of a disk, say, which is empty again afterwards, as deep as it was. */
+static void test_bound_directory(void **state)
+{
+	struct ground *g = *state;
+	_cleanup_free_ char *disk = scratch_path(g->dir, "disk"),
+			    *kept = scratch_path(g->dir, "kept");
+	struct job_tmpfs *t;
+
+	need_mounts();
+	assert_int_equal(mkdir(disk, 0700), 0);
+	write_script(g, "init",
+		"#!/bin/sh\nmkdir -m 700 \"$SLURM_JOB_MOUNTPOINT_SRC\"\n"
+		"mount --bind \"${0%/*}/disk\" \"$SLURM_JOB_MOUNTPOINT_SRC\"\n",
+		&g->init.name_space.init_script);
+	t = make(g);
+	assert_inside(g, UID,
+		"cd /tmp; i=0; while [ $i -lt 100 ]; do mkdir d; cd d; echo >x; i=$((i + 1)); done",
+		"");
+	assert_int_equal(rename(disk, kept), 0); /* it is in no way found by its name */
+	assert_null(job_tmpfs_remove(t));
+	assert_string_equal(logged, "");
+	assert_int_equal(rmdir(kept), 0);
+	assert_gone(g);
+}
+
 static void test_script_fails(void **state)
 {
 	struct ground *g = *state;
@@ -532,6 +557,7 @@ int main(void)
 		TEST(test_no_directory),
 		TEST(test_scripts),
 		TEST(test_init_script),
+		TEST(test_bound_directory),
 		TEST(test_script_fails),
 		TEST(test_no_script),
 		TEST(test_background),
