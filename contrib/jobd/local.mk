@@ -1,4 +1,5 @@
 # jobd: a queue over agents. All of it but main() is in a library, for the daemon and its tests.
+JOBD_CFLAGS = $(AM_CFLAGS) $(JOBD_OPTIMIZE)
 if JOBD
 noinst_LTLIBRARIES += libjobd.la
 endif
@@ -30,6 +31,7 @@ libjobd_la_SOURCES = \
 	contrib/jobd/store/store.c contrib/jobd/store/store.h
 libjobd_la_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS) \
 	-DSTEPD_PROGRAM='"$(sbindir)/stepd"' -DSTEPCTL_PROGRAM='"$(bindir)/stepctl"'
+libjobd_la_CFLAGS = $(JOBD_CFLAGS)
 libjobd_la_LIBADD = libclient.la $(JANSSON_LIBS) $(SQLITE_LIBS) $(EV_LIBS)
 
 # What select plugins of the project have in common is compiled into each. They find bitmaps, lists
@@ -42,18 +44,22 @@ stepdplugin_LTLIBRARIES += contrib/jobd/select/linear/select_linear.la \
 endif
 contrib_jobd_select_linear_select_linear_la_SOURCES = contrib/jobd/select/linear/linear.c \
 	contrib/jobd/select/plain_jobs.c $(JOBD_USE_SOURCES)
+contrib_jobd_select_linear_select_linear_la_CFLAGS = $(JOBD_CFLAGS)
 contrib_jobd_select_linear_select_linear_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 contrib_jobd_select_cons_res_select_cons_res_la_SOURCES = contrib/jobd/select/cons_res/cons_res.c \
 	contrib/jobd/select/plain_jobs.c $(JOBD_USE_SOURCES)
+contrib_jobd_select_cons_res_select_cons_res_la_CFLAGS = $(JOBD_CFLAGS)
 contrib_jobd_select_cons_res_select_cons_res_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 contrib_jobd_select_cons_res_select_cons_tres_la_SOURCES = $(contrib_jobd_select_cons_res_select_cons_res_la_SOURCES)
 contrib_jobd_select_cons_res_select_cons_tres_la_CPPFLAGS = $(AM_CPPFLAGS) -DJOBD_CONS_TRES
+contrib_jobd_select_cons_res_select_cons_tres_la_CFLAGS = $(JOBD_CFLAGS)
 contrib_jobd_select_cons_res_select_cons_tres_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 contrib_jobd_select_cray_aries_select_cray_aries_la_SOURCES = contrib/jobd/select/cray_aries/cray_aries.c \
 	contrib/jobd/select/cray_aries/programs.c contrib/jobd/select/cray_aries/programs.h \
 	contrib/jobd/select/linear/linear.c contrib/jobd/conf/lines.c $(JOBD_USE_SOURCES)
 contrib_jobd_select_cray_aries_select_cray_aries_la_CPPFLAGS = $(AM_CPPFLAGS) -DJOBD_CRAY_ARIES
 contrib_jobd_select_cray_aries_select_cray_aries_la_LIBADD = libbase.la
+contrib_jobd_select_cray_aries_select_cray_aries_la_CFLAGS = $(JOBD_CFLAGS)
 contrib_jobd_select_cray_aries_select_cray_aries_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 EXTRA_DIST += contrib/jobd/README.md
 
@@ -280,6 +286,7 @@ libjobdreplay_la_SOURCES = contrib/jobd/sim/replay.c contrib/jobd/sim/replay.h \
 	contrib/jobd/sim/simulate.c contrib/jobd/sim/simulate.h \
 	contrib/jobd/sim/trace.c contrib/jobd/sim/trace.h
 libjobdreplay_la_CPPFLAGS = $(AM_CPPFLAGS)
+libjobdreplay_la_CFLAGS = $(JOBD_CFLAGS)
 libjobdreplay_la_LIBADD = -lm
 JOBD_REPLAY_LDADD = libjobdreplay.la $(JOBD_CLI_LDADD)
 tests_unit_test_jobd_replay_SOURCES = tests/unit/test_jobd_replay.c tests/lib/scratch.h
@@ -382,6 +389,7 @@ JOBD_SERVER_LDADD = $(JOBD_REPLAY_LDADD) libcontrol.la libstepdsystemd.la libbas
 contrib_jobd_server_jobd_SOURCES = $(JOBD_SERVER_SOURCES)
 nodist_contrib_jobd_server_jobd_SOURCES = contrib/jobd/server/interface.c
 contrib_jobd_server_jobd_CPPFLAGS = $(AM_CPPFLAGS)
+contrib_jobd_server_jobd_CFLAGS = $(JOBD_CFLAGS)
 contrib_jobd_server_jobd_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 contrib_jobd_server_jobd_LDADD = $(JOBD_SERVER_LDADD)
 

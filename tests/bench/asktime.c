@@ -159,10 +159,9 @@ static void find_groups(void)
 	add_group(path);
 	dir = opendir(path);
 	while (dir && (de = readdir(dir))) {
-		if (de->d_type == DT_DIR && de->d_name[0] != '.') {
-			(void)snprintf(line, sizeof(line), "%s/%s", path, de->d_name);
+		if (de->d_type == DT_DIR && de->d_name[0] != '.' &&
+			snprintf(line, sizeof(line), "%s/%s", path, de->d_name) < (int)sizeof(line))
 			add_group(line);
-		}
 	}
 	if (dir)
 		(void)closedir(dir);

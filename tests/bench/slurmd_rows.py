@@ -129,13 +129,10 @@ def start_up(slurm, n):
     return [(begins[0] - execs[0]) / 1e6, (begins[-1] - execs[0]) / 1e6]
 
 
-def memory(slurm, n):
-    """Of all processes of the step's daemon, its shared pages divided by those who have them, its own alone, and
-    what of that was written."""
-    srun, number = slurm.step(n, PROGRAMS / "pause")
-    time.sleep(SETTLE_S)
+def pages(pids):
+    """MiB of these processes: their pages divided by those who have them, what they alone have, and what of that was
+    written."""
     pss = uss = written = 0
-    pids = slurm.daemons(number)
     for pid in pids:
         for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             name, _, value = line.partition(":")
@@ -144,10 +141,24 @@ def memory(slurm, n):
             elif name in ("Private_Clean", "Private_Dirty"):
                 uss += int(value.split()[0])
                 written += int(value.split()[0]) if name == "Private_Dirty" else 0
-    slurm.cancel(number, srun)
     if not pids:
         raise Failed("nobody of the step's daemon is found")
-    return [pss / 1024, uss / 1024, written / 1024]
+    return pss / 1024, uss / 1024, written / 1024
+
+
+def memory(slurm, n):
+    """Of all processes of the daemon of its node's only step; and what that of one more such step has alone."""
+    srun, number = slurm.step(n, PROGRAMS / "pause")
+    time.sleep(SETTLE_S)
+    pids = slurm.daemons(number)
+    pss, _, written = pages(pids)
+    other_srun, other = slurm.step(n, PROGRAMS / "pause")
+    time.sleep(SETTLE_S)
+    _, added, _ = pages([pid for pid in slurm.daemons(other) if pid not in pids])
+    slurm.start("scancel", f"{slurm.job}.{other}").wait()
+    other_srun.wait(PATIENCE_S)
+    slurm.cancel(number, srun)
+    return [pss, written, added]
 
 
 def output(slurm, n):
@@ -232,8 +243,8 @@ ROWS = {
     "start": (start_up, (1, 16, 64, 256),
               [("%d tasks, exec of the agent to the first task's", MS), ("%d tasks, to the last task's", MS)]),
     "memory": (memory, (1, 64, 256),
-               [("memory of the agent, %d tasks, PSS", MIB), ("the same, %d tasks, its own", MIB),
-                ("the same, %d tasks, its own that was written", MIB)]),
+               [("memory of the agent, %d tasks, PSS", MIB), ("the same, %d tasks, its own that was written", MIB),
+                ("one more step's, %d tasks, its own", MIB)]),
     "output": (output, (1, 16), [("100 MB of output by %d tasks", MS)]),
     "listpids": (listpids, (LISTED,),
                  [("scontrol listpids of %d", MS), ("the request alone, of %d", MS), ("pids listed, of %d", COUNT)]),
