@@ -357,6 +357,7 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0347-capabilities.sh \
 	tests/system/0348-topology-user.sh \
 	tests/system/0349-few-descriptors.sh \
+	tests/system/0353-lock-memory.sh \
 	tests/system/0351-held-tasks.sh \
 	tests/system/0352-step-hooks.sh \
 	tests/system/0350-registry.sh \

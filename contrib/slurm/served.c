@@ -71,6 +71,17 @@ static int answer_slurmd(struct served *s, int32_t error)
 
 /* ---- the agent ----------------------------------------------------------------------------- */
 
+/* This process is as much of the step's daemon as its agent. */
+static void settle(struct served *s)
+{
+	enum site_lock lock = s->init->site->lock_memory;
+	int r = lock != SITE_LOCK_NONE ? trim_and_lock(lock == SITE_LOCK_ALL) : 0;
+
+	if (r < 0)
+		log_warning(s->log, "memory is not locked: %s", strerror(-r));
+	trim_start(&s->trim, s->loop);
+}
+
 static void agent_on_ready(const json_t *line, void *userdata)
 {
 	struct served *s = userdata;
@@ -99,7 +110,7 @@ static void agent_on_ready(const json_t *line, void *userdata)
 		served_on_resized(s); /* the size may have changed meanwhile */
 	served_send_early(s);
 	job_cgroup_sweep(s->job_cgroup);
-	trim_start(&s->trim, s->loop);
+	settle(s);
 }
 
 static void agent_on_task_ended(uint32_t rank, int wait_status, void *userdata)

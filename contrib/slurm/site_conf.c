@@ -538,12 +538,16 @@ static int take_launch_parameters(struct reading *r, const char *key, const char
 		"enable_nss_slurm,send_gids,disable_send_gids,use_interactive_step,"
 		"mem_sort,mpir_use_nodeaddr,test_exec,"
 		"cray_net_exclusive,lustre_no_flush,"
-		"batch_step_set_cpu_freq,ulimit_pam_adopt";
+		"batch_step_set_cpu_freq,ulimit_pam_adopt,"
+		"slurmstepd_memlock,slurmstepd_memlock_all";
 
 	if (!is_served(served, value))
 		return refuse(r, key, value);
 	r->conf->sets_batch_frequency = strcasestr(value, "batch_step_set_cpu_freq") != NULL;
 	r->conf->limits_adopted = strcasestr(value, "ulimit_pam_adopt") != NULL;
+	r->conf->lock_memory = strcasestr(value, "slurmstepd_memlock_all") ? SITE_LOCK_ALL
+		: strcasestr(value, "slurmstepd_memlock")                  ? SITE_LOCK_CURRENT
+									   : SITE_LOCK_NONE;
 	return 0;
 }
 

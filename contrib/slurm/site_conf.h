@@ -43,6 +43,13 @@ enum site_accounting {
 	SITE_ACCOUNTING_CGROUP,
 };
 
+/* Whether step daemons stay in memory: what they have once their tasks run, or all. */
+enum site_lock {
+	SITE_LOCK_NONE,
+	SITE_LOCK_CURRENT,
+	SITE_LOCK_ALL,
+};
+
 /* What counts the energy of a node, in the step's daemon. */
 enum site_energy {
 	SITE_ENERGY_NONE,
@@ -83,6 +90,7 @@ struct site_conf {
 	bool sets_frequency;             /* CpuFreqDef */
 	bool sets_batch_frequency;       /* LaunchParameters: batch_step_set_cpu_freq */
 	bool limits_adopted;             /* and ulimit_pam_adopt */
+	enum site_lock lock_memory;      /* and slurmstepd_memlock, slurmstepd_memlock_all */
 	enum site_profile profile;       /* AcctGatherProfileType */
 	enum site_energy energy;         /* AcctGatherEnergyType */
 	/* AcctGatherInterconnectType and AcctGatherFilesystemType, which gather only what slurmctld

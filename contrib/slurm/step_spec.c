@@ -673,6 +673,9 @@ static int set_fixed(json_t *doc, const struct step_spec_input *in)
 			json_pack("[{s:s}, {s:s, s:I}, {s:s}]", "signal", "CONT", "signal", "TERM",
 				"wait_ms", (json_int_t)in->site->kill_wait_s * 1000, "signal",
 				"KILL"));
+	if (r == 0 && in->site->lock_memory != SITE_LOCK_NONE)
+		r = set(doc, "lock_memory",
+			json_string(in->site->lock_memory == SITE_LOCK_ALL ? "all" : "current"));
 	return r == 0 ? set(doc, "kill_on_bad_exit", json_false()) : r;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/loop/trim.h"
 
+#include <errno.h>
 #include <malloc.h>
-
-#include "stepd/base/cleanup.h"
+#include <sys/mman.h>
 
 /* Longer than a step of a short program lasts. */
 #define DELAY_S 0.1
@@ -13,6 +13,12 @@ void trim_now(void)
 #ifdef __GLIBC__
 	(void)malloc_trim(0); /* best effort; else malloc retains it */
 #endif
+}
+
+int trim_and_lock(bool future)
+{
+	trim_now(); /* of locked pages none can be given back but at the heap's end */
+	return mlockall(MCL_CURRENT | (future ? MCL_FUTURE : 0)) < 0 ? -errno : 0;
 }
 
 static void trim_on_timer(

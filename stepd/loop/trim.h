@@ -2,13 +2,15 @@
  *
  * Freed memory that malloc retains goes back to the system a little later: what a program has
  * needed to start, or for a request, it does not need while it waits. A step that is over by then
- * pays nothing for it.
+ * pays nothing for it. What is left may be kept in memory.
  */
 #ifndef STEPD_LOOP_TRIM_H
 #define STEPD_LOOP_TRIM_H
 
 #include <ev.h>
 #include <stdbool.h>
+
+#include "stepd/base/cleanup.h"
 
 struct trim {
 	ev_timer timer;
@@ -26,5 +28,11 @@ void trim_stop(struct trim *t, struct ev_loop *loop);
 
 /* At once. */
 void trim_now(void);
+
+/* After that nothing of the program is swapped out, nor read from its file again: it goes on where
+ * that has been replaced on a network's file system. With future, what it gets later either.
+ * Children have nothing of it. 0, or -ENOMEM without CAP_IPC_LOCK, where RLIMIT_MEMLOCK is too low;
+ * mlockall(2). */
+int trim_and_lock(bool future) _must_check_;
 
 #endif

@@ -73,6 +73,13 @@ enum spec_scope {
 };
 
 /* The processes that get the signal before the time limit. */
+enum spec_lock {
+	SPEC_LOCK_NONE,
+	SPEC_LOCK_CURRENT, /* what the agent has once the tasks run */
+	SPEC_LOCK_ALL,     /* and what it gets later */
+	SPEC_LOCK_MAX,
+};
+
 enum spec_signal_to {
 	SPEC_SIGNAL_STEP,  /* all processes */
 	SPEC_SIGNAL_TASKS, /* the tasks' first ones */
@@ -241,6 +248,7 @@ struct spec {
 	enum spec_background background;
 	uint64_t unkillable_timeout_ms; /* after SIGKILL */
 	uint64_t suspend_timeout_ms;
+	enum spec_lock lock_memory;
 };
 
 /* Checks a document and builds the spec. A message names its field by path ("tasks[3].cwd: ...").

@@ -88,6 +88,12 @@ const char *const spec_scope_names[SPEC_SCOPE_MAX + 1] = {
 	[SPEC_SCOPE_NO] = "no",
 };
 
+static const char *const lock_names[SPEC_LOCK_MAX + 1] = {
+	[SPEC_LOCK_NONE] = "none",
+	[SPEC_LOCK_CURRENT] = "current",
+	[SPEC_LOCK_ALL] = "all",
+};
+
 const char *const spec_signal_to_names[SPEC_SIGNAL_TO_MAX + 1] = {
 	[SPEC_SIGNAL_STEP] = "step",
 	[SPEC_SIGNAL_TASKS] = "tasks",
@@ -648,6 +654,14 @@ static const struct spec_field step_fields[] = {
 		.doc = "The time in which the step's processes must stop when it is suspended; if "
 		       "some still run then, all are resumed and the suspension fails.",
 		.unset = "10000"},
+	{.name = "lock_memory",
+		.parse = spec_row_choice,
+		.offset = STEP(lock_memory),
+		.choices = lock_names,
+		.doc = "Whether the agent's memory stays out of swap, mlockall(2): what it has once "
+		       "the tasks run, or also what it gets later. An agent that can't lock it says "
+		       "so in its log. The tasks' memory is not locked, nor that of the MPI service.",
+		.unset = "`none`"},
 };
 
 static const struct spec_field node_fields[] = {

@@ -507,7 +507,7 @@ static void go_on(struct adoption *ad, bool suspended)
 		ending_begin(a, a->reason);
 	ending_check(a);
 	reexec_go_on(a);
-	trim_start(&a->trim, a->loop);
+	agent_settle(a);
 	if (a->state != AGENT_ENDED)
 		ev_run(a->loop, 0);
 }

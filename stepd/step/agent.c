@@ -571,6 +571,16 @@ static int launch(struct agent *a, struct err *err)
 
 /* ---- the step's life ----------------------------------------------------------------------- */
 
+void agent_settle(struct agent *a)
+{
+	enum spec_lock lock = a->plan.spec->lock_memory;
+	int r = lock != SPEC_LOCK_NONE ? trim_and_lock(lock == SPEC_LOCK_ALL) : 0;
+
+	if (r < 0)
+		log_warning(a->log, "the agent's memory is not locked: %s", strerror(-r));
+	trim_start(&a->trim, a->loop);
+}
+
 static void supervise(struct agent *a)
 {
 	a->state = AGENT_RUNNING;
@@ -589,7 +599,7 @@ static void supervise(struct agent *a)
 	service_notify_state(a);
 	ending_check(a); /* a container that was empty before it was watched reports nothing */
 	reexec_go_on(a);
-	trim_start(&a->trim, a->loop);
+	agent_settle(a);
 	ev_run(a->loop, 0);
 }
 

@@ -190,6 +190,10 @@ int agent_unpack_tasks(struct agent *a, const struct state_doc *s) _must_check_;
 #define AGENT_NO_LIMIT UINT64_MAX
 bool agent_serve_meanwhile(struct agent *a, int fd, uint64_t limit_ms);
 
+/* The step runs here: the agent gives back what it has needed to start, and locks the rest if the
+ * spec says so. */
+void agent_settle(struct agent *a);
+
 /* A task was forked. */
 void agent_report_start(const struct agent *a, const struct task *task);
 

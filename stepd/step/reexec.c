@@ -880,7 +880,7 @@ static int reexec_take_over(struct agent *a, const struct spec *spec, const stru
 	log_debug(log, "the change of programs took %llu us",
 		(unsigned long long)((clock_now_ns() - requested_ns) / 1000));
 	ending_go_on(a);
-	trim_start(&a->trim, a->loop);
+	agent_settle(a);
 	if (a->state != AGENT_ENDED)
 		ev_run(a->loop, 0);
 	return 0;

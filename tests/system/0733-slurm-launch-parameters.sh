@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Steps of a site whose LaunchParameters leave a user's groups to the nodes (disable_send_gids) and limit
-# what extern steps get (ulimit_pam_adopt): two Slurms at the same time, one of them with Slurm's own
+# Steps of a site whose LaunchParameters leave a user's groups to the nodes (disable_send_gids), limit
+# what extern steps get (ulimit_pam_adopt), and lock the memory of step daemons (slurmstepd_memlock): two Slurms at the same time, one of them with Slurm's own
 # slurmstepd, and the same command lines in both.
 # shellcheck source=tests/lib/slurm_pair.sh
 . "${top_srcdir:?}/tests/lib/slurm_pair.sh"
@@ -35,6 +35,8 @@ in_turn user $nobody --init-groups srun -Q -n 2 -l -D "$PWD/user" sh -c 'id -un;
 in_turn writes $nobody --init-groups srun -Q -n 1 -D "$PWD/user" sh -c "echo written >$own && stat -c '%U %g' $own"
 in_turn without $nobody --clear-groups srun -Q -n 1 -D "$PWD/user" id -G
 in_turn another setpriv --reuid=5 --regid=60 --clear-groups srun -Q -n 1 -D "$PWD/user" id -G
+in_turn locked srun -Q -n 1 sh -c 'for n in $(seq 100); do
+	awk "/VmLck/ { exit \$2 < 500 }" /proc/$PPID/status && echo locked && exit; sleep 0.1; done; echo not locked'
 in_turn other-gid setpriv --reuid=5 --regid=65534 --clear-groups srun -Q -n 1 -D "$PWD/user" sh -c 'id -g; id -G'
 in_turn script $nobody --clear-groups sbatch -Q --wait -n 1 -D "$PWD/user" -o "$PWD/user/log" --wrap 'id -un; id -G; srun -Q id -G'
 cat user/log >>script.out
@@ -70,7 +72,7 @@ until_true no_server
 rm -f "$(socket_of "$job")" # which that of 24.11 leaves: it ends by SIGSEGV here
 until_true no_step
 S
-BENCH_SLURM_LINES="LaunchParameters=disable_send_gids,batch_step_set_cpu_freq,lustre_no_flush,ulimit_pam_adopt
+BENCH_SLURM_LINES="LaunchParameters=disable_send_gids,batch_step_set_cpu_freq,lustre_no_flush,slurmstepd_memlock,ulimit_pam_adopt
 PrologFlags=Contain
 SelectTypeParameters=CR_CPU_Memory
 VSizeFactor=150
@@ -82,6 +84,7 @@ BENCH_SLURM_CPUS=4
 export BENCH_SLURM_LINES BENCH_SLURM_NODE_WORDS BENCH_SLURM_ETC BENCH_SLURM_CPUS
 both groups
 same groups
+like "$(cat "$tmpdir/groups-served/locked.out")" "^locked$" "the memory of a served step's agent is locked"
 like "$(cat "$tmpdir/groups-served/user.out")" "^0: 65534 64001 64002$" "a task has the groups that its node knows"
 like "$(cat "$tmpdir/groups-served/writes.out")" "^nobody 64001$" "a task may what its groups may"
 like "$(cat "$tmpdir/groups-served/without.out")" "^65534 64001 64002$" "those of srun's process count for nothing"

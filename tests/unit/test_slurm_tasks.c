@@ -451,6 +451,20 @@ static void test_site_launch_parameters(void **state)
 	assert_int_equal(all.not_served.n, 0);
 	assert_true(all.sets_batch_frequency);
 	assert_true(all.limits_adopted);
+	assert_int_equal(all.lock_memory, SITE_LOCK_NONE);
+}
+
+static void test_site_locks_memory(void **state)
+{
+	_cleanup_site_conf_ struct site_conf current = {0}, all = {0};
+
+	(void)state;
+	read_site("LaunchParameters=slurmstepd_memlock,send_gids", &current);
+	assert_int_equal(current.not_served.n, 0);
+	assert_int_equal(current.lock_memory, SITE_LOCK_CURRENT);
+	read_site("LaunchParameters=send_gids,Slurmstepd_Memlock_All", &all);
+	assert_int_equal(all.not_served.n, 0);
+	assert_int_equal(all.lock_memory, SITE_LOCK_ALL);
 }
 
 static void test_site_not_served(void **state)
@@ -458,9 +472,8 @@ static void test_site_not_served(void **state)
 	static const char *const lines[] = {"TaskPlugin=task/cgroup,task/other",
 		"JobAcctGatherType=jobacct_gather/other", "JobAcctGatherParams=OverMemoryKill",
 		"JobAcctGatherParams=NoOverMemoryKill,OverMemoryKill",
-		"LaunchParameters=slurmstepd_memlock",
-		"LaunchParameters=send_gids,slurmstepd_memlock_all", "PropagatePrioProcess=3",
-		"VSizeFactor=-1", "AcctGatherProfileType=acct_gather_profile/own",
+		"LaunchParameters=send_gids,unheard_of", "PropagatePrioProcess=3", "VSizeFactor=-1",
+		"AcctGatherProfileType=acct_gather_profile/own",
 		"AcctGatherInterconnectType=acct_gather_interconnect/own",
 		"AcctGatherFilesystemType=acct_gather_filesystem/own",
 		"AcctGatherEnergyType=acct_gather_energy/ipmi",
@@ -608,6 +621,7 @@ int main(void)
 		cmocka_unit_test_setup(test_controllers, check_root),
 		cmocka_unit_test_setup(test_controllers_fail, check_root),
 		cmocka_unit_test_setup(test_site_launch_parameters, check_root),
+		cmocka_unit_test_setup(test_site_locks_memory, check_root),
 		cmocka_unit_test_setup(test_site_not_served, check_root),
 		cmocka_unit_test_setup(test_site_energy, check_root),
 		cmocka_unit_test_setup(test_site_profile, check_root),

@@ -246,7 +246,7 @@ static void test_policies(void **state)
 		" 'time_limit_signal': 'USR2', 'time_limit_signal_to': 'tasks',"
 		" 'kill_on_bad_exit_grace_ms': 7, 'oom_kill_step': true, 'wait_ms': 0, 'background': 'wait',"
 		" 'kill_sequence': [{'signal': 'SIGUSR1', 'wait_ms': 250}, {'signal': 9}],"
-		" 'unkillable_timeout_ms': 0}");
+		" 'unkillable_timeout_ms': 0, 'lock_memory': 'all'}");
 
 	(void)state;
 	assert_true(s->groups_given);
@@ -257,6 +257,7 @@ static void test_policies(void **state)
 	assert_int_equal(s->time_limit_signal_ms, 60000);
 	assert_int_equal(s->time_limit_signal_to, SPEC_SIGNAL_TASKS);
 	assert_true(s->oom_kill_step);
+	assert_int_equal(s->lock_memory, SPEC_LOCK_ALL);
 	assert_int_equal(s->kill_on_bad_exit_grace_ms, 7);
 	assert_true(s->wait_given);
 	assert_int_equal(s->wait_ms, 0);
@@ -950,6 +951,7 @@ static const struct {
 	{"'background': 'keep'", "background: 'keep' is not one of kill, wait"},
 	{"'unkillable_timeout_ms': -1",
 		"unkillable_timeout_ms: -1 is not in the range 0 to 3153600000000"},
+	{"'lock_memory': true", "lock_memory: must be a string, not true"},
 	{"'suspend_timeout_ms': 3600001",
 		"suspend_timeout_ms: 3600001 is not in the range 0 to 3600000"},
 	{"'stdinn': 'none'", "stdinn: unknown field; did you mean 'stdin'?"},
