@@ -19,8 +19,8 @@
 #	alike [FILE...]     prints it without what is another in each Slurm: names of nodes, times, numbers of
 #	                    steps, the directory, what srun says of a race of its own; a line for each task
 #	log_lines           what the program has logged, where BENCH_SLURM_LINES has $slurmd_log
-# With STEPD_TEST_SLURM=trixie, or sid, the Slurm is that of another Debian, in a tree of its own (slurm_root.sh);
-# $slurm_root is the tree, and $STEPD_TEST_PROTOCOL the version that slurm_client.py speaks.
+# With STEPD_TEST_SLURM=trixie, or sid, the Slurm is that of another Debian, in a tree of its own, with the path of a
+# tree the one that is there (slurm_root.sh); $slurm_root is the tree, and $STEPD_TEST_PROTOCOL the version that slurm_client.py speaks.
 
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
@@ -59,11 +59,7 @@ in_system() {
 	fi
 }
 
-case ${STEPD_TEST_SLURM-} in
-trixie) STEPD_TEST_PROTOCOL=10752 ;; # 24.11
-sid) STEPD_TEST_PROTOCOL=11520 ;;    # 26.05
-*) STEPD_TEST_PROTOCOL=9728 ;;       # 22.05
-esac
+STEPD_TEST_PROTOCOL=$(slurm_protocol "${STEPD_TEST_SLURM-}")
 export STEPD_TEST_PROTOCOL
 
 serve() {

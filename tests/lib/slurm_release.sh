@@ -4,19 +4,13 @@
 # The test of a release of Slurm that stepd-slurmstepd serves: steps and scripts beside those of that Slurm's
 # own slurmstepd, in a tree of the Debian that has it. Two Slurms at the same time, of two nodes each, the
 # same command lines in both; what users see must be the same, but for pids, ports and times. 0708 to 0712
-# have more of it for 22.05. A test sets
-#	$debian     "trixie" or "sid"
-#	$origin     what a line of slurmstepd begins with, and $cancelled what that on a cancelled step ends with:
-#	            regular expressions
+# have more of it for 22.05. A test sets STEPD_TEST_SLURM, as local_slurm.sh has it.
 # shellcheck source=tests/lib/local_slurm.sh
 . "${top_srcdir:?}/tests/lib/local_slurm.sh"
-# shellcheck source=tests/lib/slurm_root.sh
-. "$top_srcdir/tests/lib/slurm_root.sh"
 
-: "${origin:?}" "${cancelled?}"
 [ "$(id -u)" = 0 ] || skip_all "needs root"
 command -v ip >/dev/null || skip_all "needs ip"
-find_slurm_root "${debian:?}" || skip_all "$slurm_root_reason"
+find_slurm_root "${STEPD_TEST_SLURM:?}" || skip_all "$slurm_root_reason"
 program=$(cd "${top_builddir:?}" && pwd -P)/contrib/slurm/stepd-slurmstepd
 STEPD_CONFIG=$tmpdir/stepd.conf
 export STEPD_CONFIG
@@ -105,7 +99,7 @@ SLUID, MEM_LIMITS, NAMESPACES, MEM_UPDATE = 1, 19, 28, 30
 digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 job = subprocess.check_output(["scontrol", "-d", "show", "job", os.environ["SLURM_JOB_ID"]], text=True)
 wanted = re.search(r"\bSLUID=(s\w+)", job)
-version = 45 << 8 if wanted else 42 << 8
+version = int(os.environ["STEPD_TEST_PROTOCOL"])
 client = socket.socket(socket.AF_UNIX)
 client.connect(glob.glob(f"{os.path.dirname(os.environ['SLURM_CONF'])}/spool/*/*_{sys.argv[1]}")[0])
 client.sendall(struct.pack("i", version))
@@ -117,8 +111,9 @@ if wanted:
     sluid = struct.unpack("Q", ask(SLUID, 8))[0]
     print("s" + "".join(digits[sluid >> 5 * i & 31] for i in range(12, -1, -1)) == wanted.group(1))
     print(ask(NAMESPACES, 4), ask(MEM_LIMITS, 8))
+if version >= 45 << 8:
     print(ask(MEM_UPDATE, 4, struct.pack("Q", 77)), ask(MEM_LIMITS, 8))
-else:
+if not wanted:
     print(ask(MEM_LIMITS, 16))
 S
 
@@ -207,6 +202,12 @@ for file in files.[01].* files.err.[01] made/by/[01] new/directory/* odd/b/out o
 	is "$(seen "$tmpdir/served/$file")" "$(seen "$tmpdir/real/$file")" "the file $file is the same"
 done
 cd "$tmpdir" || bail "no directory '$tmpdir'"
+# What a line of slurmstepd begins with, and what that on a cancelled step ends with.
+origin='slurmstepd-bench[-0-9]+:' cancelled=
+if [ "$STEPD_TEST_PROTOCOL" -ge 11008 ]; then
+	origin='\[[-0-9]+T[0-9:]+\.[0-9]{3}\]'
+	cancelled=' DUE (to SIGNAL (Terminated|Killed)|TO TASK FAILURE)'
+fi
 for name in cancel bad-exit job; do
 	like "$(cat "$tmpdir/served/$name.err")" \
 		"^$origin error: \*\*\* STEP [0-9]+\.[0-9]+ ON bench[-0-9]+ CANCELLED AT [-0-9]+T[0-9:]+$cancelled \*\*\*$" \

@@ -248,7 +248,7 @@ done
 origin='slurmstepd-bench[0-9]+-1:'
 cancelled=
 names='cancel cancel-kill'
-if [ "${STEPD_TEST_SLURM-}" = sid ]; then
+if [ "$STEPD_TEST_PROTOCOL" -ge 11008 ]; then
 	origin='\[[-0-9]+T[0-9:]+\.[0-9]{3}\]'
 	cancelled=' DUE to SIGNAL (Terminated|Killed)'
 	names=cancel # of a KILL users are not told there

@@ -10,12 +10,9 @@
 needs_slurm sbatch scontrol setpriv srun
 command -v "${CC:-cc}" >/dev/null || skip_all "needs a compiler"
 serve 'srun, batch, extern'
+version=$(in_system slurmd -V | sed 's/.* //' | awk -F. '{ printf "0x%02x%02x%02x", $1, $2, $3 }')
 flags=
-case ${STEPD_TEST_SLURM-} in
-trixie) version=0x180b05 ;;
-sid) version=0x1a0505 flags=-DINIT_FAILURE=3012 ;; # the job's, not the node's
-*) version=0x160508 ;; # of Debian's Slurm
-esac
+[ "$STEPD_TEST_PROTOCOL" -lt 11008 ] || flags=-DINIT_FAILURE=3012 # the job's, not the node's
 for name in traced second; do
 	"${CC:-cc}" -DNAME="\"$name\"" $flags -DSPANK_VERSION=$version -shared -fPIC -I"$top_srcdir/tests/lib" -o "$tmpdir/$name.so" \
 		"$top_srcdir/tests/lib/spank_traced.c" || bail "can't compile a plugin"

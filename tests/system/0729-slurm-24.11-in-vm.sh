@@ -12,7 +12,8 @@ command -v ip >/dev/null || skip_all "needs ip"
 tmpdir
 find_slurm_root "$release" || skip_all "$slurm_root_reason"
 
-# The tree where the guest looks for it, but what is only read by people.
+# The tree where the guest looks for it, but what is only read by people. A site's own is "site" there.
+case $release in /*) release=site ;; esac
 archive=${top_builddir:?}/tests/slurm-$release-guest.tar
 at_exit "rm -f '$archive'"
 {
@@ -21,7 +22,8 @@ at_exit "rm -f '$archive'"
 } >"$tmpdir/files"
 cache=var/cache/stepd-testbed
 tar -chf "$archive" --absolute-names --transform 's,^/,,' -T "$tmpdir/files" &&
-	tar -rf "$archive" --exclude=tree/usr/share/locale --transform "s,^,$cache/slurm-$release/,S" \
-		-C "${slurm_root%/*}" made-by tree || bail "no archive of the tree"
+	tar -rf "$archive" --transform "s,.*,$cache/slurm-$release/made-by," -C "$top_srcdir" tests/testbed/slurm-root &&
+	tar -rf "$archive" --exclude=./usr/share/locale --transform "s,^\.,$cache/slurm-$release/tree,S" -C "$slurm_root" . ||
+	bail "no archive of the tree"
 in_bed vm guest-slurm-release.sh "$release"
 done_testing

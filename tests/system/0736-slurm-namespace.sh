@@ -20,7 +20,7 @@ esac
 unshare --mount true 2>/dev/null || skip_all "needs to make mount namespaces"
 echo 'slurm_serve = srun, batch, extern, interactive' >"$STEPD_CONFIG"
 plugin=JobContainerType=job_container/tmpfs
-[ "$STEPD_TEST_PROTOCOL" -lt 11520 ] || plugin=NamespaceType=namespace/tmpfs
+[ "$STEPD_TEST_PROTOCOL" -lt 11264 ] || plugin=NamespaceType=namespace/tmpfs
 plugins=$(find "$slurm_root/usr/lib" -name "$(echo "${plugin#*=}" | tr / _).so" 2>/dev/null)
 [ -n "$plugins" ] || skip_all "this Slurm has no ${plugin#*=}"
 # The mounts are in a namespace of the Slurm's own: with a root of its own it has one. On one processor: to be

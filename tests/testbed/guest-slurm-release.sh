@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tests/testbed/guest-slurm-release.sh RELEASE: what 0729-slurm-24.11-in-vm.sh and 0730-slurm-26.05-in-vm.sh run in
+# tests/testbed/guest-slurm-release.sh NAME: what 0729-slurm-24.11-in-vm.sh and 0730-slurm-26.05-in-vm.sh run in
 # the VM: with the tree of the Slurm of that release of Debian, which they bring along.
 . "${top_srcdir:?}/tests/testbed/guest.sh"
 
