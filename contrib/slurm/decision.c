@@ -256,10 +256,8 @@ static bool has_mpi_nodes(const struct slurm_init *i)
 	/* srun has a port for each component of a step that is none of such a job. */
 	if (l->kind == SLURM_KIND_HET && !is_number(l->het.job))
 		return true;
-	/* What step daemons of later releases send each other for PMIx has not been seen: Debian's
-	 * 26.05 has none. */
 	if (strcmp(mpi, "pmix") == 0)
-		return i->frame.release > SLURM_24_11 || !step_spec_is_managed(l, i->site);
+		return !step_spec_is_managed(l, i->site);
 	/* Two components on a node have one socket for messages between step daemons. */
 	return !step_spec_is_managed(l, i->site) ||
 		(has_levels(i) && i->frame.self.sin_family != AF_INET) ||

@@ -147,6 +147,10 @@ enum kind_flags {
 	KIND_UUID = 1u << 14, /* before 26.05: of MIG devices alone, whose numbers are the node's */
 };
 
+enum device_flags {
+	DEVICE_MIG = 1u << 0, /* a part of a GPU of Nvidia's */
+};
+
 /* What of them follows a kind's record. */
 static const struct plugin_row {
 	const char *name;
@@ -170,7 +174,7 @@ static const struct unpack_row device_rows[] = {
 	FIELD("gres minor", U32, .keep = DEVICE(minor)),
 	FIELD("gres path", TEXT),
 	FIELD("gres unique_id", TEXT, .keep = DEVICE(unique_id)),
-	FIELD("gres flags", U32, .since = SLURM_25_11),
+	FIELD("gres flags", U32, .since = SLURM_25_11, .keep = DEVICE(flags)),
 };
 /* clang-format on */
 
@@ -439,6 +443,16 @@ _printf_(2, 3) static int append(char **list, const char *fmt, ...)
 	return 0;
 }
 
+/* Not by its number. */
+static bool is_named_by_id(const struct gres_kind *kind, const struct gres_device *device)
+{
+	if (!device->unique_id)
+		return false;
+	if (kind->release >= SLURM_26_05)
+		return kind->env_flags & KIND_UUID;
+	return kind->release < SLURM_25_11 || device->flags & DEVICE_MIG;
+}
+
 /* NICs are named by the numbers of their files, the others by their order. */
 int gres_make_lists(const struct gres_kind *kind, const struct gres_share *share,
 	const struct bitset *usable, bool local, struct gres_lists *lists)
@@ -462,8 +476,7 @@ int gres_make_lists(const struct gres_kind *kind, const struct gres_share *share
 			continue;
 		if (!lists->global)
 			lists->first = (int32_t)device.number;
-		if (device.unique_id &&
-			(kind->release < SLURM_26_05 || kind->env_flags & KIND_UUID))
+		if (is_named_by_id(kind, &device))
 			r = append(&lists->local, "%s%s", prefix, device.unique_id);
 		else
 			r = append(&lists->local, "%s%d", prefix, (int)number);

@@ -456,7 +456,7 @@ static int check_served(const struct gres_binding *b, unsigned accel, struct err
 	return 0;
 }
 
-/* 0: nothing is bound; until 24.11 one task has all that the step has. */
+/* 0: nothing is bound; before 25.11 one task has all that the step has. */
 static uint32_t count_tasks(const struct slurm_init *init)
 {
 	const struct slurm_launch *l = &init->launch;
@@ -468,7 +468,7 @@ static uint32_t count_tasks(const struct slurm_init *init)
 			l->step_gres.n > 0 &&
 			slurm_launch_find_node(l, init->conf.node_name, &node) == 0 &&
 			slurm_launch_ranks(l, node, &ranks) &&
-			(ranks.n > 1 || init->frame.release >= SLURM_26_05)
+			(ranks.n > 1 || init->frame.release >= SLURM_25_11)
 		? ranks.n
 		: 0;
 }

@@ -39,6 +39,7 @@ struct gres_device {
 	uint32_t index;  /* of several files with the same one they are one device */
 	uint32_t number; /* at the end of its name */
 	uint32_t type, major, minor;
+	uint32_t flags; /* from 25.11 on */
 	const char *unique_id;
 };
 

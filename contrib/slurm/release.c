@@ -18,8 +18,8 @@ static const struct release_row {
 	{SLURM_23_11, "23.11", .served = false},
 	{SLURM_24_05, "24.05", .served = false},
 	{SLURM_24_11, "24.11", .served = true},
-	{SLURM_25_05, "25.05", .served = false},
-	{SLURM_25_11, "25.11", .served = false},
+	{SLURM_25_05, "25.05", .served = true},
+	{SLURM_25_11, "25.11", .served = true},
 	{SLURM_26_05, "26.05", .served = true},
 	{SLURM_26_11, "26.11", .served = false},
 };

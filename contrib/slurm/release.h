@@ -13,7 +13,8 @@
  *	25.05  slurmstepd's lines to users begin with the time, and that on a cancelled step names
  *	       the signal; requests have room for certificates of TLS; an extern step has no
  *	       process of its own
- *	25.11  a script's end is reported by its step, not by its job; %N is the node's name
+ *	25.11  a script's end is reported by its step, not by its job; %N is the node's name; a task
+ *	       that is alone on its node is bound to devices, too; UUIDs of MIG devices alone
  *	26.05  a step's own end is reported before that of its last tasks; SLURM_JOB_SLUID;
  *	       slurmctld knows a script's SLURM_TASKS_PER_NODE; an abort of PMI-2's is no KILL
  *	       at once

@@ -794,22 +794,30 @@ static void test_own_devices(void **state)
 	assert_env(&r, "SLURM_STEP_GPUS", NULL);
 }
 
-/* From 26.05 on a device has its UUID in variables only if gres.conf says so. */
+/* A device that has a UUID has it in variables; in 25.11 if it is a part of a GPU, MIG, and
+ * from 26.05 on if gres.conf says so. */
 static void test_uuids(void **state)
 {
 	static const char *const masks[] = {"", "0x1"};
 	static const struct {
-		uint32_t flags;
+		uint16_t release;
+		uint32_t of_device, flags;
 		const char *value;
-	} rows[] = {{NVML, "0"}, {NVML | 1u << 14, "GPU-a"}};
+	} rows[] = {
+		{SLURM_25_05, 0, NVML, "GPU-a"},
+		{SLURM_25_11, 0, NVML, "0"},
+		{SLURM_25_11, 1, NVML, "GPU-a"},
+		{SLURM_26_05, 1, NVML, "0"},
+		{SLURM_26_05, 0, NVML | 1u << 14, "GPU-a"},
+	};
 	size_t i;
 
 	(void)state;
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		_cleanup_rig_ struct rig r;
 
 		rig_init(&r);
-		r.release = SLURM_26_05;
+		r.release = rows[i].release;
 		pack_u32(&r.kinds, 1);
 		pack_u32(&r.kinds, 2);
 		pack_text(&r.kinds, "gpu");
@@ -821,7 +829,8 @@ static void test_uuids(void **state)
 		pack_u64(&r.kinds, 1);
 		pack_devices(&r.kinds,
 			(const struct device[]){{0, 0, 2, 195, 0, "/dev/nvidia0", "GPU-a"}}, 1);
-		pack_u32(&r.kinds, 0); /* the device's flags */
+		if (rows[i].release >= SLURM_25_11)
+			pack_u32(&r.kinds, rows[i].of_device);
 		pack_u32(&r.kinds, rows[i].flags);
 		pack_u16(&r.step, 1);
 		pack_record(&r.step, true, GPU, masks, 2);
