@@ -138,15 +138,15 @@ second=$((SLURM_JOB_ID + 1))
 second_gone() {
 	! squeue -h -s -j "$second" -o %i | grep -q "\.$step\$"
 }
-run cancel 'scancel $SLURM_JOB_ID.$step'
-# Signals of 25.11.7 do not reach steps of heterogeneous jobs, with either.
+# In 25.11.7 steps of heterogeneous jobs can't be signalled, with slurmstepd either ("Invalid job id specified").
 if [ "$STEPD_TEST_PROTOCOL" != 11264 ]; then
+	run cancel 'scancel $SLURM_JOB_ID.$step'
 	# The other scancel signals all components, and says which of them has ended.
 	run cancel-second 'scancel $second.$step' 'until_true second_gone' 'scancel $SLURM_JOB_ID.$step'
 	run usr1 'scancel -s USR1 $SLURM_JOB_ID.$step' 'until_true grep -q usr1 usr1.out' 'sleep 1' 'scancel $SLURM_JOB_ID.$step'
 	run interrupt 'kill -TERM $step_pid'
+	run pids 'scontrol listpids $second.$step ${SLURM_JOB_NODELIST%-*}-2 | awk "{ print \$2, \$3, \$4, \$5 }" | head -n 3' 'scancel $SLURM_JOB_ID.$step'
 fi
-run pids 'scontrol listpids $second.$step ${SLURM_JOB_NODELIST%-*}-2 | awk "{ print \$2, \$3, \$4, \$5 }" | head -n 3' 'scancel $SLURM_JOB_ID.$step'
 S
 
 # ---- in an allocation of one component: three nodes --------------------------------------------
