@@ -31,8 +31,8 @@ void trim_now(void);
 
 /* After that nothing of the program is swapped out, nor read from its file again: it goes on where
  * that has been replaced on a network's file system. With future, what it gets later either.
- * Children have nothing of it. 0, or -ENOMEM without CAP_IPC_LOCK, where RLIMIT_MEMLOCK is too low;
- * mlockall(2). */
+ * Children have nothing of it. 0; without CAP_IPC_LOCK -ENOMEM where RLIMIT_MEMLOCK is too low,
+ * -EPERM where it is 0; mlockall(2). */
 int trim_and_lock(bool future) _must_check_;
 
 #endif

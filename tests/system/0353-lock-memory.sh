@@ -5,6 +5,8 @@
 . "${top_srcdir:?}/tests/lib/reexec.sh"
 
 command -v prlimit >/dev/null || skip_all "prlimit is missing"
+# Their runtime's mlockall() does nothing.
+! grep -q '^#define STEPD_SANITIZERS 1' "$top_builddir/config.h" || skip_all "a build with sanitizers"
 [ -x "$next" ] || skip_all "no second program (make check builds it)"
 
 locked() { # PID: whether any of its memory is
