@@ -172,11 +172,12 @@ fi
 # Its processes are gone, and its streams still flow: their reader takes nothing until the end.
 mkfifo "$tmpdir/slow"
 exec 9<>"$tmpdir/slow"
-"$stepd" run -q --job "$job" --label -- sh -c 'yes | head -c 400000; while :; do :; done' \
+# More than the reader's end holds is written before the suspension: the rest is the agent's to carry.
+"$stepd" run -q --job "$job" --label -- \
+	sh -c 'yes | head -c 100000; : >"$1"; yes | head -c 300000; while :; do :; done' - "$tmpdir/flows" \
 	>"$tmpdir/slow" 2>"$tmpdir/err" 9>&- &
 agent=$!
-eventually running 0
-eventually sh -c "[ -n \"\$('$stepctl' pids $job.0)\" ]"
+eventually test -e "$tmpdir/flows"
 "$stepctl" suspend "$job.0"
 for pid in $("$stepctl" pids "$job.0"); do
 	kill -9 "$pid"
@@ -191,7 +192,7 @@ done
 cat <&9 >"$tmpdir/taken" 2>/dev/null 9>&- &
 reader=$!
 ended 137 "a suspended step whose processes are killed ends, whoever resumes it meanwhile"
-kill $reader
+kill -KILL $reader # TERM may come while it is still the shell's child, which notes it and forgets
 wait $reader 2>/dev/null
 exec 9>&-
 nothing_left "a suspended step whose processes are killed leaves nothing behind"
