@@ -37,6 +37,10 @@ if [ "$(id -u)" = 0 ]; then
 		rm "$tmpdir/stay"
 		ended 0 "$lock: the step ends as its task does"
 	done
+	start_step --lock-memory=current -- sh -c "$until_gone"
+	ok "stepd run --lock-memory does the same" eventually is_locked "$agent"
+	rm "$tmpdir/stay"
+	ended 0 "and its step ends as its task does"
 	serve none
 	is "$(locked "$agent")" no "nothing is locked without that"
 	rm "$tmpdir/stay"

@@ -639,6 +639,9 @@ static const struct cli_option rows[] = {
 	 .doc = "each task leads a session of its own, or all run in the agent's (auto: the agent's where that is a terminal's, else task)",
 	 .more = "See [SESSIONS AND TERMINALS]. Default: `auto`, the agent's if it has a "
 		"terminal and the tasks are of its own user, else one for each task."},
+	{.name = "lock-memory", .arg = "none|current|all", .take = run_take_text, .path = "lock_memory",
+	 .doc = "keep the agent's memory out of swap: what it has once the tasks run, or all (none)",
+	 .more = "That of the tasks is not locked, nor that of the MPI service."},
 	{.name = "no-hold", .take = run_take_false, .path = "hold",
 	 .doc = "start each task when it has been forked, not when all are in the container"},
 	{.name = "plugin-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(plugin_dir),
