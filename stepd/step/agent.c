@@ -606,10 +606,12 @@ static void supervise(struct agent *a)
 /* Processes forked before the failure must end, and be reaped. */
 static void abort_launch(struct agent *a)
 {
-	launch_close(&a->start.launch);
 	mpi_link_forked(a); /* else the service waits for tasks that never come */
 	a->state = AGENT_RUNNING;
 	ending_kill(a, AGENT_REASON_LAUNCH);
+	/* Only then: a held task that sees its agent gone ends by itself, with a status of its own.
+	 */
+	launch_close(&a->start.launch);
 	if (a->state != AGENT_ENDED)
 		ev_run(a->loop, 0);
 }
