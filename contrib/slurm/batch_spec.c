@@ -288,10 +288,10 @@ static void put_both(struct variables *v, const char *name, const char *old_name
 	put(v, old_name, value);
 }
 
-/* From 24.11 on ntasks counts only what --ntasks was given for. */
+/* From 23.02 on ntasks counts only what --ntasks was given for. */
 static uint32_t count_tasks(const struct slurm_launch *l, int64_t nodes)
 {
-	const char *per_node = l->ntasks || l->cred_release < SLURM_24_11
+	const char *per_node = l->ntasks || l->cred_release < SLURM_23_02
 		? NULL
 		: step_spec_getenv(l, "SLURM_NTASKS_PER_NODE");
 	uint32_t n;
@@ -308,7 +308,7 @@ static void put_ntasks(struct variables *v, const struct slurm_launch *l, uint32
 	size_t i;
 
 	for (i = 0; ntasks && i < ARRAY_SIZE(names); i++) {
-		if (l->cred_release >= SLURM_24_11 || !json_object_get(v->env, names[i]))
+		if (l->cred_release >= SLURM_23_02 || !json_object_get(v->env, names[i]))
 			put_number(v, names[i], ntasks);
 	}
 }
@@ -386,7 +386,7 @@ static void put_job(struct variables *v, const struct slurm_launch *l)
 		(void)snprintf(id, sizeof(id), "%d", (int)l->id.step);
 		put_both(v, "SLURM_STEP_ID", "SLURM_STEPID", id);
 	}
-	if (l->cred_release < SLURM_24_11)
+	if (l->cred_release < SLURM_23_11)
 		put(v, "SLURM_NODE_ALIASES", b->node_aliases ? b->node_aliases : "(null)");
 	put(v, "SLURM_JOB_ACCOUNT", b->account);
 	put(v, "SLURM_JOB_QOS", b->qos);
@@ -421,10 +421,10 @@ static void put_place(struct variables *v, const struct step_spec_input *in)
 	put_number(v, "SLURM_JOB_GID", in->launch->gid);
 	put(v, "SLURM_CONF", secure_getenv("SLURM_CONF"));
 	if (site->cluster && site->controller_name && site->select_plugin &&
-		in->launch->cred_release < SLURM_24_11) {
+		in->launch->cred_release < SLURM_23_11) {
 		(void)snprintf(text, sizeof(text), "%s:%s:%u:%u:%u", site->cluster,
 			site->controller_name, ntohs(site->controllers.address[0].sin_port),
-			(unsigned)SLURM_22_05, site->select_plugin);
+			(unsigned)in->launch->cred_release, site->select_plugin);
 		put(v, "SLURM_WORKING_CLUSTER", text);
 	}
 	if (!json_object_get(v->env, "TMPDIR"))

@@ -105,7 +105,7 @@ int credential_user(
 	const struct slurm_array *gids = &launch->cred_gids;
 	struct slurm_strs names = launch->group_names;
 	struct lookup_user user = {.name = launch->user,
-		.password = launch->cred_release >= SLURM_24_11 ? "*" : NULL,
+		.password = launch->cred_release >= SLURM_24_05 ? "*" : NULL,
 		.gecos = launch->gecos,
 		.home = launch->home,
 		.shell = launch->shell,

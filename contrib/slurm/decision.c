@@ -46,9 +46,11 @@ bool slurm_init_has_gres_conf(const struct slurm_init *init)
 		return false;
 	if (init->frame.release == SLURM_22_05)
 		return l->accel_bind_type || l->tres_bind || l->tres_freq;
-	/* Later slurmds send it to each step with GRES; it is only read where it is needed. */
-	return l->tres_bind && l->step_gres.n > 0 &&
-		(l->kind == SLURM_KIND_SRUN || l->kind == SLURM_KIND_HET);
+	/* Later slurmds send it to each step with GRES; it is only read where it is needed, up to
+	 * 23.02 for --accel-bind, too. */
+	if (!l->tres_bind && (init->frame.release >= SLURM_23_11 || !l->accel_bind_type))
+		return false;
+	return l->step_gres.n > 0 && (l->kind == SLURM_KIND_SRUN || l->kind == SLURM_KIND_HET);
 }
 
 /* ---- the reasons --------------------------------------------------------------------------- */

@@ -171,7 +171,7 @@ static int note_no_access(const struct run *run, int status)
 {
 	const struct epilogs_options *o = &run->epilogs->options;
 	const char *program = run->of_site ? o->site : o->user;
-	bool missing = status == TASK_SCRIPT_MISSING << 8, later = o->release >= SLURM_24_11;
+	bool missing = status == TASK_SCRIPT_MISSING << 8, later = o->release >= SLURM_23_02;
 	char text[PATH_MAX + 128];
 
 	if (later) {
@@ -188,7 +188,7 @@ static int note_no_access(const struct run *run, int status)
 	return later ? STATUS_NOT_EXECUTED : -1;
 }
 
-/* Users know the sentences, one for each task; from 24.11 on with the exit status alone. */
+/* Users know the sentences, one for each task; from 23.02 on with the exit status alone. */
 static void note_failure(const struct run *run, int status)
 {
 	const struct epilogs_options *o = &run->epilogs->options;
@@ -196,7 +196,7 @@ static void note_failure(const struct run *run, int status)
 
 	if (status == TASK_SCRIPT_NO_ACCESS << 8 || status == TASK_SCRIPT_MISSING << 8)
 		status = note_no_access(run, status);
-	else if (o->release >= SLURM_24_11 && WIFEXITED(status))
+	else if (o->release >= SLURM_23_02 && WIFEXITED(status))
 		status = WEXITSTATUS(status);
 	(void)snprintf(text, sizeof(text), "%s failed status=%d",
 		run->of_site ? "--task-epilog" : "TaskEpilog", status);

@@ -195,7 +195,7 @@ static void take_devices(struct unpack *u, struct gres_kind *kind)
 	kind->size = u->at - begin;
 }
 
-/* Those of a kind that has no plugin, from 24.11 on. */
+/* Those of a kind that has no plugin, from 23.02 on. */
 static void take_own_devices(struct unpack *u, void *result)
 {
 	take_devices(u, result);
@@ -208,7 +208,7 @@ static const struct unpack_row kind_rows[] = {
 	FIELD("gres name_colon", TEXT),
 	FIELD("gres name_colon_len", U32),
 	FIELD("gres type", TEXT),
-	FIELD("gres np_gres_devices", CALL, .since = SLURM_24_11, .call = take_own_devices),
+	FIELD("gres np_gres_devices", CALL, .since = SLURM_23_02, .call = take_own_devices),
 	FIELD("gres plugin_id", U32, .keep = KIND(id)),
 	FIELD("gres total_cnt", U64),
 };

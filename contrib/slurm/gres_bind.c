@@ -205,7 +205,7 @@ struct bound_kind {
 
 struct gres_binding {
 	const struct slurm_init *init;
-	bool old; /* 22.05 */
+	bool old; /* up to 23.02 */
 	bool local;
 	const char *text; /* as given, for messages; NULL: with --accel-bind */
 	struct bound_kind *kinds;
@@ -381,12 +381,12 @@ static int find_own_cpus(struct gres_binding *b)
 	return r;
 }
 
-/* Later releases: all. */
+/* From 23.02 on: all. */
 static int find_unbound_cpus(struct gres_binding *b)
 {
 	int r = bitset_init(&b->cpus, CPU_SETSIZE);
 
-	if (r < 0 || b->old)
+	if (r < 0 || b->init->frame.release < SLURM_23_02)
 		return r < 0 ? r : find_own_cpus(b);
 	add_range(&b->cpus, 0, CPU_SETSIZE, CPU_SETSIZE);
 	return 0;
@@ -505,7 +505,7 @@ int gres_binding_new(const struct slurm_init *init, bool local, struct gres_bind
 	if (!b)
 		return err_set(err, -ENOMEM, "bind the step to devices");
 	b->init = init;
-	b->old = init->frame.release == SLURM_22_05;
+	b->old = init->frame.release < SLURM_23_11;
 	b->local = local;
 	b->text = init->launch.tres_bind;
 	r = add_kinds(b, err);
@@ -701,7 +701,7 @@ static int choose_next(const struct choice *c, struct bitset *usable)
 		: 0;
 }
 
-/* ---- from 23.11 on a task has what those before it have left ------------------------------- */
+/* ---- of later releases: a task has what those before it have left -------------------------- */
 
 static int progress_start(struct bound_kind *k)
 {
@@ -919,7 +919,8 @@ static int choose(const struct choice *c, struct bitset *usable)
 		return r;
 	if (choice == CHOICE_MAP || choice == CHOICE_MASK)
 		r = choose_by_list(c, usable);
-	else if (!c->b->old)
+	else if (!c->b->old ||
+		(choice == CHOICE_SINGLE && c->b->init->frame.release >= SLURM_23_02))
 		r = choose_of_later(c, usable);
 	else if (choice == CHOICE_SOME)
 		r = choose_next(c, usable);

@@ -141,12 +141,13 @@ static bool stream_take_rest(struct stream *s, struct slurm_frame *f)
 	if (f->release == SLURM_22_05)
 		return stream_pass_item(s, most, &f->gres);
 	/* A configuration that can't be read is the decoder's to report. */
-	if (f->release < SLURM_24_11 || slurm_init_decode_conf(s->data, f, &conf, &err) < 0 ||
+	if (slurm_init_decode_conf(s->data, f, &conf, &err) < 0 ||
 		job_namespace_is_other(conf.namespace_plugin))
 		return true;
-	/* slurmd's scope of cgroup v2, cgroup.conf, acct_gather.conf. */
-	if (!stream_pass_item(s, most, NULL) || !stream_pass_item(s, most, &f->cgroup) ||
-		!stream_pass_item(s, most, NULL))
+	/* slurmd's scope of cgroup v2, from 24.11 on; cgroup.conf, acct_gather.conf. */
+	if (f->release >= SLURM_24_11 && !stream_pass_item(s, most, NULL))
+		return false;
+	if (!stream_pass_item(s, most, &f->cgroup) || !stream_pass_item(s, most, NULL))
 		return false;
 	if (job_namespace_is_tmpfs(conf.namespace_plugin) &&
 		!stream_pass_item(s, most, &f->name_space))
@@ -471,8 +472,10 @@ struct packed_cgroup {
 #define CGROUP(member_) UNPACK_KEEP(struct packed_cgroup, member_)
 
 /* clang-format off */
+enum { WITH_CONTROLLERS = 1 }; /* a bit of unpack.variant, as above */
+
 static const struct unpack_row cgroup_rows[] = {
-	FIELD("cgroup automount", U8, .until = SLURM_22_05),
+	FIELD("cgroup automount", U8, .until = SLURM_23_02),
 	FIELD("cgroup mountpoint", TEXT, .keep = CGROUP(mount)),
 	FIELD("cgroup prepend", TEXT),
 	FIELD("cgroup slice", TEXT, .since = SLURM_25_11, .keep = CGROUP(slice)),
@@ -481,10 +484,10 @@ static const struct unpack_row cgroup_rows[] = {
 	FIELD("cgroup allowed_ram_space", U32, .keep = CGROUP(allowed_memory)),
 	FIELD("cgroup max_ram_percent", U32, .keep = CGROUP(max_memory)),
 	FIELD("cgroup min_ram_space", U64, .keep = CGROUP(min_memory_mb)),
-	FIELD("cgroup constrain_kmem_space", U8, .until = SLURM_22_05),
-	FIELD("cgroup allowed_kmem_space", U32, .until = SLURM_22_05),
-	FIELD("cgroup max_kmem_percent", U32, .until = SLURM_22_05),
-	FIELD("cgroup min_kmem_space", U64, .until = SLURM_22_05),
+	FIELD("cgroup constrain_kmem_space", U8, .until = SLURM_23_02),
+	FIELD("cgroup allowed_kmem_space", U32, .until = SLURM_23_02),
+	FIELD("cgroup max_kmem_percent", U32, .until = SLURM_23_02),
+	FIELD("cgroup min_kmem_space", U64, .until = SLURM_23_02),
 	FIELD("cgroup constrain_swap_space", U8, .keep = CGROUP(swap)),
 	FIELD("cgroup allowed_swap_space", U32, .keep = CGROUP(allowed_swap)),
 	FIELD("cgroup max_swap_percent", U32, .keep = CGROUP(max_swap)),
@@ -493,13 +496,22 @@ static const struct unpack_row cgroup_rows[] = {
 	FIELD("cgroup plugin", TEXT),
 	FIELD("cgroup ignore_systemd", U8),
 	FIELD("cgroup ignore_systemd_on_failure", U8),
-	FIELD("cgroup enable_controllers", U8, .since = SLURM_24_11),
+	FIELD("cgroup root_owned_cgroups", U8, .since = SLURM_23_02, .until = SLURM_23_02),
+	FIELD("cgroup enable_controllers", U8, .since = SLURM_23_02, .optional = WITH_CONTROLLERS),
 	FIELD("cgroup enable_extra_controllers", TEXT, .since = SLURM_25_05),
-	FIELD("cgroup signal_children_processes", U8, .since = SLURM_24_11),
-	FIELD("cgroup systemd_timeout", U64, .since = SLURM_24_11),
+	FIELD("cgroup signal_children_processes", U8, .since = SLURM_23_11),
+	FIELD("cgroup systemd_timeout", U64, .since = SLURM_24_05),
 	FIELD("cgroup job_id_paths", U8, .since = SLURM_26_05, .keep = CGROUP(job_id_paths)),
 };
 /* clang-format on */
+
+/* All but 23.02.0 have the optional field. */
+static bool decode_cgroup(struct unpack *u, uint16_t variant, struct packed_cgroup *packed)
+{
+	u->variant = variant;
+	unpack_rows(u, cgroup_rows, ARRAY_SIZE(cgroup_rows), packed);
+	return !u->bad && u->at == u->size;
+}
 
 /* Millionths in a float. */
 static double unpack_percent(uint32_t bits)
@@ -517,6 +529,7 @@ int slurm_init_decode_cgroup(const void *data, const struct slurm_frame *frame,
 		.size = frame->cgroup.size,
 		.release = frame->release};
 	struct packed_cgroup packed = {0};
+	struct unpack begin;
 	bool job_id_paths = frame->release < SLURM_26_05;
 
 	*conf = (struct slurm_cgroup_conf){.allowed_memory = 100,
@@ -528,8 +541,9 @@ int slurm_init_decode_cgroup(const void *data, const struct slurm_frame *frame,
 		.job_id_paths = job_id_paths};
 	if (!unpack_u8(&u) && !u.bad)
 		return 0; /* there is no such file */
-	unpack_rows(&u, cgroup_rows, ARRAY_SIZE(cgroup_rows), &packed);
-	if (u.bad || u.at != u.size)
+	begin = u;
+	if (!decode_cgroup(&u, WITH_CONTROLLERS, &packed) &&
+		!(frame->release == SLURM_23_02 && decode_cgroup(&begin, 0, &packed)))
 		return err_set_text(err, -EBADMSG,
 			"cgroup.conf is not that of release %s: %s at %s",
 			slurm_release_name(frame->release), u.bad ? u.bad : "more data than fields",

@@ -4,7 +4,7 @@
  * 26.11. The stream is a sequence of items in the machine's byte order, most of them a length and
  * so many bytes, which are packed data (unpack.h): the node's configuration, whose first number is
  * slurmd's release, the node's place in the tree of the step's nodes, addresses, and the message.
- * cgroup.conf and the node's GRES stand before and behind it in 22.05, and behind it from 24.11 on,
+ * cgroup.conf and the node's GRES stand before and behind it in 22.05, and behind it from 23.02 on,
  * where they are not read if there is a plugin for namespaces other than Slurm's tmpfs, whose data
  * may have no length. The MPI plugin's configuration and the like are not read.
  *
@@ -45,7 +45,7 @@ struct slurm_frame {
 	struct slurm_span conf, launch;
 	/* cgroup.conf, and the node's GRES: size 0 where they are not read. */
 	struct slurm_span cgroup, gres;
-	struct slurm_span name_space; /* of job_container.conf, from 24.11 on: job_namespace.h */
+	struct slurm_span name_space; /* of job_container.conf, from 23.02 on: job_namespace.h */
 	struct slurm_span gres_conf;  /* of slurm_init_missing_gres_conf() */
 	bool has_gres_conf;
 	size_t end; /* of what is read here */

@@ -94,13 +94,18 @@ static const struct unpack_row namespace_rows[] = {
 	FIELD("namespace auto_basepath", U8),
 	FIELD("namespace basepath", TEXT, .keep = NAMESPACE(base)),
 	FIELD("namespace dirs", TEXT, .keep = NAMESPACE(dirs)),
-	FIELD("namespace entire_step_in_ns", U8, .keep = NAMESPACE(whole_step)),
+	FIELD("namespace entire_step_in_ns", U8, .since = SLURM_24_11,
+		.keep = NAMESPACE(whole_step)),
 	FIELD("namespace initscript", TEXT, .keep = NAMESPACE(init_script)),
 	FIELD("namespace shared", U8, .keep = NAMESPACE(shared)),
-	FIELD("namespace clonensscript", TEXT, .keep = NAMESPACE(clone_script)),
-	FIELD("namespace clonensepilog", TEXT, .keep = NAMESPACE(clone_epilog)),
-	FIELD("namespace clonensscript_wait", U32, .keep = NAMESPACE(clone_script_timeout_s)),
-	FIELD("namespace clonensepilog_wait", U32, .keep = NAMESPACE(clone_epilog_timeout_s)),
+	FIELD("namespace clonensscript", TEXT, .since = SLURM_24_11,
+		.keep = NAMESPACE(clone_script)),
+	FIELD("namespace clonensepilog", TEXT, .since = SLURM_24_11,
+		.keep = NAMESPACE(clone_epilog)),
+	FIELD("namespace clonensscript_wait", U32, .since = SLURM_24_11,
+		.keep = NAMESPACE(clone_script_timeout_s)),
+	FIELD("namespace clonensepilog_wait", U32, .since = SLURM_24_11,
+		.keep = NAMESPACE(clone_epilog_timeout_s)),
 };
 /* clang-format on */
 
@@ -249,10 +254,8 @@ static int find(const void *data, const struct slurm_frame *frame,
 		return site->has_namespaces
 			? find_in_file(conf_path, conf->node_name, job_id, n, err)
 			: 0;
-	/* Of the releases between these nothing is served, and it is not read. */
-	return frame->release >= SLURM_24_11 && job_namespace_is_tmpfs(conf->namespace_plugin)
-		? decode(data, frame, job_id, n, err)
-		: 0;
+	return job_namespace_is_tmpfs(conf->namespace_plugin) ? decode(data, frame, job_id, n, err)
+							      : 0;
 }
 
 int job_namespace_find(const void *data, const struct slurm_frame *frame,

@@ -41,8 +41,9 @@ static int add_env_of_step(const struct job_tmpfs *t, struct strv *env)
 		r = strv_addf(env, "SLURM_JOB_UID=%u", l->uid);
 	if (r == 0)
 		r = strv_addf(env, "SLURM_JOB_USER=%s", l->user ? l->user : "");
-	if (r == 0 && l->cred_node_aliases)
-		r = strv_addf(env, "SLURM_NODE_ALIASES=%s", l->cred_node_aliases);
+	if (r == 0 && (l->cred_node_aliases || t->init->frame.release < SLURM_23_11))
+		r = strv_addf(env, "SLURM_NODE_ALIASES=%s",
+			l->cred_node_aliases ? l->cred_node_aliases : "(null)");
 	if (r == 0 && l->cwd)
 		r = strv_addf(env, "SLURM_JOB_WORK_DIR=%s", l->cwd);
 	return r;

@@ -7,7 +7,7 @@
  *	BASE/JOB                     root's, 0700, a private mount of itself
  *	BASE/JOB/.ns                 the namespace is bound to it
  *	BASE/JOB/.JOB                the user's, 0700: /tmp inside, in 22.05
- *	BASE/JOB/.JOB/_tmp           the user's, 0700: /tmp inside, from 24.11 on; so for each of
+ *	BASE/JOB/.JOB/_tmp           the user's, 0700: /tmp inside, from 23.02 on; so for each of
  *	                             Dirs
  *
  * /dev/shm, if it is among Dirs, is a tmpfs. InitScript, CloneNSScript and CloneNSEpilog run as

@@ -14,9 +14,9 @@ static const struct release_row {
 	bool served;
 } rows[] = {
 	{SLURM_22_05, "22.05", .served = true},
-	{SLURM_23_02, "23.02", .served = false},
-	{SLURM_23_11, "23.11", .served = false},
-	{SLURM_24_05, "24.05", .served = false},
+	{SLURM_23_02, "23.02", .served = true},
+	{SLURM_23_11, "23.11", .served = true},
+	{SLURM_24_05, "24.05", .served = true},
 	{SLURM_24_11, "24.11", .served = true},
 	{SLURM_25_05, "25.05", .served = true},
 	{SLURM_25_11, "25.11", .served = true},

@@ -2,13 +2,19 @@
  *
  * Slurm's releases, as the versions of its protocol. A release is a row of release.c; what changes
  * with one is compared by >= where it matters, so that it holds for those after it:
- *	23.02  the job's times and licenses are in the credential, and its tasks' variables; an
- *	       abort of PMIx with status 0 is no failure
+ *	23.02  the job's times and licenses are in the credential, and its tasks' variables; a
+ *	       script's tasks are counted from --ntasks-per-node, too; an abort of PMIx with
+ *	       status 0 is no failure; slurmstepd makes the directories of output files; epilogs
+ *	       are told of by their exit status; devices of kinds without a plugin;
+ *	       slurmd sends the configuration
  *	23.11  the node above in a step's tree is known by its name; the identity of the
- *	       credential alone counts; TreeWidth is 16 if slurm.conf has none
- *	24.05  reports of a step's end say for whom they are; SrunPortRange holds for PMIx, too
- *	24.11  a step's number in the cluster, its SLUID, precedes the job's; slurmstepd makes the
- *	       directories of output files; --oom-kill-step; a key for Open MPI's networks; a
+ *	       credential alone counts; TreeWidth is 16 if slurm.conf has none; what a SPANK plugin
+ *	       fails before the tasks run is the first one's end, and an extern step's job's;
+ *	       tasks are bound to devices by other rules; scripts have two variables less
+ *	24.05  reports of a step's end say for whom they are; SrunPortRange holds for PMIx, too; the
+ *	       password of a user is "*"; an option of SPANK is applied once
+ *	24.11  a step's number in the cluster, its SLUID, precedes the job's; slurmd sends its
+ *	       scope, and more on namespaces; --oom-kill-step; a key for Open MPI's networks; a
  *	       message that is sent on has the depth of the tree
  *	25.05  slurmstepd's lines to users begin with the time, and that on a cancelled step names
  *	       the signal; requests have room for certificates of TLS; an extern step has no

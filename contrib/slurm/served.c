@@ -178,21 +178,21 @@ static void leave_unstarted(struct served *s)
 	ev_break(s->loop, EVBREAK_ALL);
 }
 
-/* A plugin has failed it. As with slurmstepd the job goes on, but from 24.11 on slurmd ends it, and
+/* A plugin has failed it. As with slurmstepd the job goes on, but from 23.11 on slurmd ends it, and
  * no end is reported. */
 static void leave_failed(struct served *s, int spank_error)
 {
 	s->reports.tree = tree_free(s->reports.tree);
 	s->agent.over = true;
 	(void)answer_slurmd(
-		s, s->init->frame.release < SLURM_24_11 ? 0 : spank_error); /* has reported it */
+		s, s->init->frame.release < SLURM_23_11 ? 0 : spank_error); /* has reported it */
 }
 
-/* From 24.11 on a hook that fails before the tasks run is the first one's end. srun goes on until
+/* From 23.11 on a hook that fails before the tasks run is the first one's end. srun goes on until
  * it knows of the launch, and may end then. */
 static void end_by_hook(struct served *s, int spank_error)
 {
-	if (spank_error != SLURM_EXECVE_FAILED || s->init->frame.release < SLURM_24_11)
+	if (spank_error != SLURM_EXECVE_FAILED || s->init->frame.release < SLURM_23_11)
 		return;
 	s->tasks.v[0].has_epilog = true; /* none runs for a task that has not */
 	served_end_task(s, &s->tasks.v[0], W_EXITCODE(1, 0));

@@ -183,7 +183,7 @@ static struct user_probe_options make_probe(const struct served *s)
 		.programs = setup->programs.names.v,
 		.programs_count = setup->programs.names.n,
 		.path = step_spec_getenv(launch, "PATH"),
-		.makes_directories = launch->cred_release >= SLURM_24_11,
+		.makes_directories = launch->cred_release >= SLURM_23_02,
 		.umask = get_umask(launch),
 		.timeout_ms = PROBE_TIMEOUT_MS,
 		.mount_namespace = job_namespace_entered(&s->init->name_space)};

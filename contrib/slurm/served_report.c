@@ -321,7 +321,7 @@ void served_note_oom(struct served *s)
 	if (!kills)
 		return;
 	s->reports.out_of_memory = true;
-	if (s->init->frame.release >= SLURM_24_11)
+	if (s->init->frame.release >= SLURM_23_02)
 		(void)snprintf(text, sizeof(text),
 			"Detected %llu oom_kill event%s in StepId=%s. Some of the step tasks have "
 			"been OOM Killed.",

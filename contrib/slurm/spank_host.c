@@ -282,7 +282,7 @@ static int on_task_privileged(const stepd_step_hook_t *hook)
 	return TASK_FAILED;
 }
 
-/* Slurm's own step goes on, too; from 24.11 on slurmd ends the job for it. */
+/* Slurm's own step goes on, too; from 23.11 on slurmd ends the job for it. */
 static int on_extern_started(const stepd_step_hook_t *hook)
 {
 	const stepd_step_hook_t at = hook_for_plugins(hook);
@@ -290,7 +290,7 @@ static int on_extern_started(const stepd_step_hook_t *hook)
 	if (call_plugins(SPANK_HOOK_TASK_POST_FORK, &at) >= 0)
 		return 0;
 	spank_error("spank extern task post-fork failed");
-	if (spank_release() < SPANK_24_11)
+	if (spank_release() < SPANK_23_11)
 		return 0;
 	spank_report_failure(STEP_FAILED);
 	return -1;

@@ -124,7 +124,7 @@ const char *spank_fact_text(const char *name); /* NULL: it has none */
 uint64_t spank_fact_number(const char *name);
 
 /* That of slurmd, of the numbers that a plugin's version has: 0x160500 for 22.05. 0: unknown. */
-#define SPANK_24_11 0x180b00
+#define SPANK_23_11 0x170b00
 #define SPANK_25_05 0x190500
 uint32_t spank_release(void);
 

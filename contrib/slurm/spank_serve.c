@@ -173,13 +173,13 @@ static uint32_t number_of(const struct slurm_launch *l, const char *variable, ui
 	return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
 }
 
-/* How many levels above that of errors users read: what --slurmd-debug has, which from 24.11 on is
+/* How many levels above that of errors users read: what --slurmd-debug has, which from 23.02 on is
  * the level itself, and root's and SlurmUser's alone. */
 static uint32_t get_debug(const struct slurm_init *init)
 {
 	const struct slurm_launch *l = &init->launch;
 
-	if (init->frame.release < SLURM_24_11)
+	if (init->frame.release < SLURM_23_02)
 		return l->debug;
 	return l->debug > LEVEL_ERROR && (l->uid == 0 || l->uid == init->site->slurm_user)
 		? l->debug - LEVEL_ERROR
@@ -241,7 +241,7 @@ static int make_facts(const struct spank_serve_options *o, json_t *facts)
 		r = put_version(facts, stack, o->init->frame.release);
 	/* An option that srun has sent is not looked for in the environment any more. */
 	if (r == 0)
-		r = put(facts, "options_once", json_boolean(o->init->frame.release >= SLURM_24_11));
+		r = put(facts, "options_once", json_boolean(o->init->frame.release >= SLURM_24_05));
 	return r == 0 ? put_numbers(facts, o->init, o->node_id) : r;
 }
 

@@ -38,7 +38,7 @@ int task_script_add(const struct slurm_launch *l, const struct site_conf *site, 
 	r |= strv_addf(args, "node=%s", node);
 	if (l->cred_release >= SLURM_25_05)
 		r |= strv_add(args, "timed");
-	if (cpu && l->cred_release >= SLURM_24_11)
+	if (cpu && l->cred_release >= SLURM_23_02)
 		r |= strv_add(args, "unbound");
 	if (cpu)
 		r |= strv_addf(args, "cpu_bind=%s", cpu);

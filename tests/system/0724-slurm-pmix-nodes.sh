@@ -195,7 +195,7 @@ BENCH_SLURM_CPUS=8
 BENCH_SLURM_STEPD=$tmpdir/stepd
 # Step daemons from 24.05 on listen in it.
 range=
-[ -z "$slurm_root" ] || range=SrunPortRange=31000-32700
+[ "$STEPD_TEST_PROTOCOL" -lt 10496 ] || range=SrunPortRange=31000-32700
 # Trees have levels. Slurm's nodes on one machine need a directory each.
 BENCH_SLURM_LINES="$slurmd_log
 $range

@@ -98,9 +98,17 @@ $lines"
 	both processors
 	same processors
 	like "$(cat "$tmpdir/processors-served/mapped.out")" "^0 SLURM_STEP_GPUS=1,2,3$" "a task has the GPUs of its processor"
-	# Later releases bind nothing by ranks.
-	reason="tasks get the devices closest to their processors"
-	[ -z "${STEPD_TEST_SLURM-}" ] || reason="its tasks are bound to devices in two ways"
+	# From 23.11 on --accel-bind is another way, and from 24.11 on nothing is bound by ranks.
+	ranks="tasks get the devices closest to their processors"
+	ways="its tasks are bound to devices in two ways"
+	if [ "$STEPD_TEST_PROTOCOL" -lt 10240 ]; then
+		reason=$ranks
+	elif [ "$STEPD_TEST_PROTOCOL" -lt 10752 ]; then
+		reason="$ways
+$ranks"
+	else
+		reason=$ways
+	fi
 	is "$(lines_of processors | grep 'handed over' | sed 's/.*served: //; s/ (.*//')" "$reason" \
 		"only a step whose binding is not served was handed over"
 else
@@ -198,7 +206,7 @@ $lines"
 		same $kind
 		# Later releases share parts of devices out to tasks by rules of their own.
 		reason=
-		[ -z "${STEPD_TEST_SLURM-}" ] || reason="its tasks are bound to parts of devices, '$kind'"
+		[ "$STEPD_TEST_PROTOCOL" -lt 10240 ] || reason="its tasks are bound to parts of devices, '$kind'"
 		is "$(lines_of $kind | grep 'handed over' | sed 's/.*served: //; s/ (slurm.*//')" "$reason" \
 			"no step with '$kind' was handed over but one of such a binding"
 	done

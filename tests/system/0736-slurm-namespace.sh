@@ -201,36 +201,48 @@ BENCH_SLURM_CONTAINER='AutoBasePath=true
 NodeName=other[1-3] BasePath=@DIR@/others
 NodeName=other[4-9],@NODES@ BasePath=@DIR@/mine'
 check_settings "lines for nodes" stepd-inside
-if [ "$STEPD_TEST_PROTOCOL" -gt 9728 ]; then
-	BENCH_SLURM_CONTAINER='BasePath=@DIR@/base AutoBasePath=true EntireStepInNS=true'
-	check_settings EntireStepInNS stepd-inside
+if [ "$STEPD_TEST_PROTOCOL" -ge 9984 ]; then # 23.02
 	BENCH_SLURM_CONTAINER='BasePath=@DIR@/base AutoBasePath=true Dirs=/dev/shm Shared=true'
 	check_settings "other directories" stepd-inside stepd-outside
+fi
+if [ "$STEPD_TEST_PROTOCOL" -ge 10240 ]; then # 23.11
 	BENCH_SLURM_CONTAINER='BasePath=none'
 	check_settings "none on this node" stepd-inside stepd-outside
+fi
+if [ "$STEPD_TEST_PROTOCOL" -ge 10752 ]; then # 24.11
+	BENCH_SLURM_CONTAINER='BasePath=@DIR@/base AutoBasePath=true EntireStepInNS=true'
+	check_settings EntireStepInNS stepd-inside
 fi
 
 # ---- the site's scripts -----------------------------------------------------------------------
 for script in init clone epilog; do
-	printf '#!/bin/sh\nenv | grep ^SLURM | sort >"${SLURM_CONF%%/*}/%s.new"; mv "${SLURM_CONF%%/*}/%s.new" "${SLURM_CONF%%/*}/%s.env"\n' \
-		$script $script $script >"$tmpdir/programs/$script"
+	cat >"$tmpdir/programs/$script" <<-P
+		#!/bin/sh
+		at=\${SLURM_JOB_MOUNTPOINT_SRC:-\$SLURM_NS}
+		at=\${at%%/base/*}/$script
+		env | grep ^SLURM | sort >"\$at.new"
+		mv "\$at.new" "\$at.env"
+	P
 	chmod 755 "$tmpdir/programs/$script"
 done
 cat >"$tmpdir/scripts" <<'S'
 . "$1/functions"
 scripts='init clone epilog'
-[ "$STEPD_TEST_PROTOCOL" -gt 9728 ] || scripts=init
+[ "$STEPD_TEST_PROTOCOL" -ge 10752 ] || scripts=init
+# slurmstepd of 23.02 and 23.11 has "(null)" there.
+unlike=
+[ "$STEPD_TEST_PROTOCOL" -lt 9984 ] || [ "$STEPD_TEST_PROTOCOL" -ge 10496 ] || unlike=/^SLURM_CONF=/d
 in_turn one srun -Q -n 1 -D / ls -A /tmp
 until_true no_step
 for script in $scripts; do
 	until_true test -e "$at/$script.env"
-	sed -E "s|$at|AT|g; s|$node|NODE|g; s|/\.?[0-9]{6,}|/JOB|g; s|(SLURM_JOB_ID)=.*|\1|" "$at/$script.env" >"$script.out"
+	sed -E "s|$at|AT|g; s|$node|NODE|g; s|/\.?[0-9]{6,}|/JOB|g; s|(SLURM_JOB_ID)=.*|\1|; $unlike" "$at/$script.env" >"$script.out"
 	: >"$script.err"
 	echo 0 >"$script.rc"
 done
 S
 BENCH_SLURM_CONTAINER="BasePath=@DIR@/base AutoBasePath=true InitScript=$tmpdir/programs/init"
-[ "$STEPD_TEST_PROTOCOL" -le 9728 ] ||
+[ "$STEPD_TEST_PROTOCOL" -lt 10752 ] ||
 	BENCH_SLURM_CONTAINER="$BENCH_SLURM_CONTAINER CloneNSScript=$tmpdir/programs/clone CloneNSEpilog=$tmpdir/programs/epilog"
 both scripts
 same scripts

@@ -596,6 +596,34 @@ static void test_bound(void **state)
 	assert_null(binding);
 }
 
+/* Those of 22.05 but for single devices, which are shared out as later. */
+static void test_bound_between(void **state)
+{
+	static const struct bound_row rows[] = {
+		{"gpu:map_gpu:2,0", false, {"2 2 013", "0 0 123", "2 2 013", "0 0 123"}},
+		{"gpu:single:1", false, {"0 0 123", "2 2 013", "3 3 012", "0 0 123 error=_get_"}},
+		{"gpu:single:2", false, {"0 0 123", "0 0 123", "2 2 013", "2 2 013"}},
+		{"gpu:single:1", true, {"0 0 123", "0 0 013", "0 0 012", "0 0 123"}},
+		{"gpu:per_task:1", false,
+			{"0 0 123", "2 2 013", "3 3 012", "0 0 123 error=Not e error=Bind "}},
+		{"gpu:none", false, {"- - 1", "- - 1", "- - 1", "- - 1"}},
+	};
+	_cleanup_pack_ struct pack conf = {0};
+	_cleanup_rig_ struct rig r;
+	size_t i;
+
+	(void)state;
+	rig_bind_tasks(&r, &conf, SLURM_23_02);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_row(&r, &rows[i]);
+	/* Tasks that are not bound have all processors. */
+	r.init.launch.cpu_bind_type = 0;
+	r.init.launch.tres_bind = "gpu:closest";
+	assert_tasks(&r, false,
+		(const char *const[]){
+			"0,2,3 0,2,3 1", "0,2,3 0,2,3 1", "0,2,3 0,2,3 1", "0,2,3 0,2,3 1"});
+}
+
 /* The rules of 24.11, and what is handed over of it. */
 static void test_bound_later(void **state)
 {
@@ -909,6 +937,7 @@ int main(void)
 		cmocka_unit_test(test_mps),
 		cmocka_unit_test(test_shard),
 		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_bound_between),
 		cmocka_unit_test(test_bound_later),
 		cmocka_unit_test(test_bound_programs),
 		cmocka_unit_test(test_bound_bounds),

@@ -6,6 +6,7 @@
 #include "contrib/slurm/decision.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
@@ -67,6 +68,24 @@ static void test_releases(void **state)
 	} rows[] = {
 		{"srun", SLURM_REASON_NONE},
 		{"batch", SLURM_REASON_NONE},
+		{"srun-23.02", SLURM_REASON_NONE},
+		{"batch-23.02", SLURM_REASON_NONE},
+		{"gres-23.02", SLURM_REASON_NONE},
+		{"interactive-23.02", SLURM_REASON_NONE},
+		{"multi_prog-23.02", SLURM_REASON_NONE},
+		{"extern-23.02", SLURM_REASON_NONE},
+		{"srun-23.11", SLURM_REASON_NONE},
+		{"batch-23.11", SLURM_REASON_NONE},
+		{"gres-23.11", SLURM_REASON_NONE},
+		{"interactive-23.11", SLURM_REASON_NONE},
+		{"multi_prog-23.11", SLURM_REASON_NONE},
+		{"extern-23.11", SLURM_REASON_NONE},
+		{"srun-24.05", SLURM_REASON_NONE},
+		{"batch-24.05", SLURM_REASON_NONE},
+		{"gres-24.05", SLURM_REASON_NONE},
+		{"interactive-24.05", SLURM_REASON_NONE},
+		{"multi_prog-24.05", SLURM_REASON_NONE},
+		{"extern-24.05", SLURM_REASON_NONE},
 		{"srun-24.11", SLURM_REASON_NONE},
 		{"batch-24.11", SLURM_REASON_NONE},
 		{"gres-24.11", SLURM_REASON_NONE},
@@ -111,8 +130,8 @@ static void test_releases(void **state)
 /* Those that have been seen beside their own slurmstepd. */
 static void test_served(void **state)
 {
-	static const uint16_t served[] = {
-		SLURM_22_05, SLURM_24_11, SLURM_25_05, SLURM_25_11, SLURM_26_05};
+	static const uint16_t served[] = {SLURM_22_05, SLURM_23_02, SLURM_23_11, SLURM_24_05,
+		SLURM_24_11, SLURM_25_05, SLURM_25_11, SLURM_26_05};
 	unsigned release;
 	size_t i = 0;
 
@@ -157,7 +176,8 @@ static void test_plugins(void **state)
 /* cgroup.conf and the node's GRES, behind the launch message. */
 static void test_rest(void **state)
 {
-	static const char *const files[] = {"gres-24.11", "batch-24.11", "gres-26.05"};
+	static const char *const files[] = {"gres-23.02", "batch-23.02", "gres-23.11", "gres-24.05",
+		"gres-24.11", "batch-24.11", "gres-26.05"};
 	size_t i;
 
 	(void)state;
@@ -179,6 +199,31 @@ static void test_rest(void **state)
 		assert_int_equal(r.frame.gres.at + r.frame.gres.size, r.frame.end);
 		assert_int_equal(slurm_init_missing(r.bytes, r.frame.end - 1, &frame), 1);
 		assert_int_equal(slurm_init_missing(r.bytes, r.frame.gres.at - 4, &frame), 4);
+	}
+}
+
+/* 23.02.0 has not the last field of its cgroup.conf; no other release goes without one. */
+static void test_first_point_release(void **state)
+{
+	static const struct {
+		const char *file;
+		int r;
+	} rows[] = {{"batch-23.02", 0}, {"batch-23.11", -EBADMSG}, {"batch-24.11", -EBADMSG}};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_recorded_ struct recorded r = {0};
+		struct slurm_cgroup_conf conf;
+		struct err err = ERR_INIT;
+
+		load(&r, rows[i].file);
+		r.frame.cgroup.size--;
+		assert_int_equal(
+			slurm_init_decode_cgroup(r.bytes, &r.frame, &conf, &err), rows[i].r);
+		r.frame.cgroup.size--;
+		assert_int_equal(
+			slurm_init_decode_cgroup(r.bytes, &r.frame, &conf, &err), -EBADMSG);
 	}
 }
 
@@ -662,6 +707,7 @@ int main(void)
 		cmocka_unit_test(test_plugin_versions),
 		cmocka_unit_test(test_plugins),
 		cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_first_point_release),
 		cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_children),
 		cmocka_unit_test(test_nodes_of_26_05),
