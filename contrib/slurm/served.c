@@ -168,6 +168,7 @@ static void finish(struct served *s)
 	s->agent.over = true;
 	if (s->agent.runs && ev_is_active(&s->reports.gather))
 		served_report_ends(s);
+	ev_timer_stop(s->loop, &s->reports.gather);
 	served_end_step(s);
 }
 
