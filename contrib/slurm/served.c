@@ -154,8 +154,11 @@ static void take_result(struct served *s, const char *text)
 		if (json_get_range(entry, "oom_kills", 0, INT64_MAX, &kills))
 			served_add_oom_kills(s, (uint32_t)rank, (uint64_t)kills);
 		task = served_find_task(&s->tasks, (uint32_t)rank);
-		if (task)
-			served_end_task(s, task, (int)status);
+		if (!task)
+			continue;
+		if (!s->agent.runs && !task->ended)
+			task->reported = task->has_epilog = true; /* it has not run: finish() */
+		served_end_task(s, task, (int)status);
 	}
 	served_note_oom(s);
 	accounting_finish(s->accounting, result);
@@ -168,7 +171,6 @@ static void finish(struct served *s)
 	s->agent.over = true;
 	if (s->agent.runs && ev_is_active(&s->reports.gather))
 		served_report_ends(s);
-	ev_timer_stop(s->loop, &s->reports.gather);
 	served_end_step(s);
 }
 
