@@ -17,8 +17,9 @@ begin_database
 # ---- the jobs --------------------------------------------------------------------------------
 # Rank 0 has 64 MiB and rank 1 96, they use the processor for 1.2 and 2.4 seconds of their own, each writes 20 MB;
 # they stay for two readings.
+# What they know of their own memory is kept where a check of it fails.
 cat >"$tmpdir/use" <<'S'
-import os, time
+import os, resource, time
 rank = int(os.environ["SLURM_PROCID"])
 memory = b"x" * ((64 + 32 * rank) << 20)
 with open("written.%d" % rank, "wb") as file:
@@ -27,6 +28,9 @@ with open("written.%d" % rank, "wb") as file:
 while os.times().user < 1.2 * (1 + rank):
     pass
 time.sleep(3)
+with open("/proc/self/status") as status, open("peak.%d" % rank, "w") as file:
+    file.writelines(line for line in status if line.startswith("Vm"))
+    print("ru_maxrss", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=file)
 S
 # A job's end is often known before that of its step, which is then missing in DerivedExitCode.
 cat >"$tmpdir/known" <<'S'
