@@ -8,7 +8,7 @@
 #include "doc/generate/generate.h"
 #include "stepd/base/cleanup.h"
 
-#define LINE_WIDTH 98
+#define LINE_WIDTH 79
 #define CLOSING    ".,:;)"
 
 enum token_kind {
