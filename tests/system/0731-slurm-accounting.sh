@@ -16,7 +16,8 @@ begin_database
 
 # ---- the jobs --------------------------------------------------------------------------------
 # Rank 0 has 64 MiB and rank 1 96, they use the processor for 1.2 and 2.4 seconds of their own, each writes 20 MB;
-# they stay for two readings.
+# they stay for two readings. They end without giving their memory back first: of a step Slurm knows what its last
+# reading had, which may be made at any moment.
 # What they know of their own memory is kept where a check of it fails.
 cat >"$tmpdir/use" <<'S'
 import os, resource, time
@@ -31,6 +32,7 @@ time.sleep(3)
 with open("/proc/self/status") as status, open("peak.%d" % rank, "w") as file:
     file.writelines(line for line in status if line.startswith("Vm"))
     print("ru_maxrss", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=file)
+os._exit(0)
 S
 # A job's end is often known before that of its step, which is then missing in DerivedExitCode.
 cat >"$tmpdir/known" <<'S'
@@ -194,15 +196,18 @@ value() { # KIND ROW FIELD: of the step, as a plain number: seconds, bytes
 			print v == "" ? "" : v * unit; exit
 		}' "$tmpdir/$1.used"
 }
-within() { # FIELD LEAST MOST
+within() { # FIELD LEAST MOST [LEAST_OF_REAL]
 	for kind in served real; do
 		got=$(value "$kind" use.script.0 "$1")
-		ok "$1 is between $2 and $3 of a step ($kind: $got)" \
-			awk -v n="$got" -v least="$2" -v most="$3" 'BEGIN { exit !(n != "" && n + 0 >= least && n + 0 <= most) }'
+		least=$2
+		[ $kind = served ] || least=${4-$2}
+		ok "$1 is between $least and $3 of a step ($kind: $got)" \
+			awk -v n="$got" -v least="$least" -v most="$3" 'BEGIN { exit !(n != "" && n + 0 >= least && n + 0 <= most) }'
 	done
 }
 within MaxRSS 100663296 160000000
-within AveRSS 83886080 130000000
+# slurmstepd also reads a task that has given its memory back by its exit and is no zombie yet.
+within AveRSS 83886080 130000000 0
 within MaxVMSize 100663296 2000000000
 within AveCPU 1 15
 within TotalCPU 3 40
