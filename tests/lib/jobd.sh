@@ -1,9 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# For tests of jobd with real agents, on four named nodes of this machine, on top of step.sh. A test sets
-# $first_job, where the numbers of its jobs begin, before it reads this: no two tests at a time have a
-# number in common, which names cgroups. It is skipped without root, Python or jobd.
+# For tests of jobd with real agents, on four named nodes of this machine, on top of step.sh. The numbers of
+# jobs begin with $first_job. A test is skipped without root, Python or jobd.
 #	$jobctl, $state, $work   the program, jobd's directory, and that of the jobs' files
 #	begin_jobd OPTION...     until it listens; $jobd_pid, its log is $tmpdir/log
 #	kill_jobd                by SIGKILL
@@ -46,7 +45,7 @@ export JOBD_SOCKET STEPRUN TRACKER
 unset STEPD_RUNTIME_DIR # of the agents: jobd has it as an option
 cat >"$tmpdir/slurm.conf" <<CONF
 ClusterName=test
-FirstJobId=${first_job:?}
+FirstJobId=$first_job
 MaxJobId=$((first_job + 99999))
 SelectType=select/cons_res
 SelectTypeParameters=CR_Core

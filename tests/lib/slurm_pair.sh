@@ -7,7 +7,6 @@
 #	served SCRIPT    only where stepd-slurmstepd serves
 #	same SCRIPT      that users saw the same of each command line, a check for each
 #	lines_of SCRIPT  what stepd-slurmstepd has logged
-#	$slurm_jobs      a line of slurm.conf: numbers of jobs that are not those of other tests
 # A script has, besides in_slurm.sh, "in_turn NAME COMMAND...".
 
 # shellcheck source=tests/lib/local_slurm.sh
@@ -15,8 +14,6 @@
 
 needs_slurm sbatch scontrol srun
 serve 'srun, batch'
-# shellcheck disable=SC2034 # for the tests
-slurm_jobs=FirstJobId=$((11000000 + $$ % 1000000 * 4))
 
 # shellcheck disable=SC2154 # of tap.sh
 cat >>"$tmpdir/functions" <<'END'

@@ -170,7 +170,7 @@ slurm() { # NAME
 port=$(slurm_port 8)
 # A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
-FirstJobId=$((1000 + $$ % 40000 * 20))
+FirstJobId=$first_job
 JobAcctGatherType=jobacct_gather/linux
 LaunchParameters=use_interactive_step
 SlurmdLogFile=$tmpdir/%n.log"

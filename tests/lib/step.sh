@@ -4,6 +4,8 @@
 # For tests that run real steps, on top of tap.sh:
 #	$stepd, $stepctl    the programs
 #	$job                a job id of this test's own
+#	$first_job          the first of 2,500 that are no other test's at the time, for daemons that count jobs: Slurm's
+#	                    are below 67,043,328. They name cgroups, of a served step, too
 #	$run                a runtime directory of its own, below $tmpdir
 #	step ARG...         "stepd run" in that job and directory, with
 #	start_step ARG...   "stepd run -q" in that job in the background, until a task has written "up"; $agent
@@ -45,6 +47,8 @@ stepd=${top_builddir:?}/stepd/cli/stepd
 stepctl=$top_builddir/stepd/cli/stepctl
 # In a guest of tests/testbed pids begin anew, and the host may see its groups.
 job=$((${STEPD_TEST_JOB_BASE:-0} + $$))
+# shellcheck disable=SC2034 # of those who read this
+first_job=$((4200000 + $$ % 25000 * 2500))
 tmpdir
 chmod 755 "$tmpdir"
 run=$tmpdir/run

@@ -125,7 +125,7 @@ chmod 1777 "$tmpdir"/lines-*-tmp
 BENCH_SLURM_NODES=3
 BENCH_SLURM_CPUS=4
 BENCH_SLURM_LINES="$slurmd_log
-$slurm_jobs
+FirstJobId=$first_job
 PrologFlags=X11
 TmpFS=$tmpdir/@NAME@-tmp
 SchedulerParameters=bf_interval=1,batch_sched_delay=0,sched_min_interval=1"

@@ -96,7 +96,7 @@ S
 
 # A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
-FirstJobId=$((1000 + $$ % 40000 * 20))
+FirstJobId=$first_job
 $slurmd_log"
 export BENCH_SLURM_LINES
 in_both

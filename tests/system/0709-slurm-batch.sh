@@ -193,7 +193,7 @@ S
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
 KillWait=2
 MinJobAge=600
-FirstJobId=987001
+FirstJobId=$first_job
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=1
 $slurmd_log"
 BENCH_SLURM_NODES=3
@@ -213,7 +213,7 @@ seen() { # WHICH NAME
 			cat "$file"
 		done
 		cat "$2.id" "$2.err" "$2.state" "$2.act" "$2.out" "$2.list" 2>/dev/null
-	) | alike | sed -E 's/NODE-([0-9]\>)?/NODE/g; s,/(dev/shm|tmp)/tmp\.[A-Za-z0-9]+,/SLURM,g; s/0*987[0-9]{3}/ID/g
+	) | alike | sed -E 's/NODE-([0-9]\>)?/NODE/g; s,/(dev/shm|tmp)/tmp\.[A-Za-z0-9]+,/SLURM,g; s/0*'"${first_job%???}"'[0-9]{3}/ID/g
 		s/127\.0\.0\.1:[0-9]+/ADDRESS/; /^SLURM_TASK_PID=/d; /failed signal [0-9]+ pid [0-9]+ /d'
 }
 for id in "$tmpdir"/real/*.id; do

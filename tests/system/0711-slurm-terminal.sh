@@ -252,7 +252,7 @@ S
 
 # A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
-FirstJobId=$((6000000 + $$ % 1000000 * 4))
+FirstJobId=$first_job
 LaunchParameters=use_interactive_step
 SelectTypeParameters=CR_CPU
 $slurmd_log"

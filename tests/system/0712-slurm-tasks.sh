@@ -98,7 +98,7 @@ same() { # SCRIPT: each command line of it
 }
 
 # A served step's container has the name of its job and step: another test's Slurm has other jobs.
-jobs=FirstJobId=$((2000000 + $$ % 1000000 * 4))
+jobs=FirstJobId=$first_job
 # Sizes of the same program are much the same, and that is all that can be known of them.
 cat >"$tmpdir/compare" <<'S'
 import sys

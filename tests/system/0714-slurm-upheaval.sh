@@ -159,7 +159,7 @@ echo >over
 S
 
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
-FirstJobId=$((8000000 + $$ % 30000 * 30))
+FirstJobId=$first_job
 KillWait=2
 MinJobAge=2000
 DebugFlags=Steps

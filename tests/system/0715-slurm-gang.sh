@@ -195,7 +195,7 @@ PYTHONPATH=$top_srcdir/tests/lib
 PYTHONDONTWRITEBYTECODE=1
 export DIR PYTHONPATH PYTHONDONTWRITEBYTECODE
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
-FirstJobId=$((9000000 + $$ % 100000 * 10))
+FirstJobId=$first_job
 KillWait=2
 MinJobAge=2000
 SelectType=select/linear

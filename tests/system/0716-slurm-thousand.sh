@@ -68,7 +68,7 @@ echo >over
 S
 
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
-FirstJobId=$((10000000 + $$ % 100000 * 10))
+FirstJobId=$first_job
 JobAcctGatherType=jobacct_gather/linux
 MinJobAge=2000
 DebugFlags=Steps

@@ -47,7 +47,7 @@ BENCH_SLURM_CPUS=4
 lines="GresTypes=gpu,nic,naf
 SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash
-$slurm_jobs"
+FirstJobId=$first_job"
 BENCH_SLURM_LINES="$lines
 $slurmd_log"
 export BENCH_SLURM_GRES BENCH_SLURM_NODE_WORDS BENCH_SLURM_CPUS BENCH_SLURM_LINES

@@ -61,7 +61,7 @@ echo >over
 S
 
 # shellcheck disable=SC2154 # of local_slurm.sh
-BENCH_SLURM_LINES="FirstJobId=$((28000000 + $$ % 1000000 * 4))
+BENCH_SLURM_LINES="FirstJobId=$first_job
 KillWait=2
 PlugStackConfig=$tmpdir/plugstack.conf
 $slurmd_log"

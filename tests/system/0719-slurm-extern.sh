@@ -238,7 +238,7 @@ SelectTypeParameters=CR_CPU
 LaunchParameters=enable_nss_slurm
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
-FirstJobId=$((9000000 + $$ % 40000 * 20))
+FirstJobId=$first_job
 $slurmd_log"
 export BENCH_SLURM_LINES
 in_both

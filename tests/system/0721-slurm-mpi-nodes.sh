@@ -335,7 +335,7 @@ BENCH_SLURM_STEPD=$tmpdir/stepd
 BENCH_SLURM_LINES="$slurmd_log
 SlurmctldLogFile=$tmpdir/@NAME@.ctld
 JobAcctGatherType=jobacct_gather/linux
-FirstJobId=$((12000000 + $$ % 1000000 * 4))
+FirstJobId=$first_job
 KillWait=2"
 export BENCH_SLURM_NODES BENCH_SLURM_CPUS BENCH_SLURM_STEPD BENCH_SLURM_LINES
 port=$(slurm_port 22)

@@ -96,7 +96,7 @@ slurm() { # SCRIPT NAME PORT [STEPD]
 	printf 'optional second.so %s 35:init:-1 35:task_post_fork:-1\noptional missing.so\n' "$tmpdir/$1.traces" >"$tmpdir/$1.more"
 	BENCH_SLURM_NODE_WORDS=RealMemory=4000 BENCH_SLURM_LINES="$lines
 CommunicationParameters=block_null_hash,block_zero_hash
-FirstJobId=$((10000000 + $$ % 1000000 * 4))
+FirstJobId=$first_job
 PlugStackConfig=$tmpdir/$1.conf
 PluginDir=$plugin_dir:$tmpdir
 SlurmdLogFile=$tmpdir/$1.log" BENCH_SLURM_PORT=$2 BENCH_SLURM_STEPD=${3-} BENCH_SLURM_ALLOCATION=no in_system timeout -k 90 300 \

@@ -202,7 +202,7 @@ $range
 SlurmctldLogFile=$tmpdir/@NAME@.ctld
 TreeWidth=2
 TmpFS=$tmpdir/@NAME@.tmp.%n
-FirstJobId=$((24000000 + $$ % 1000000 * 4))
+FirstJobId=$first_job
 KillWait=2"
 export BENCH_SLURM_NODES BENCH_SLURM_CPUS BENCH_SLURM_STEPD BENCH_SLURM_LINES
 port=$(slurm_port 10)

@@ -208,7 +208,7 @@ S
 BENCH_SLURM_NODES=4
 BENCH_SLURM_CPUS=4
 BENCH_SLURM_LINES="$slurmd_log
-$slurm_jobs
+FirstJobId=$first_job
 KillWait=2
 SchedulerParameters=bf_interval=1,batch_sched_delay=0,sched_min_interval=1"
 export BENCH_SLURM_NODES BENCH_SLURM_CPUS BENCH_SLURM_LINES

@@ -153,7 +153,7 @@ JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 LaunchParameters=use_interactive_step
 CommunicationParameters=block_null_hash,block_zero_hash
-FirstJobId=$((12000000 + $$ % 1000000 * 4))
+FirstJobId=$first_job
 $slurmd_log"
 export BENCH_SLURM_NODES BENCH_SLURM_CPUS BENCH_SLURM_NODE_WORDS BENCH_SLURM_LINES
 in_both

@@ -9,7 +9,7 @@
 
 lines="SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash
-$slurm_jobs
+FirstJobId=$first_job
 $slurmd_log"
 BENCH_SLURM_CPUS=4
 export BENCH_SLURM_CPUS BENCH_SLURM_GRES BENCH_SLURM_NODE_WORDS BENCH_SLURM_LINES

@@ -76,7 +76,7 @@ BENCH_SLURM_LINES="LaunchParameters=disable_send_gids,batch_step_set_cpu_freq,lu
 PrologFlags=Contain
 SelectTypeParameters=CR_CPU_Memory
 VSizeFactor=150
-$slurm_jobs
+FirstJobId=$first_job
 $slurmd_log"
 BENCH_SLURM_NODE_WORDS=RealMemory=1000
 BENCH_SLURM_ETC=$tmpdir/etc

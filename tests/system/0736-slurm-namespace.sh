@@ -156,7 +156,7 @@ S
 BENCH_SLURM_LINES="$plugin
 PrologFlags=Contain,X11
 CommunicationParameters=block_null_hash,block_zero_hash
-$slurm_jobs
+FirstJobId=$first_job
 $slurmd_log"
 BENCH_SLURM_CONTAINER="BasePath=@DIR@/base AutoBasePath=true"
 export BENCH_SLURM_LINES BENCH_SLURM_CONTAINER

@@ -13,7 +13,7 @@ BENCH_SLURM_CPUS=8
 BENCH_SLURM_LINES="SlurmctldTimeout=10
 SelectTypeParameters=CR_CPU
 CommunicationParameters=NoCtldInAddrAny,block_null_hash,block_zero_hash
-$slurm_jobs
+FirstJobId=$first_job
 $slurmd_log"
 export BENCH_SLURM_BACKUP BENCH_SLURM_CPUS BENCH_SLURM_LINES
 

@@ -83,7 +83,7 @@ for propagated in ALL NONE; do
 PrologFlags=Contain
 PropagateResourceLimits=$propagated
 CommunicationParameters=block_null_hash,block_zero_hash
-$slurm_jobs
+FirstJobId=$first_job
 $slurmd_log"
 	BENCH_SLURM_ETC=$tmpdir/etc
 	BENCH_SLURM_CPUS=4

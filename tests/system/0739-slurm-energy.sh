@@ -114,7 +114,7 @@ for plugin in pm_counters rapl; do
 JobAcctGatherType=jobacct_gather/linux
 PrologFlags=Contain
 CommunicationParameters=block_null_hash,block_zero_hash
-$slurm_jobs
+FirstJobId=$first_job
 $slurmd_log"
 	cp "$tmpdir/one" "$tmpdir/$plugin" # whose name each database has
 	both "$plugin"

@@ -54,7 +54,7 @@ AcctGatherInterconnectType=acct_gather_interconnect/sysfs
 JobAcctGatherType=jobacct_gather/linux
 PrologFlags=Contain
 CommunicationParameters=block_null_hash,block_zero_hash
-$slurm_jobs
+FirstJobId=$first_job
 $slurmd_log"
 gather="ProfileHDF5Dir=@DIR@/profiles
 SysfsInterfaces=lo"

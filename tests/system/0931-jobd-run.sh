@@ -5,7 +5,6 @@
 # arrays, steprun in a script, suspension, ends that a script does not want, agents and nodes that
 # fail, and a jobd that is killed. 0937-jobd-killed.sh kills it at random moments.
 # shellcheck source=tests/lib/jobd.sh
-first_job=$(($$ % 500000 * 100 + 1000000))
 . "${top_srcdir:?}/tests/lib/jobd.sh"
 
 # The pids of this user's processes whose environment has such a text.

@@ -7,7 +7,6 @@
 # tier suspend some, and cancel others after a grace time: nothing is left standing still, and nothing
 # is killed early.
 # shellcheck source=tests/lib/jobd.sh disable=SC2119
-first_job=$(($$ % 4000 * 2500 + 52000000)) # above those of 0931-jobd-run.sh
 . "${top_srcdir:?}/tests/lib/jobd.sh"
 
 rounds=$(rounds 10 300)

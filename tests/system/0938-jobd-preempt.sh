@@ -5,7 +5,6 @@
 # those of a lower one, which stand still and go on, are cancelled after their grace time, or queued
 # again; time slices of two jobs on the same nodes; nodes that refuse to suspend a job; and a jobd that
 # is killed while jobs stand still, or some of their nodes do.
-first_job=$(($$ % 500000 * 100 + 2000000))
 # shellcheck source=tests/lib/jobd.sh
 . "${top_srcdir:?}/tests/lib/jobd.sh"
 

@@ -5,7 +5,6 @@
 # jobctl and real agents. What became of each is compared with what was asked for: state, exit status,
 # nodes, CPUs, order and output; and no core has two jobs at any time (tests/lib/jobd_lab.py).
 # shellcheck source=tests/lib/jobd.sh disable=SC2119
-first_job=$(($$ % 10000 * 500 + 62000000)) # above those of 0937-jobd-killed.sh
 . "${top_srcdir:?}/tests/lib/jobd.sh"
 
 # shellcheck disable=SC2154 # $tmpdir, $work are of jobd.sh

@@ -4,7 +4,6 @@
 # Heterogeneous jobs over real agents, on four named nodes of this machine: their components start
 # together, on nodes of their own, with one script and its variables; they are found again by another
 # jobd, cancelled together, and preempted together.
-first_job=$(($$ % 500000 * 100 + 52000000))
 # shellcheck source=tests/lib/jobd.sh
 . "${top_srcdir:?}/tests/lib/jobd.sh"
 

@@ -3,7 +3,6 @@
 #
 # select/cray_aries with real jobs: a job begins after the site's begin program and is completing until its
 # end program has ended, over a kill of jobd, too; nodes whose end program fails are drained.
-first_job=$(($$ % 500000 * 100 + 3000000))
 # shellcheck source=tests/lib/jobd.sh
 . "${top_srcdir:?}/tests/lib/jobd.sh"
 

@@ -5,7 +5,6 @@
 # (tests/lib/traced_select.c has a line for each); jobs that get another's nodes or give some up, with
 # the processes there; what is found again after a kill -9. At the end each function of the guide has
 # been called.
-first_job=$(($$ % 500000 * 100 + 152000000))
 # shellcheck source=tests/lib/jobd.sh
 . "${top_srcdir:?}/tests/lib/jobd.sh"
 

@@ -5,7 +5,6 @@
 # the user's, names that would disturb a terminal, libraries that root's processes are to load, a full
 # disk, a clock that jumps. No node is drained for a user's mistake, nothing of it runs as root, and the
 # user learns why a job failed.
-first_job=$(($$ % 500000 * 100 + 202000000))
 # shellcheck source=tests/lib/jobd.sh
 . "${top_srcdir:?}/tests/lib/jobd.sh"
 

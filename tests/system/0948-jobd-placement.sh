@@ -3,7 +3,6 @@
 #
 # Options of sbatch and salloc that choose nodes and cores: the command line, "#SBATCH" lines and
 # the environment, what is shown of them, what a job is told, and a kill -9 of jobd.
-first_job=$(($$ % 500000 * 100 + 155000000))
 # shellcheck source=tests/lib/jobd.sh disable=SC2119
 . "${top_srcdir:?}/tests/lib/jobd.sh"
 

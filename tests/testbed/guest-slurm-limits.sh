@@ -148,7 +148,7 @@ SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash
 SlurmctldDebug=verbose
 DebugFlags=Steps
-$slurm_jobs
+FirstJobId=$first_job
 $slurmd_log"
 limit_s=1500
 echo 'slurm_serve = srun, batch, extern' >"$STEPD_CONFIG"
