@@ -116,12 +116,13 @@ S
 
 # A step while it runs: its number is in up.
 cat >"$tmpdir/running" <<'S'
+# All append to the files, so that nobody writes over what another has written.
 run() { # NAME COMMAND..., a shell's text that is evaluated once all six tasks run
 	name=$1
 	shift
 	rm -f up.*
 	$all sh -c 'trap "echo usr1 \$SLURM_PROCID" USR1; trap "echo term \$SLURM_PROCID; exit 5" TERM
-		echo $SLURM_STEP_ID >up.$SLURM_PROCID; while :; do sleep 100 & wait; done' >"$name.out" 2>"$name.err" </dev/null &
+		echo $SLURM_STEP_ID >up.$SLURM_PROCID; while :; do sleep 100 & wait; done' >>"$name.out" 2>>"$name.err" </dev/null &
 	step_pid=$!
 	until_true all_up
 	step=$(cat up.0)
