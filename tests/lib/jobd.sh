@@ -46,7 +46,7 @@ unset STEPD_RUNTIME_DIR # of the agents: jobd has it as an option
 cat >"$tmpdir/slurm.conf" <<CONF
 ClusterName=test
 FirstJobId=$first_job
-MaxJobId=$((first_job + 99999))
+MaxJobId=$((first_job + 2499))
 SelectType=select/cons_res
 SelectTypeParameters=CR_Core
 KillWait=1

@@ -168,7 +168,6 @@ slurm() { # NAME
 		sh "$tmpdir/inside" "$tmpdir" "$1" >"$tmpdir/$1.slurm" 2>&1
 }
 port=$(slurm_port 8)
-# A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
 FirstJobId=$first_job
 JobAcctGatherType=jobacct_gather/linux

@@ -5,7 +5,7 @@
 #	$stepd, $stepctl    the programs
 #	$job                a job id of this test's own
 #	$first_job          the first of 2,500 that are no other test's at the time, for daemons that count jobs: Slurm's
-#	                    are below 67,043,328. They name cgroups, of a served step, too
+#	                    are below 67,043,328. They name cgroups, those of served steps, too
 #	$run                a runtime directory of its own, below $tmpdir
 #	step ARG...         "stepd run" in that job and directory, with
 #	start_step ARG...   "stepd run -q" in that job in the background, until a task has written "up"; $agent

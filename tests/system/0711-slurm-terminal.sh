@@ -250,7 +250,6 @@ until_true no_step
 echo >over
 S
 
-# A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_LINES="CommunicationParameters=block_null_hash,block_zero_hash
 FirstJobId=$first_job
 LaunchParameters=use_interactive_step

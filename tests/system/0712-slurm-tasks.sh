@@ -97,8 +97,6 @@ same() { # SCRIPT: each command line of it
 	done
 }
 
-# A served step's container has the name of its job and step: another test's Slurm has other jobs.
-jobs=FirstJobId=$first_job
 # Sizes of the same program are much the same, and that is all that can be known of them.
 cat >"$tmpdir/compare" <<'S'
 import sys
@@ -130,7 +128,7 @@ check_accounting() { # PLUGIN NAME
 JobAcctGatherFrequency=task=30
 SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash
-$jobs
+FirstJobId=$first_job
 $slurmd_log"
 	both "$of" 16
 	same "$of"
@@ -307,7 +305,7 @@ KillWait=2
 VSizeFactor=150
 SelectTypeParameters=CR_CPU_Memory
 CommunicationParameters=block_null_hash,block_zero_hash
-$jobs
+FirstJobId=$first_job
 $slurmd_log"
 BENCH_SLURM_CPUS=2
 OMPI_ALLOW_RUN_AS_ROOT=1

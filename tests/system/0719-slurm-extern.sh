@@ -232,7 +232,6 @@ cp "$at/slurmctld.log" slurmctld.log
 echo >over
 S
 
-# A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_LINES="PrologFlags=Contain
 SelectTypeParameters=CR_CPU
 LaunchParameters=enable_nss_slurm
