@@ -9,14 +9,14 @@
 # shellcheck source=tests/lib/slurm_database.sh
 . "$top_srcdir/tests/lib/slurm_database.sh"
 
-needs_slurm awk python3 sbatch scancel scontrol setpriv squeue srun
+needs_slurm awk python3 sbatch scancel scontrol setpriv squeue srun sstat
 needs_database
 serve 'srun, batch, extern, interactive'
 begin_database
 
 # ---- the jobs --------------------------------------------------------------------------------
 # Rank 0 has 64 MiB and rank 1 96, they use the processor for 1.2 and 2.4 seconds of their own, each writes 20 MB;
-# they stay for two readings. They end without giving their memory back first: of a step Slurm knows what its last
+# they stay for sstat, and two readings more. They end without giving their memory back first: of a step Slurm knows what its last
 # reading had, which may be made at any moment.
 # What they know of their own memory is kept where a check of it fails.
 cat >"$tmpdir/use" <<'S'
@@ -28,10 +28,13 @@ with open("written.%d" % rank, "wb") as file:
         file.write(b"y" * 1000000)
 while os.times().user < 1.2 * (1 + rank):
     pass
-time.sleep(3)
 with open("/proc/self/status") as status, open("peak.%d" % rank, "w") as file:
     file.writelines(line for line in status if line.startswith("Vm"))
     print("ru_maxrss", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=file)
+open("ready.%d" % rank, "w").close()
+while not os.path.exists("seen"):
+    time.sleep(0.1)
+time.sleep(3)
 os._exit(0)
 S
 # A job's end is often known before that of its step, which is then missing in DerivedExitCode.
@@ -79,7 +82,9 @@ script bad-exit 'srun -Q -K sh -c "[ \$SLURM_PROCID = 1 ] && exit 9; exec sleep 
 script files 'true' -o /nowhere/file
 script array 'exit $SLURM_ARRAY_TASK_ID' -a 0-2
 script nodes 'srun -Q -n 4 sh -c "exit \$SLURM_PROCID"; srun -Q -N 1 -n 1 true; . ../../known' -N 2 -n 4
-script use 'srun -Q python3 ../../use; srun -Q -n 1 sleep 0.1' -n 2 --mem=500
+script use 'srun -Q python3 ../../use &
+	until [ -e ready.0 ] && [ -e ready.1 ]; do sleep 0.2; done
+	sstat -n -P --noconvert -j "$SLURM_JOB_ID.0" -o AveRSS >during 2>&1; touch seen; wait; srun -Q -n 1 sleep 0.1' -n 2 --mem=500
 # A minute.
 script time 'trap : TERM; srun -Q sleep 300; . ../../known; exit 3' -t 1
 script step-time 'srun -Q -t 1 sleep 300; . ../../known; exit 2'
@@ -142,7 +147,6 @@ cp "$at"/slurm*.log .
 echo >over
 S
 
-# A served step's container has the name of its job and step: another test's Slurm has other jobs.
 BENCH_SLURM_NODES=2
 BENCH_SLURM_CPUS=64
 BENCH_SLURM_NODE_WORDS=RealMemory=4000
@@ -196,18 +200,21 @@ value() { # KIND ROW FIELD: of the step, as a plain number: seconds, bytes
 			print v == "" ? "" : v * unit; exit
 		}' "$tmpdir/$1.used"
 }
-within() { # FIELD LEAST MOST [LEAST_OF_REAL]
+between() { # KIND FIELD VALUE LEAST MOST
+	ok "$2 is between $4 and $5 of a step ($1: $3)" \
+		awk -v n="$3" -v least="$4" -v most="$5" 'BEGIN { exit !(n != "" && n + 0 >= least && n + 0 <= most) }'
+}
+within() { # FIELD LEAST MOST
 	for kind in served real; do
-		got=$(value "$kind" use.script.0 "$1")
-		least=$2
-		[ $kind = served ] || least=${4-$2}
-		ok "$1 is between $least and $3 of a step ($kind: $got)" \
-			awk -v n="$got" -v least="$least" -v most="$3" 'BEGIN { exit !(n != "" && n + 0 >= least && n + 0 <= most) }'
+		between $kind "$1" "$(value $kind use.script.0 "$1")" "$2" "$3"
 	done
 }
 within MaxRSS 100663296 160000000
-# slurmstepd also reads a task that has given its memory back by its exit and is no zombie yet.
-within AveRSS 83886080 130000000 0
+for kind in served real; do
+	between $kind "AveRSS by sstat" "$(cat "$tmpdir/$kind/use/during")" 83886080 130000000
+done
+# slurmstepd also reads a task that has given its memory back by its exit and is no zombie yet: so not of the real one.
+between served AveRSS "$(value served use.script.0 AveRSS)" 83886080 130000000
 within MaxVMSize 100663296 2000000000
 within AveCPU 1 15
 within TotalCPU 3 40
