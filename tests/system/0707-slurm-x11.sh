@@ -135,12 +135,19 @@ BENCH_SLURM_NODES=1
 both broken
 
 # Which of the nodes it was depends on which are done with the job before, and whether srun reads from a connection or
-# writes to it whose other side is just gone is chance. When a program's connection ends srun shuts down a descriptor
-# that it has closed before: that of a message, if one has come between (half_duplex.c), which it can't answer then.
+# writes to it whose other side is just gone is chance. When a program's connection ends srun of 23.02 to 24.11 shuts
+# down a descriptor that it has closed before: that of a message, if one has come between (half_duplex.c), which it
+# can't answer then. That is rare.
+unanswered='/msg_type=RESPONSE_SLURM_RC.*: Unexpected missing socket error$/'
+if [ "$STEPD_TEST_PROTOCOL" -ge 9984 ] && [ "$STEPD_TEST_PROTOCOL" -le 10752 ]; then
+	drop_unanswered=${unanswered}d
+	ok "srun has answered all messages of served steps but one at most" \
+		[ "$(cat "$tmpdir"/lines-served/*.err | sed -n "${unanswered}p" | wc -l)" -le 1 ]
+fi
 seen() { # SCRIPT KIND NAME
 	for part in out err rc; do
 		alike "$tmpdir/$1-$2/$3.$part" | sed -E 's/NODE-[0-9]/NODE/g; /_half_duplex: (wrote|read error) -1 o[fn]/d
-			/msg_type=RESPONSE_SLURM_RC.*: Unexpected missing socket error$/d' | sort
+			'"${drop_unanswered-}" | sort
 	done
 }
 same lines
