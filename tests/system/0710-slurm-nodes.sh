@@ -235,8 +235,11 @@ seen() { # CLUSTER NAME: what users see of it
 		alike "$tmpdir/$1/$2.$part" | sed -E 's/^step [0-9]+$/step/; /\*\*\* STEP ID ON NODE-[0-9] CANCELLED/d' | sort
 	done
 }
-# slurmstepd of 26.05 can reset srun's connection at the step's end, with output that srun has not read yet. Then this
-# is what users would have seen.
+# slurmstepd of 26.05 can reset srun's connection at the step's end, with output that srun has not read yet.
+lost_by_real() { # NAME
+	[ "$STEPD_TEST_PROTOCOL" -ge 11520 ] && grep -q step_launch_notify_io_failure "$tmpdir/real/$1.err"
+}
+# This is what users would have seen then.
 known() { # NAME
 	case $1 in
 	input-closed) printf '1\n1\n1\n' ;;
@@ -250,7 +253,7 @@ for rc in "$tmpdir"/real/*.rc; do
 	case $name in
 	lost | slurmd) continue ;; # they are told by pids
 	esac
-	if ! grep -q step_launch_notify_io_failure "$tmpdir/real/$name.err"; then
+	if ! lost_by_real "$name"; then
 		is "$(seen served "$name")" "$(seen real "$name")" "$name: users see the same of a served step"
 	elif wanted=$(known "$name"); then
 		is "$(seen served "$name")" "$wanted" "$name: users see all of a served step"
